@@ -12,6 +12,8 @@ import click
 from .. import __version__
 from ..client.record import LockRecord
 from ..client.settings import TABLE_VARIABLE
+from ..core.lease import Holder
+from ..core.row import MOST_PERMITS
 from ..errors import LockError, LockNotGrantedError
 from . import exits, options, show
 from .exits import Failure, say
@@ -95,6 +97,12 @@ class _Run(click.Command):
 @click.option("--holder", metavar="NAME", help="Go on at once with the lock of an earlier run of this name that died.")
 @options.seconds("--kill-after", 0, 2.0, "Time from SIGTERM to SIGKILL, once the lock is lost.")
 @click.option("--no-ttl", is_flag=True, help="Write no time to live. Needed if Java or Go clients share the table.")
+@click.option(
+    "--permits",
+    type=click.IntRange(1, MOST_PERMITS),
+    metavar="N",
+    help="Let N commands run at once: KEY is a semaphore. Pass the same N everywhere.",
+)
 @options.sort_value
 @options.shared_without_json
 @click.argument("key")
@@ -112,6 +120,7 @@ def run(shared: Shared, /, key: str, command: tuple[str, ...], lease: float, no_
       lambda-lock run nightly-report -- ./report.sh --all
       lambda-lock run deploy --wait 600 -- terraform apply      # wait for up to 10 minutes
       lambda-lock run cleanup --wait 0 -- ./cleanup.sh || [ $? = 75 ]   # skip if already running
+      lambda-lock run encode --permits 3 -- ./encode.sh         # at most 3 at once
       lambda-lock run import -- sh -c 'load --fence $LAMBDA_LOCK_FENCING_TOKEN'
 
     \b
@@ -235,20 +244,24 @@ def dashboard(shared: Shared, port: int | None, prefix: str, interval: float) ->
 @app.command()
 @click.option("--force", is_flag=True, help="Release the lock although somebody else holds it. Required.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation. For scripts.")
+@click.option("--owner", metavar="OWNER", help="Of a semaphore: whose permit, as `get` names the holder.")
 @options.of_lock
 @_with_shared
-def release(shared: Shared, key: str, sort_key: str | None, force: bool, yes: bool) -> None:
+def release(shared: Shared, key: str, sort_key: str | None, force: bool, yes: bool, owner: str | None) -> None:
     """Release the lock KEY by force, although somebody else holds it.
 
     Normally the holder releases its lock, or the lock ends with its lease if the holder dies. This command is for a
     lease that is too long to wait for. Stop the holder first: until it notices the release, two may be working at once.
 
     Shows the holder and asks you to type the key. Releases exactly the version shown and nothing newer: a lock that was
-    renewed or taken in the meantime is left alone. The row of a rate limit is deleted, and its backlog with it.
+    renewed or taken in the meantime is left alone. A semaphore keeps its other permits: --owner names the one to
+    release, which goes also if it was renewed in the meantime, and not if its work went on under another name. The row
+    of a rate limit is deleted, and its backlog with it.
 
     \b
     Examples:
       lambda-lock release nightly-report --force
+      lambda-lock release imports --force --owner 'worker-1#5e0f…'
       lambda-lock release nightly-report --force --yes --json
     """
     if not force:
@@ -263,16 +276,17 @@ def release(shared: Shared, key: str, sort_key: str | None, force: bool, yes: bo
         if record.is_released and record.rate is None:
             shared.report({"released": False, "lock": show.as_dict(record)}, f"lock {key!r} is not held")
             return
-        if show.is_semaphore(record):
-            held = f"held by {len(record.holders)}" if record.holders else "and who holds it cannot be read"
-            raise Failure(
-                f"{key!r} is a semaphore, {held}: each permit ends with its holder's lease. "
-                "Stop the holder, and wait for that"
-            )
+        permit = _permit_of(record, owner)
         if not yes:
-            _confirm(record)
-        from .forced import force_release
+            _confirm(record, owner)
+        from .forced import force_release, force_release_permit
 
+        if permit is not None:
+            if not force_release_permit(client, record, permit):
+                raise Failure(f"{owner} has no permit of {key!r} any more under this name: nothing was done")
+            said = f"released the permit of semaphore {key!r} that {owner} held"
+            shared.report({"released": True, "lock": show.as_dict(record)}, said)
+            return
         found = force_release(client, record)
     if found is None:
         said = f"released lock {key!r}, which was held by {record.owner}"
@@ -292,8 +306,29 @@ def release(shared: Shared, key: str, sort_key: str | None, force: bool, yes: bo
     )
 
 
-def _confirm(record: LockRecord) -> None:
+def _permit_of(record: LockRecord, owner: str | None) -> Holder | None:
+    """The holder of the permit to release. None: it is a lock."""
+    key = record.key
+    if not show.is_semaphore(record):
+        if owner is not None and owner != record.owner:
+            raise Failure(f"lock {key!r} is held by {record.owner}, not by {owner}: nothing was done")
+        return None
+    if owner is None:
+        held = f"held by {len(record.holders)}" if record.holders else "and who holds it cannot be read"
+        raise Failure(
+            f"{key!r} is a semaphore, {held}: each permit ends with its holder's lease. "
+            "Stop the holder, and wait for that, or release its permit with --owner OWNER"
+        )
+    for holder in record.holders:
+        if holder.owner == owner and holder.fencing_token is not None:
+            return holder
+    raise Failure(f"{owner} has no permit of semaphore {key!r}. `lambda-lock get` names its holders")
+
+
+def _confirm(record: LockRecord, owner: str | None) -> None:
     show.print_record(record, err=True)
+    if owner is not None:
+        say(f"to be released: the permit of {owner}")
     if record.rate is not None:
         say("the limit begins anew: who waits for a start now will start beside the new ones", "yellow")
     elif not record.is_expired:

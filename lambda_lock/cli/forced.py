@@ -6,10 +6,36 @@ from ..client.lock_client import LockClient
 from ..client.record import LockRecord
 from ..client.session import session_of
 from ..core import protocol, requests
-from ..core.lease import ClockReading
+from ..core.lease import ClockReading, Holder
 from ..core.outcome import ConditionFailed, Reply
 from ..core.row import RATE, Row
 from ..errors import TransportError
+
+
+def force_release_permit(client: LockClient, record: LockRecord, holder: Holder) -> bool:
+    """Release a permit under the owner and token of ``holder``: never that of a later attempt. Returns whether it was.
+
+    Raises what `LockClient.get` raises, and TransportError if the outcome is unknown.
+    """
+    from ..core.permits import PermitPlace
+
+    assert holder.owner is not None
+    session = session_of(client)
+    place = PermitPlace(session.settings.place(record.key, record.sort_key), 1, holder.owner)
+    content = requests.Content()
+    request = requests.release(place, owner=holder.owner, token=holder.fencing_token, content=content)
+
+    def steps(reading: ClockReading) -> protocol.Steps[bool]:
+        until = reading.elapsed + protocol.DECISION
+        outcome, unclear, _ = yield from protocol.exchange(request, session.memory, session.entropy, reading, until)
+        if not isinstance(outcome, (Reply, ConditionFailed)):
+            unknown = f"it is unknown whether a permit of {record.key!r} was released"
+            raise TransportError(True, unknown) if unclear else outcome
+        row = protocol.row_of(outcome, place)
+        # After a lost reply: that it is gone is what was asked for.
+        return isinstance(outcome, Reply) or (unclear and (row is None or row.token != holder.fencing_token))
+
+    return session.run(place, steps)
 
 
 def force_release(client: LockClient, record: LockRecord) -> Row | None:

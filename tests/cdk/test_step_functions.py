@@ -18,17 +18,19 @@ from tests.step_functions.conftest import Free, Shop, cloud, is_free, locks, sho
 
 __all__ = ["cloud", "is_free", "locks", "shop"]
 
-NAMED = {name: f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}" for name in page.HANDLERS + page.HANDLERS_OF_PARTS}
+ALL = page.HANDLERS + page.HANDLERS_OF_PARTS + page.HANDLERS_OF_PERMITS
+NAMED = {name: f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}" for name in ALL}
 
 
-def template(arns: dict[str, str], folder: Path) -> dict[str, Any]:
-    """The stack with the construct of the page, for functions that are there already."""
+def template(arns: dict[str, str], folder: Path, construct: str = "Orders") -> dict[str, Any]:
+    """The stack with a construct of the page, for functions that are there already."""
     app = cdk.App(outdir=str(folder), analytics_reporting=False)
     stack = cdk.Stack(app, "Shop", synthesizer=cdk.BootstraplessSynthesizer())
-    functions = {name: lambda_.Function.from_function_arn(stack, name, arns[name]) for name in page.HANDLERS}
+    functions = {name: lambda_.Function.from_function_arn(stack, name, arns[name]) for name in ALL}
     names: dict[str, Any] = {}
-    exec(compile(page.code("class Orders"), "docs/step-functions.md", "exec"), names)
-    orders = names["Orders"](stack, "Orders", functions)
+    for text in ("class Orders", "class AtMost"):
+        exec(compile(page.code(text), "docs/step-functions.md", "exec"), names)
+    orders = names[construct](stack, "Orders", functions)
     cdk.CfnOutput(stack, "Machine", value=orders.machine.state_machine_arn)
     made: dict[str, Any] = app.synth().get_stack_by_name("Shop").template
     return made
@@ -58,6 +60,14 @@ def test_the_construct_makes_the_definitions_and_the_rule_of_the_page(tmp_path: 
     assert rule["EventPattern"] == page.pattern("machine") | {
         "detail": page.pattern("machine")["detail"] | {"stateMachineArn": [reference]}
     }
+
+
+def test_the_construct_for_at_most_n_executions_makes_the_same_with_the_functions_of_permits(tmp_path: Path) -> None:
+    made = template(NAMED, tmp_path, "AtMost")
+    definitions = [written(each["DefinitionString"]) for each in of(made, "AWS::StepFunctions::StateMachine")]
+    on_the_page = page.machines(page.of_permits(NAMED) | {"locks": ""})
+    assert {each["Comment"]: each for each in definitions} == {each["Comment"]: each for each in on_the_page}
+    assert len(of(made, "AWS::Events::Rule")) == 1
 
 
 @pytest.fixture

@@ -34,11 +34,12 @@ class Shop:
         self.locks, self._table = (cloud.engine.create_table(name) for name in ("order-locks", "shop"))
         (folder / "steps.py").write_text(page.code("def ended"))
         (folder / "claim.py").write_text(page.code("def acquire_parts"))
+        (folder / "permits.py").write_text(page.code("def acquire_permit"))
         for module in Path(__file__).with_name("handlers").glob("*.py"):
             shutil.copy(module, folder)
         self.role = self._role()
         with ThreadPoolExecutor(3) as pool:
-            names = page.HANDLERS + page.HANDLERS_OF_PARTS
+            names = page.HANDLERS + page.HANDLERS_OF_PARTS + page.HANDLERS_OF_PERMITS
             made = pool.map(lambda name: self._function(name, folder), names)
             self.functions: dict[str, Function] = dict(zip(names, made, strict=True))
 

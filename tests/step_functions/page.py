@@ -11,6 +11,7 @@ from rig.engine import ROOT
 _BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", (ROOT / "docs" / "step-functions.md").read_text(), re.M | re.S)
 
 HANDLERS = ("acquire", "reserve", "ask", "ship", "release", "ended")
+HANDLERS_OF_PERMITS = ("acquire_permit", "permit_ended")
 HANDLERS_OF_PARTS = ("acquire_parts", "reserve_parts", "release_parts")
 
 
@@ -30,6 +31,11 @@ def definition(contains: str, names: dict[str, str]) -> dict[str, Any]:
 def machines(names: dict[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The definitions of Orders and AfterOrders."""
     return definition("Orders: one execution", names), definition("AfterOrders:", names)
+
+
+def of_permits(names: dict[str, str]) -> dict[str, str]:
+    """What the names stand for in the state machines for at most N executions."""
+    return names | {"acquire": names["acquire_permit"], "ended": names["permit_ended"]}
 
 
 def pattern(machine_arn: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 # The code of the page is written beside this module as these files, when the functions are made.
-steps, claim, shop = map(import_module, ("steps", "claim", "shop"))
+steps, claim, permits, shop = map(import_module, ("steps", "claim", "permits", "shop"))
 
 Handler = Callable[[dict[str, Any], Any], Any]
 
@@ -35,6 +35,7 @@ def order_of(event: dict[str, Any]) -> str:
 acquire, reserve, ask, ship, release, ended = map(
     fragile, (steps.acquire, steps.reserve, steps.ask, steps.ship, steps.release, steps.ended)
 )
+acquire_permit, permit_ended = map(fragile, (permits.acquire_permit, permits.permit_ended))
 acquire_parts, reserve_parts, release_parts = map(
     fragile, (claim.acquire_parts, claim.reserve_parts, claim.release_parts)
 )

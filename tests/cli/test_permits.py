@@ -1,0 +1,67 @@
+"""`lambda-lock run --permits`, and the release of a single permit by force."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lambda_lock import LockClient
+from tests.support.waiting import wait_until
+
+from .conftest import Run, Start, parsed
+
+
+def test_run_lets_n_commands_in_and_no_more(run: Run, start: Start, tmp_path: Path) -> None:
+    over = tmp_path / "over"
+    command = ("sh", "-c", f"while [ ! -e {over} ]; do sleep 0.05; done")
+    inside = [start("run", "encode", "--permits", "2", "--", *command) for _ in range(2)]
+    with LockClient() as client:
+        wait_until(lambda: (record := client.get("encode")) is not None and len(record.holders) == 2)
+        refused = run("run", "encode", "--permits", "2", "--wait", "0", "--", "true")
+        assert refused.returncode == 75
+        assert "semaphore 'encode' has no free permit: 2 of 2 are held" in refused.stderr
+        over.touch()
+        for process in inside:
+            process.communicate()
+            assert process.returncode == 0
+        assert run("run", "encode", "--permits", "2", "--wait", "0", "--", "true").returncode == 0
+
+
+def test_run_refuses_a_number_of_permits_out_of_range(run: Run) -> None:
+    assert run("run", "encode", "--permits", "0", "--", "true").returncode == 2
+
+
+def test_one_permit_is_released_by_force_and_the_others_stay(run: Run) -> None:
+    with LockClient() as client:
+        lost, kept = (client.acquire("api", permits=2, lease_duration=1_000_000) for _ in range(2))
+        assert "release its permit with --owner" in run("release", "api", "--force", "--yes").stderr
+        result = parsed(run("release", "api", "--force", "--yes", "--json", "--owner", lost.owner))
+        assert result["released"] is True
+        again = run("release", "api", "--force", "--yes", "--owner", lost.owner)
+        assert (again.returncode, "has no permit of semaphore 'api'" in again.stderr) == (1, True)
+        assert [each["owner"] for each in parsed(run("get", "api", "--json"))["holders"]] == [kept.owner]
+        assert not lost.release()
+        assert kept.release()
+
+
+def test_the_permit_of_an_attempt_is_released_under_the_name_that_is_shown(run: Run) -> None:
+    with LockClient() as client:
+        string = client.acquire("api", permits=2, holder="execution-1").hand_over(lease_duration=1_000_000)
+        earlier = parsed(run("get", "api", "--json"))["holders"][0]["owner"]
+        assert earlier.startswith("execution-1#")
+        lock = client.resume(string)
+        refused = run("release", "api", "--force", "--yes", "--owner", earlier)
+        assert refused.returncode == 1
+        (shown,) = parsed(run("get", "api", "--json"))["holders"]
+        assert (shown["owner"], shown["fencing_token"]) == (lock.owner, lock.fencing_token)
+        assert run("release", "api", "--force", "--yes", "--owner", lock.owner).returncode == 0
+        assert not lock.release()
+        assert client.release(string) is False
+
+
+def test_a_lock_is_released_by_force_if_the_owner_that_is_named_holds_it(run: Run) -> None:
+    with LockClient() as client:
+        lock = client.acquire("a")
+        refused = run("release", "a", "--force", "--yes", "--owner", "another#1")
+        assert refused.returncode == 1
+        assert f"lock 'a' is held by {lock.owner}, not by another#1" in refused.stderr
+        assert run("release", "a", "--force", "--yes", "--owner", lock.owner).returncode == 0

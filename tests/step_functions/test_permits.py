@@ -1,0 +1,113 @@
+"""The state machine of docs/step-functions.md with permits: at most two executions at once, whatever comes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from lambda_lock import LockClient
+
+from . import page
+from .conftest import Execution, Shop
+
+Holders = Callable[[], set[str]]
+
+
+@pytest.fixture(scope="module")
+def machine(shop: Shop) -> str:
+    return shop.machine(page.machines(page.of_permits(shop.arns))[0])
+
+
+@pytest.fixture(scope="module")
+def machine_and_rule(shop: Shop) -> Iterator[str]:
+    first, second = page.machines(page.of_permits(shop.arns))
+    machine, after = shop.machine(first), shop.machine(second)
+    events = shop.cloud.client("events")
+    events.put_rule(Name="permit-ended", EventPattern=json.dumps(page.pattern(machine)))
+    events.put_targets(Rule="permit-ended", Targets=[{"Id": "after", "Arn": after, "RoleArn": shop.role}])
+    yield machine
+    events.remove_targets(Rule="permit-ended", Ids=["after"])
+    events.delete_rule(Name="permit-ended")
+
+
+@pytest.fixture
+def holders(locks: LockClient) -> Holders:
+    """The executions that have a permit."""
+
+    def of_row() -> set[str]:
+        record = locks.get("orders")
+        return set() if record is None else {str(each.owner).rpartition("#")[0] for each in record.holders}
+
+    return of_row
+
+
+def started(shop: Shop, machine: str, **plan: list[str]) -> Execution:
+    return shop.start(machine, shop.new_order(**plan))
+
+
+def test_a_third_execution_waits_by_its_retries_until_one_of_two_has_ended(
+    shop: Shop, machine: str, holders: Holders
+) -> None:
+    inside = [started(shop, machine) for _ in range(2)]
+    tasks = [execution.asked() for execution in inside]
+    assert holders() == {execution.arn for execution in inside}
+    third = started(shop, machine)
+    shop.cloud.wait_until(lambda: third.errors().count("LockNotGrantedError") > 2)
+    assert third.states() == ["Acquire"]
+    assert holders() == {execution.arn for execution in inside}
+    inside[0].answer(tasks[0])
+    task = third.asked()
+    assert holders() == {inside[1].arn, third.arn}
+    inside[1].answer(tasks[1])
+    third.answer(task)
+    assert [each.end()[0] for each in (*inside, third)] == ["SUCCEEDED"] * 3
+    assert holders() == set()
+
+
+def test_states_that_are_killed_are_tried_again_with_the_same_permit(
+    shop: Shop, machine: str, holders: Holders
+) -> None:
+    execution = started(shop, machine, reserve=["kill", "kill"], reserve_answers=["kill"], ship=["kill"])
+    execution.answer(execution.asked())
+    assert execution.end()[0] == "SUCCEEDED"
+    attempts = shop.notes(execution.order, "reserve") + shop.notes(execution.order, "ship")
+    assert len({note["owner"] for note in attempts}) == len(attempts) == 6
+    assert len({note["token"] for note in attempts}) == 1
+    assert holders() == set()
+
+
+def test_a_state_that_fails_for_good_and_a_token_that_is_failed_free_the_permit(
+    shop: Shop, machine: str, holders: Holders
+) -> None:
+    failed = started(shop, machine, reserve=["raise", "kill", "raise", "raise"])
+    refused = started(shop, machine)
+    refused.refuse(refused.asked(), "Declined")
+    for execution in (failed, refused):
+        assert execution.end()[:2] == ("FAILED", "OrderFailed")
+        assert execution.states()[-2:] == ["GiveUp", "Failed"]
+    assert holders() == set()
+
+
+@pytest.mark.long
+def test_a_state_that_times_out_is_caught_and_frees_the_permit(shop: Shop, machine: str, holders: Holders) -> None:
+    execution = started(shop, machine)
+    execution.asked()  # and nobody answers within TimeoutSeconds
+    status, _, cause = execution.end()
+    assert status == "FAILED"
+    assert json.loads(cause)["Error"] == "States.Timeout"
+    assert holders() == set()
+
+
+def test_an_aborted_execution_is_followed_by_the_release_of_its_permit_alone(
+    shop: Shop, machine_and_rule: str, holders: Holders
+) -> None:
+    aborted, other = (started(shop, machine_and_rule) for _ in range(2))
+    task = other.asked()
+    aborted.asked()
+    aborted.stop()
+    shop.cloud.wait_until(lambda: holders() == {other.arn})
+    other.answer(task)
+    assert other.end()[0] == "SUCCEEDED"
+    assert holders() == set()
