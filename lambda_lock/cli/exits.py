@@ -54,11 +54,10 @@ def failure(error: errors.LockError) -> Failure:
         return Failure(str(error), code)
     left = "" if error.retry_after is None else f". Its lease ends in {error.retry_after:.0f} s unless it is renewed"
     waited = f" after {error.waited:.1f} s" if error.waited >= 0.1 else ""
-    return Failure(
-        f"lock {error.key!r} was not granted{waited}: it is held by {error.holder}{left}. To wait longer, use --wait "
-        "SECONDS",
-        code,
-    )
+    held = f"it is held by {error.holder}{left}"
+    if len(error.holders) > 1:  # of a semaphore
+        held = f"all permits are held, by {error.holder} and {len(error.holders) - 1} more"
+    return Failure(f"lock {error.key!r} was not granted{waited}: {held}. To wait longer, use --wait SECONDS", code)
 
 
 def say(message: str, colour: str | None = None) -> None:

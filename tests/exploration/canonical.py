@@ -106,7 +106,7 @@ class Form:
         if isinstance(value, Schema):
             return "schema", value.name
         if isinstance(value, Place):
-            return "place", kind.__name__, value.key, getattr(value, "nonce", None), value.permits
+            return "place", kind.__name__, value.key, getattr(value, "name", None), value.permits
         if isinstance(value, BaseException):
             return "e", kind.__name__, of(vars(value)) if isinstance(value, _OUTCOMES) else None
         return self._object(kind, value)

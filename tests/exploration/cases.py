@@ -255,6 +255,12 @@ case("late renewals of a permit", "two renewals of one hold", Setup(permits=1, r
      Setup(permits=1), widths=widths((0, 0), (1, 0), (2, 0), (2, 1)))  # fmt: skip
 case("a permit, twice in the network", "requests that land a second time", _permit, Setup(permits=1), doubles=2,
      seconds=6, widths=widths((0, 0), (1, 0), (0, 1), (1, 1)))  # fmt: skip
+case(
+    "a permit, resumed",
+    "a permit is resumed while its first handle may live on, and released by either; a third claims",
+    Setup(permits=1, renewals=1, reports=True), Setup(permits=1, acquires=0, resumes=1), Setup(permits=1),
+    seconds=5, widths=_FROM_NOTHING,
+)  # fmt: skip
 _light = Setup(permits=2)
 case("two permits", "three clients of a semaphore with two", _light, _light, _light, permits=2, seconds=5,
      widths=_FROM_NOTHING)  # fmt: skip

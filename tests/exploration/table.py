@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled, TransportError
+from lambda_lock.core.permits import entries_of, hold_of
 from lambda_lock.core.row import base_of
 from lambda_lock.core.schema import JAVA
 from lambda_lock.testing.table import Table
@@ -142,7 +143,11 @@ class Tables:
 
 
 def _fenced(old: Any, new: Any, request: dict[str, Any]) -> _Fenced:
-    """The attempt that this write goes over, if any: another one of its hold resumes, or its string is released."""
+    """The attempts that this write goes over, if any: another one of the hold resumes, or its string is released."""
+    if old and new and "permits" in old and "permits" in new:
+        before, after = (set(entries_of(item, JAVA)) for item in (old, new))
+        gone = {name: entries_of(old, JAVA)[name] for name in before - after if hold_of(name) in map(hold_of, after)}
+        return frozenset((f"{one.prefix}#{name}", one.token) for name, one in gone.items() if one and one.token)
     if not old or not new or JAVA.released in old or JAVA.token not in old:
         return frozenset()
     before, after = old[JAVA.owner]["S"], new[JAVA.owner]["S"]

@@ -7,6 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from lambda_lock.core import lease
+from lambda_lock.core.permits import hold_of
 from lambda_lock.core.protocol import Send
 from lambda_lock.core.row import TICKET_NAME, base_of, read_row
 from lambda_lock.core.schema import JAVA
@@ -354,7 +355,7 @@ def _owns(item: Any, owner: str, token: int, nonce: str | None) -> bool:
         return False
     if nonce is not None:
         tokens = item.get("permitTokens", {}).get("M", {})
-        return nonce in item.get("permits", {}).get("M", {}) and tokens.get(nonce) == {"N": str(token)}
+        return nonce in item.get("permits", {}).get("M", {}) and tokens.get(hold_of(nonce)) == {"N": str(token)}
     return is_held_by(item, owner, token)
 
 
@@ -382,7 +383,9 @@ def _tokens(old: Any, new: Any, semaphore: bool) -> Failure | None:
     if after < before:
         return "token", f"token {after} came after {before}"
     if semaphore:
-        held, holds = (set((item or {}).get("permits", {}).get("M", {})) for item in (old, new))
+        held, holds = (set(map(hold_of, (item or {}).get("permits", {}).get("M", {}))) for item in (old, new))
+        if len(holds) < len((new or {}).get("permits", {}).get("M", {})):
+            return "maps", "a hold has two permits"
         if holds - held and after == before:
             return "token", f"a permit was granted under the token {after} again"
         if len(holds - held) > 1:

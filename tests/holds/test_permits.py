@@ -1,0 +1,276 @@
+"""Permits outlive their handles as locks do: by string, by parts and by holder, in other processes and on asyncio."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lambda_lock import (
+    AsyncLockClient,
+    CommitRefusedError,
+    LockArgumentError,
+    LockClient,
+    LockFormatError,
+    LockLostError,
+    LockNotGrantedError,
+)
+from rig.engine import ROOT, Engine
+from rig.wire import Wire
+from tests.support.rows import Rows
+
+STATE = Path(__file__).with_name("permit_state.py")
+YEAR = 366 * 86_400
+
+
+def attempts(rows: Rows) -> list[str]:
+    return list(rows["api"]["permits"]["M"])
+
+
+def put(table: str, key: str) -> dict[str, Any]:
+    return {"Put": {"TableName": table, "Item": {"key": {"S": key}}}}
+
+
+def test_a_permit_is_handed_over_resumed_any_number_of_times_and_released_by_its_string(
+    client: LockClient, rows: Rows
+) -> None:
+    first, other = (client.acquire("api", permits=2) for _ in range(2))
+    string = first.hand_over(lease_duration=YEAR)
+    locks = [client.resume(string) for _ in range(2)]
+    assert {lock.fencing_token for lock in locks} == {first.fencing_token}
+    assert [lock.permits for lock in locks] == [2, 2]
+    assert len(attempts(rows)) == 2
+    assert client.try_acquire("api", permits=2) is None
+    with pytest.raises(LockLostError):
+        locks[0].heartbeat()
+    assert not locks[0].release()
+    assert client.release(string)
+    assert client.release(string) is False
+    assert attempts(rows) == [other.owner.rpartition("#")[2]]
+
+
+def test_parts_do_for_the_string(client: LockClient, rows: Rows) -> None:
+    lock = client.acquire("api", permits=3)
+    parts: dict[str, Any] = {"key": "api", "owner": lock.owner, "fencing_token": lock.fencing_token, "permits": 3}
+    resumed = client.resume(**parts, lease_duration=60)
+    string = resumed.hand_over()
+    adopted = client.adopt(**parts)
+    assert adopted.fencing_token > lock.fencing_token
+    with pytest.raises(LockLostError):
+        client.resume(string)
+    assert client.release(**parts) is False
+    parts |= {"owner": adopted.owner, "fencing_token": adopted.fencing_token}
+    assert client.release(**parts) is True
+    assert attempts(rows) == []
+
+
+def test_a_holder_has_one_permit_however_often_it_acquires(client: LockClient, rows: Rows) -> None:
+    locks = [client.acquire("api", permits=5, holder="execution-1", wait=0) for _ in range(3)]
+    assert len({lock.fencing_token for lock in locks}) == 1
+    assert len(attempts(rows)) == 1
+    assert client.acquire("api", permits=5, holder="execution-2", wait=0).fencing_token != locks[0].fencing_token
+    assert len(attempts(rows)) == 2
+    assert locks[-1].release()
+
+
+def test_what_is_resumed_commits_and_guards_a_transaction_and_earlier_attempts_do_not(
+    client: LockClient, rows: Rows, table: str, engine: Engine
+) -> None:
+    string = client.acquire("api", permits=2).hand_over()
+    zombie, lock = client.resume(string), client.resume(string)
+    engine.dynamodb("TransactWriteItems", {"TransactItems": [lock.transact_item(), put(table, "one")]})
+    with pytest.raises(Exception, match="ConditionalCheckFailed"):
+        engine.dynamodb("TransactWriteItems", {"TransactItems": [zombie.transact_item(), put(table, "two")]})
+    with pytest.raises(LockLostError):
+        zombie.commit([put(table, "three")])
+    lock.commit([put(table, "four")])
+    assert [rows.get(key) is not None for key in ("one", "two", "three", "four")] == [True, False, False, True]
+    assert attempts(rows) == []
+
+
+def test_a_refused_commit_of_a_resumed_permit_releases_it(client: LockClient, rows: Rows, table: str) -> None:
+    only_if_there = {"ConditionExpression": "attribute_exists(#k)", "ExpressionAttributeNames": {"#k": "key"}}
+    lock = client.resume(client.acquire("api", permits=2).hand_over())
+    with pytest.raises(CommitRefusedError):
+        lock.commit([{"Put": put(table, "one")["Put"] | only_if_there}])
+    assert attempts(rows) == []
+
+
+def test_the_async_client_does_the_same(table: str, rows: Rows) -> None:
+    async def go() -> None:
+        async with AsyncLockClient(table) as client:
+            string = await (await client.acquire("api", permits=2, holder="h")).hand_over()
+            lock = await client.resume(string)
+            assert lock.permits == 2
+            parts: Any = {"key": "api", "owner": lock.owner, "fencing_token": lock.fencing_token, "permits": 2}
+            adopted = await client.adopt(await (await client.resume(**parts)).hand_over())
+            assert adopted.fencing_token == lock.fencing_token + 1
+            assert await client.release(string) is False
+            assert await adopted.release()
+
+    asyncio.run(go())
+    assert attempts(rows) == []
+
+
+def test_a_string_of_a_lock_on_a_semaphore_and_the_reverse_are_clear_errors(client: LockClient) -> None:
+    permit, lock = client.acquire("api", permits=2), client.acquire("a")
+    of_permit: dict[str, Any] = {"key": "api", "owner": permit.owner, "fencing_token": permit.fencing_token}
+    of_lock: dict[str, Any] = {"key": "a", "owner": lock.owner, "fencing_token": lock.fencing_token, "permits": 2}
+    for method in (client.resume, client.adopt, client.release):
+        with pytest.raises(LockFormatError, match="'api' is a semaphore, not a lock"):
+            method(**of_permit)
+        with pytest.raises(LockFormatError, match="'a' is a lock, not a semaphore"):
+            method(**of_lock)
+    assert permit.release()
+    assert lock.release()
+
+
+def test_a_number_of_permits_out_of_range_is_refused_before_anything_is_sent(wire: Wire, wired: LockClient) -> None:
+    for method in (wired.resume, wired.adopt, wired.release):
+        with pytest.raises(LockArgumentError, match="permits=0 is out of range"):
+            method(key="api", owner="o#1", fencing_token=1, permits=0)
+    assert wire.count() == 0
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_hold_over_k_invocations_costs_what_the_docs_say(wire: Wire, wired: LockClient, kept: bool) -> None:
+    """docs/semaphores.md: the acquire is 1, each later step 1 read and 1 or 2 writes, the release 1 read, 1 write."""
+    wired.acquire("api", permits=2).release()
+    wire.clear()
+    lock = wired.acquire("api", permits=2, holder="execution-1")
+    string = lock.hand_over()
+    assert wire.operations == ["UpdateItem", "UpdateItem"]
+    for _ in range(3):
+        wire.clear()
+        lock = wired.resume(string)
+        if not kept:
+            lock.hand_over()
+        assert wire.operations == ["GetItem", "UpdateItem"] + ([] if kept else ["UpdateItem"])
+    wire.clear()
+    assert wired.release(string)
+    assert wire.operations == ["GetItem", "UpdateItem"]
+
+
+# Executions whose states are killed and frozen, and a judge outside
+
+
+class State:
+    """A state in a process of its own."""
+
+    def __init__(self, folder: Path, execution: str, string: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(STATE), str(folder), execution, "2", string],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=os.environ | {"PYTHONPATH": str(ROOT)},
+        )  # fmt: skip
+
+    def said(self) -> Any:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        return json.loads(line) if line else pytest.fail(self.process.communicate()[1])
+
+    def asked(self, what: str) -> Any:
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{what}\n")
+        self.process.stdin.flush()
+        return self.said()
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.communicate()
+
+
+Begin = Callable[[Path, str, str], State]
+
+
+@pytest.fixture
+def begin() -> Iterator[Begin]:
+    begun: list[State] = []
+
+    def one(folder: Path, execution: str, string: str) -> State:
+        begun.append(State(folder, execution, string))
+        return begun[-1]
+
+    yield one
+    for state in begun:
+        state.end()
+
+
+def execution(number: int, folder: Path, begin: Begin, client: LockClient) -> int:
+    """Run three states, whose attempts are killed and frozen. Returns how many zombies were refused."""
+    name, rng, zombies = f"execution-{number}", random.Random(number), []
+    state, token = begin(folder, name, ""), None
+    while (granted := state.said()) is None:  # nobody is inside under this name
+        time.sleep(0.1)
+        state = begin(folder, name, "")
+    token, string = granted[1], ""
+    for _ in range(3):
+        trouble = rng.choice(("kill", "freeze", "none"))
+        if trouble == "kill":
+            state.end()
+        elif trouble == "freeze":
+            state.process.send_signal(signal.SIGSTOP)
+            zombies.append(state)
+        else:
+            string = state.asked("hand over")
+            state.end()
+        state = begin(folder, name, string)  # without a string, as an acquire step that is tried again
+        assert state.said()[1] == token
+    refused = 0
+    for zombie in zombies:  # they go on beside the newest attempt, which has the permit
+        zombie.process.send_signal(signal.SIGCONT)
+        refused += zombie.asked(rng.choice(("release", "hand over"))) is False
+    assert refused == len(zombies)
+    (folder / name).unlink()
+    if string and rng.random() < 0.5:
+        assert client.release(string)
+    else:
+        assert state.asked("release") is True
+    return refused
+
+
+def test_no_more_than_two_of_six_executions_that_are_killed_and_frozen_are_inside(
+    client: LockClient, rows: Rows, tmp_path: Path, begin: Begin
+) -> None:
+    most, over = [0], threading.Event()
+
+    def judge() -> None:
+        while not over.wait(0.002):
+            most[0] = max(most[0], len(os.listdir(tmp_path)))
+
+    watching = threading.Thread(target=judge)
+    watching.start()
+    try:
+        with ThreadPoolExecutor(6) as pool:
+            refused = list(pool.map(lambda number: execution(number, tmp_path, begin, client), range(6)))
+    finally:
+        over.set()
+        watching.join()
+    assert most == [2]
+    assert sum(refused) > 0
+    assert attempts(rows) == []
+
+
+def test_the_permit_of_an_execution_that_ends_for_good_is_free_after_its_lease(
+    client: LockClient, tmp_path: Path, begin: Begin
+) -> None:
+    held = [client.acquire("api", permits=2, holder=f"execution-{number}", lease_duration=1) for number in range(2)]
+    for lock in held:
+        with suppress(LockLostError):
+            lock.hand_over(lease_duration=1)
+    with pytest.raises(LockNotGrantedError):
+        client.acquire("api", permits=2, holder="execution-9", wait=0)
+    client.acquire("api", permits=2, holder="execution-9", wait=60).release()
