@@ -286,7 +286,8 @@ class PermitUpdate(Update):
             self.condition += ["attribute_not_exists(#p)", "attribute_not_exists(#t)"]
             return
         self.hold(grant, grant.owner)
-        self.next_token(grant)
+        self.values[":seed"] = {"N": str(grant.seed_ms)}
+        self.next_token("if_not_exists(#token, :seed)")
         if observed is not None:
             self._expect_version(grant.owner, observed)
             return
@@ -312,10 +313,10 @@ class PermitUpdate(Update):
         self.hold(grant, seen)
         self.require(f"{self.entry(seen)} < :entry")
 
-    def next_token(self, grant: Grant) -> None:
-        """Write the next token: that of the row and of my hold."""
-        super().next_token(grant)
-        self.sets.append("#t.#mine = if_not_exists(#token, :seed) + :one")
+    def next_token(self, last: str) -> None:
+        """Write the next token: that of my hold, and of the row."""
+        self.sets.append(f"#t.#mine = {last} + :one")
+        super().next_token(last)
 
     def mine(self, owner: str, token: int | None, version: str | None = None) -> None:
         """Require the token of my hold, and that the owner's entry is there, or has this version."""

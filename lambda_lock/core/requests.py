@@ -172,7 +172,8 @@ class Update:
         """
         schema = self.place.schema
         self.hold(grant, None)
-        self.next_token(grant)
+        self.values[":seed"] = {"N": str(grant.seed_ms)}
+        self.next_token("if_not_exists(#token, :seed)")
         if schema.released is not None:
             self.removes.append("#released")
         if observed is not None:
@@ -200,10 +201,10 @@ class Update:
         self.hold(grant, seen)
         self.require("#version < :version")
 
-    def next_token(self, grant: Grant) -> None:
-        """Write the next token."""
-        self.sets.append("#token = if_not_exists(#token, :seed) + :one")
-        self.values |= {":seed": {"N": str(grant.seed_ms)}, ":one": {"N": "1"}}
+    def next_token(self, last: str) -> None:
+        """Write the token that comes after the last one."""
+        self.sets.append(f"#token = {last} + :one")
+        self.values[":one"] = {"N": "1"}
 
     def mine(self, owner: str, token: int | None, version: str | None = None) -> None:
         """Require that the slot is held under this owner, and this token or version."""
@@ -439,11 +440,11 @@ def renew(
     next_token: raise the token.
     """
     update = place.update_type(place)
+    update.mine(seen or grant.owner, token)
     update.rise(grant, seen or grant.owner)
     if next_token:
-        update.next_token(grant)
+        update.next_token("#token")
     update.store(content, grant.expiry_ms, completed_until, delete_data)
-    update.mine(seen or grant.owner, token)
     return update.request() if seen is None else update.request(ReturnValues="ALL_NEW")
 
 

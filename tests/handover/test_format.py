@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from lambda_lock import JAVA, LockClient
 from lambda_lock.core.handover import read_handover, write_handover
+from lambda_lock.core.permits import PermitPlace
 from lambda_lock.core.protocol import Hold
 from lambda_lock.core.requests import Place
 from lambda_lock.errors import LockFormatError
@@ -26,6 +27,9 @@ def handed_over(draw: st.DrawFn) -> str:
     hold.owner = draw(texts)
     hold.token = draw(st.integers(1, 2**53))
     hold.lease_ms = draw(st.integers(1000, 10**9))
+    permits = draw(st.none() | st.integers(1, 100))
+    if permits is not None:
+        hold.place = PermitPlace(hold.place, permits, hold.owner)
     return write_handover(hold)
 
 
@@ -89,7 +93,9 @@ def test_anything_else_is_refused(text: Any) -> None:
     [
         "[]", "{}", "null", "1", '["locks","a",null,"me#1",1]', '["locks","a",null,"me#1","1",1000]',
         '["locks",1,null,"me#1",1,1000]', '["locks","a",null,null,1,1000]', '["locks","a",null,"me#1",true,1000]',
-        '["locks","a",null,"me#1",1.5,1000]', '["locks","a",null,"me#1",1,1000,1]', "[" * 5000,
+        '["locks","a",null,"me#1",1.5,1000]', '["locks","a",null,"me#1",1,1000,0]', "[" * 5000,
+        '["locks","a",null,"me#1",1,1000,101]', '["locks","a",null,"me#1",1,1000,true]',
+        '["locks","a",null,"me#1",1,1000,null]', '["locks","a",null,"me#1",1,1000,1,1]',
     ],
 )  # fmt: skip
 def test_fields_that_are_no_lock_s_are_refused_even_with_a_right_checksum(fields: str) -> None:

@@ -297,7 +297,7 @@ def values() -> Json:
     ]
     entries = [
         f"L1:1800000022000:{'a' * 32}:{rest}"
-        for rest in ("20000:one", "20000:a:b#c", "0:one", "86400001:one", "x:one", "20000")
+        for rest in ("20000:one", "20000:a:b#c", "0:one", "31622400001:one", "x:one", "20000")
     ]
     tickets = [
         *((make_ticket("aaaaaaaa", N + seconds), N) for seconds in (-1, 0, 35, 36)),

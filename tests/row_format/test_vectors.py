@@ -133,7 +133,7 @@ def test_the_page_has_each_attribute_in_each_schema(field: str) -> None:
         ("MARGIN", lease.MARGIN),
         ("DRIFT", lease.DRIFT),
         ("shortest lease", lease.MIN_LEASE),
-        ("longest lease of a permit", row.LONGEST_PERMIT),
+        ("longest lease of a permit", row.LONGEST_LEASE),
         ("most permits", row.MOST_PERMITS),
         ("most tickets", row.MOST_WAITERS),
         ("longest lease of a ticket", queue.LONGEST_LEASE),
