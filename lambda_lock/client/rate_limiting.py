@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..core import rate as core
+from ..core.row import LONGEST_LEASE
 from ..errors import LockArgumentError, LockConfigurationError, RateLimitedError
 from . import checks
 from .options import order
@@ -65,7 +66,7 @@ def limit_of(limit: object, per: object, burst: object, n: object) -> core.Limit
         raise LockArgumentError(
             f"limit={limit} in per={per} s is more than one in a microsecond: count in larger units"
         )
-    if at_once * seconds / starts > checks.MAX_LEASE:
+    if at_once * seconds / starts > LONGEST_LEASE:
         raise LockArgumentError(f"burst={burst} is out of range: its starts take more than a year")
     if wanted > at_once:
         raise LockArgumentError(f"n={n} is more than burst={burst}: raise burst, or take fewer at once")

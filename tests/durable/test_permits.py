@@ -34,11 +34,16 @@ def test_a_block_keeps_one_permit_over_its_suspensions_and_others_have_the_rest(
 
     def handler(event: Any, context: DurableContext) -> int:
         with durable_lock(context, "a", permits=2, lease_duration=HOUR, client=client) as lock:
-            lock.step(lambda _: seen.append((lock.fencing_token, len(entries(rows)))))
+
+            def look(_: object) -> None:
+                assert lock.transact_item()
+                seen.append((lock.fencing_token, len(entries(rows))))
+
+            lock.step(look)
             lock.wait(SECOND)
             with client.acquire("a", permits=2, wait=0):
                 assert client.try_acquire("a", permits=2) is None
-            lock.step(lambda _: lock.transact_item() and seen.append((lock.fencing_token, len(entries(rows)))))
+            lock.step(look)
             return lock.fencing_token
 
     token = deploy(handler).run()
