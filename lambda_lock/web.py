@@ -45,21 +45,22 @@ class LambdaContextMiddleware:
         read.
 
     The context is found where Mangum or Zappa put it, and counts for the request only, so requests that run at the same
-    time each have their own deadline. A request without one changes nothing.
+    time each have their own deadline. Without one, what encloses the request counts, such as the adapter's function if
+    it is decorated. Behind the web adapter nothing does.
 
-    Raises TypeError if ``app`` cannot be called.
+    Raises TypeError if ``app`` cannot be called, or ``web_adapter`` is not a bool.
 
     Example: ``app.add_middleware(LambdaContextMiddleware)``
     """
 
     def __init__(self, app: Callable[[Any, Any, Any], Awaitable[None]], *, web_adapter: bool = False) -> None:
-        self._app = _application(app)
+        self._app = _checked(app, web_adapter)
         self._web_adapter = web_adapter
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serve a request, a websocket, or the application's lifespan."""
-        header = dict(scope.get("headers", ())).get(_HEADER) if self._web_adapter else None
-        token = invocation.enter(_found(scope, _IN_SCOPE, header))
+        header = dict(scope.get("headers", ())).get(_HEADER, b"") if self._web_adapter else None
+        token = invocation.replace(_found(scope, _IN_SCOPE, header))
         try:
             await self._app(scope, receive, send)
         finally:
@@ -74,13 +75,13 @@ class LambdaContextWsgi:
 
     The context counts while the application is called, and while its response is read.
 
-    Raises TypeError if ``app`` cannot be called.
+    Raises TypeError if ``app`` cannot be called, or ``web_adapter`` is not a bool.
 
     Example: ``app.wsgi_app = LambdaContextWsgi(app.wsgi_app)``
     """
 
     def __init__(self, app: WSGIApplication, *, web_adapter: bool = False) -> None:
-        self._app = _application(app)
+        self._app = _checked(app, web_adapter)
         self._web_adapter = web_adapter
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -137,18 +138,26 @@ class _HeaderContext:
         return left if left <= _LONGEST else 0
 
 
-def _application(app: Any) -> Any:
+def _checked(app: Any, web_adapter: object) -> Any:
     if not callable(app):
         raise TypeError(f"app must be the application to call, not {app!r} ({type(app).__name__})")
+    if not isinstance(web_adapter, bool):  # the text "false" of a variable would be true
+        raise TypeError(f"web_adapter must be True or False, not {web_adapter!r} ({type(web_adapter).__name__})")
     return app
 
 
 def _found(places: Mapping[str, object], names: tuple[str, ...], header: bytes | None) -> invocation.Invocation | None:
-    """The invocation of a request: by an adapter's own object, or else by the header."""
+    """The invocation of a request: by an adapter's own object, or else by the header.
+
+    header: None if it is not to be read, and empty if there is none.
+    """
     for name in names:
         if name in places:
-            return invocation.read(places[name])
-    return invocation.read(_context_of(header)) if header and os.environ.get("AWS_LAMBDA_FUNCTION_NAME") else None
+            return invocation.read(places[name]) or invocation.enclosing()
+    if header is None or not os.environ.get("AWS_LAMBDA_FUNCTION_NAME"):
+        return invocation.enclosing()
+    # Never the enclosing one: uvicorn serves a connection's later requests in a copy of an earlier one's ContextVars.
+    return invocation.read(_context_of(header))
 
 
 def _context_of(header: bytes) -> _HeaderContext | None:
@@ -169,8 +178,8 @@ def _plain(text: object) -> str | None:
 
 
 def _within(found: invocation.Invocation | None, function: Callable[..., T], *arguments: Any) -> T:
-    """Call a function within an invocation."""
-    token = invocation.enter(found)
+    """Call a function within an invocation, or within none."""
+    token = invocation.replace(found)
     try:
         return function(*arguments)
     finally:

@@ -150,9 +150,19 @@ def read(context: object) -> Invocation | None:
     return found
 
 
+def enclosing() -> Invocation | None:
+    """Return the invocation that this thread or task has entered."""
+    return _enclosing.get()
+
+
 def enter(invocation: Invocation | None) -> Token[Invocation | None]:
     """Make an invocation the enclosing one for this thread or task. To end that, pass the returned token to leave()."""
-    return _enclosing.set(invocation or _enclosing.get())
+    return replace(invocation or _enclosing.get())
+
+
+def replace(invocation: Invocation | None) -> Token[Invocation | None]:
+    """As enter(), but without an invocation there is no enclosing one."""
+    return _enclosing.set(invocation)
 
 
 def leave(token: Token[Invocation | None]) -> None:

@@ -128,6 +128,31 @@ def test_the_lifespan_of_an_application_belongs_to_no_invocation() -> None:
     assert app.seen == [None]
 
 
+@pytest.mark.usefixtures("in_lambda")
+@pytest.mark.parametrize("text", ["", "{}", '{"deadline":null}'])
+def test_behind_the_web_adapter_a_request_without_a_context_has_none_of_an_earlier_request(text: str) -> None:
+    token = invocation.enter(invocation.read(Context(9)))  # uvicorn serves the next request of a connection like this
+    try:
+        assert seen_in_header(text, web_adapter=True) == [None, None]
+        assert seen_by_asgi({}, web_adapter=True) is None
+        assert seen_by_wsgi({}, web_adapter=True) is None
+    finally:
+        invocation.leave(token)
+
+
+@pytest.mark.parametrize("web_adapter", [False, True])
+def test_without_a_context_the_invocation_of_an_enclosing_function_counts(web_adapter: bool) -> None:
+    found = invocation.read(Context(9))
+    token = invocation.enter(found)
+    try:
+        assert seen_by_asgi({}, web_adapter=web_adapter) is found
+        assert seen_by_wsgi({}, web_adapter=web_adapter) is found
+        assert seen_by_asgi({"aws.context": None}, web_adapter=web_adapter) is found
+        assert seen_by_wsgi({"serverless.context": None}, web_adapter=web_adapter) is found
+    finally:
+        invocation.leave(token)
+
+
 # For how long
 
 
@@ -363,6 +388,13 @@ def test_the_process_of_a_server_is_initializing_until_its_first_request(
 def test_what_cannot_be_called_is_not_an_application(middleware: Any) -> None:
     with pytest.raises(TypeError, match=r"app must be the application to call, not 'app:app' \(str\)"):
         middleware("app:app")
+
+
+@pytest.mark.parametrize("middleware", [LambdaContextMiddleware, LambdaContextWsgi])
+@pytest.mark.parametrize("text", ["false", "", None])
+def test_what_a_variable_says_is_no_answer_to_whether_the_header_can_be_trusted(middleware: Any, text: Any) -> None:
+    with pytest.raises(TypeError, match=r"web_adapter must be True or False, not .*\((str|NoneType)\)"):
+        middleware(Asgi(), web_adapter=text)
 
 
 # What it costs
