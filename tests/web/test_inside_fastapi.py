@@ -1,0 +1,111 @@
+"""What FastAPI runs for a request, on its loop and on threads, finds the request's context."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+from fastapi import BackgroundTasks, Depends, FastAPI, Request
+from fastapi.responses import StreamingResponse
+from mangum import Mangum
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
+from starlette.responses import PlainTextResponse, Response
+
+from lambda_lock.runtime.invocation import find
+from lambda_lock.testing import lambda_context
+from lambda_lock.web import LambdaContextMiddleware
+
+from .conftest import http
+
+seen: dict[str, object] = {}
+
+
+def note(name: str) -> None:
+    found = find((), {})
+    seen[name] = found and found.context
+
+
+class Inner(BaseHTTPMiddleware):
+    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+        note("a middleware that was added before")
+        return await call_next(request)
+
+
+class Outer(BaseHTTPMiddleware):
+    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
+        note("a middleware that was added after")
+        return await call_next(request)
+
+
+def dependency() -> Iterator[None]:
+    note("a dependency")
+    yield
+    note("a dependency's end")
+
+
+async def streamed() -> AsyncIterator[bytes]:
+    note("the first part")
+    yield b"a"
+    note("the second part")
+    yield b"b"
+
+
+def streamed_on_threads() -> Iterator[bytes]:
+    note("the first part of a plain generator")
+    yield b"a"
+    note("the second part of a plain generator")
+    yield b"b"
+
+
+app = FastAPI()
+mounted = FastAPI()
+app.add_middleware(Inner)
+app.add_middleware(LambdaContextMiddleware)
+app.add_middleware(Outer)
+app.mount("/mounted", mounted)
+
+
+@app.post("/orders")
+async def on_the_loop(tasks: BackgroundTasks, _: None = Depends(dependency)) -> StreamingResponse:
+    tasks.add_task(note, "a background task")
+    await run_in_threadpool(note, "a thread of the pool")
+    return StreamingResponse(streamed())
+
+
+@mounted.post("/orders")
+def in_a_thread() -> StreamingResponse:
+    note("an endpoint of a mounted application")
+    return StreamingResponse(streamed_on_threads())
+
+
+@app.post("/failing")
+def failing() -> None:
+    raise ValueError
+
+
+@app.exception_handler(ValueError)
+def of_an_error(request: Request, error: Exception) -> Response:
+    note("an error's handler")
+    return PlainTextResponse("", status_code=409)
+
+
+@pytest.mark.usefixtures("loop")
+def test_all_that_runs_for_a_request_finds_its_context_but_a_middleware_that_was_added_later() -> None:
+    handler = Mangum(app, lifespan="off")
+    context: Any = lambda_context(9)
+
+    def ask(path: str) -> Any:
+        return handler(http({}, path), context)["statusCode"]
+
+    assert [ask("/orders"), ask("/mounted/orders"), ask("/failing")] == [200, 200, 409]
+    assert seen.pop("a middleware that was added after") is None
+    assert seen == dict.fromkeys(
+        [
+            *("a middleware that was added before", "a dependency", "a dependency's end", "a thread of the pool"),
+            *("the first part", "the second part", "a background task", "an endpoint of a mounted application"),
+            *("the first part of a plain generator", "the second part of a plain generator", "an error's handler"),
+        ],
+        context,
+    )
