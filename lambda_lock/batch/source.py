@@ -130,7 +130,7 @@ def records_of(event: object, source: Source) -> list[Record]:
         others = raw.get("Records")
         sender = _sender(raw, others[0] if isinstance(others, list) and others else {})
         if _FUNCTIONS.get(sender, source.function) != source.function:
-            raise LockArgumentError(f"event= is from {sender!r}, {_right(sender, source)}")
+            raise LockArgumentError(f"event= is from {sender!r}{_remedy(sender, source)}")
         raise LockArgumentError(
             f"event= has no {source.form}, so it is not a batch from {source.name}: pass on the handler's first "
             "argument"
@@ -138,7 +138,7 @@ def records_of(event: object, source: Source) -> list[Record]:
     for record in records:
         if not isinstance(record, dict) or _sender(raw, record) not in ("", *source.services):
             sender = _sender(raw, record)
-            raise LockArgumentError(f"event= has a record of {sender!r}, {_right(sender, source)}")
+            raise LockArgumentError(f"event= has a record of {sender!r}{_remedy(sender, source)}")
         try:
             source.identifier(record)
             source.group(record)
@@ -157,11 +157,12 @@ def _sender(event: dict[str, Any], record: object) -> str:
     return "" if named is None else str(named)
 
 
-def _right(sender: str, source: Source) -> str:
-    """What to say of something that ``source`` does not take."""
+def _remedy(sender: str, source: Source) -> str:
+    """What to do about something that ``source`` does not take. It continues an error that names the sender."""
     right = _FUNCTIONS.get(sender)
-    what = f"which is for {right}, not {source.function}" if right else f"not of {' or '.join(source.services)}"
+    if right is not None:
+        return f": use {right}, not {source.function}"
     return (
-        f"{what}: use process_sqs for SQS, and process_stream for Kinesis and DynamoDB streams, and process_kafka for "
-        "Kafka"
+        f", not of {' or '.join(source.services)}: use process_sqs for SQS, and process_stream for Kinesis and "
+        "DynamoDB streams, and process_kafka for Kafka"
     )
