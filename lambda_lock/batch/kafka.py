@@ -76,14 +76,15 @@ def _offset(record: object) -> int:
 class Decoded(Mapping[str, object]):
     """A record with its key and value as text, or as bytes if they are none. They are decoded when they are asked for.
 
-    record: the record as Lambda passed it.
+    record: the record as Lambda passed it. A key or value that it leaves out is null here.
     """
 
     def __init__(self, record: Record) -> None:
         self.record = record
+        self._fields = {**record, "key": record.get("key"), "value": record.get("value")}
 
     def __getitem__(self, name: str) -> object:
-        encoded = self.record[name]
+        encoded = self._fields[name]
         if name not in ("key", "value") or encoded is None:
             return encoded
         try:
@@ -96,10 +97,10 @@ class Decoded(Mapping[str, object]):
             return decoded
 
     def __contains__(self, name: object) -> bool:
-        return name in self.record
+        return name in self._fields
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.record)
+        return iter(self._fields)
 
     def __len__(self) -> int:
-        return len(self.record)
+        return len(self._fields)

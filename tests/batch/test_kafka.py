@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 import functools
 import json
 import re
@@ -353,6 +354,18 @@ def test_a_tombstone_is_handed_over_as_it_is(table: str) -> None:
     records(event)[1]["value"] = None
     seen: list[Event] = []
     assert process_kafka(event, seen.append, context=Context(), lock_key="{key}") == NOTHING
+    assert seen == records(event)
+
+
+@pytest.mark.parametrize("validate", [None, ["key", "value"]])
+def test_a_key_and_a_value_that_are_left_out_are_null(table: str, validate: list[str] | None) -> None:
+    event = events.kafka([("orders-0", None, None)])
+    nulls = copy.deepcopy(event)
+    records(nulls)[0].update(key=None, value=None)
+    seen: list[Event] = []
+    options: Event = {"dedup_key": payload_hash("topic", "key", "value"), "validate": validate}
+    assert process_kafka(event, seen.append, context=Context(), scope="s", **options) == NOTHING
+    assert process_kafka(nulls, seen.append, context=Context(), scope="s", **options) == NOTHING
     assert seen == records(event)
 
 
