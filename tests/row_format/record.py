@@ -318,6 +318,7 @@ def values() -> Json:
         ({"expiry_ms": None}, (0.0, N), (1.0, N + 22)),
         ({"expiry_ms": None}, (0.0, N), (1.0, N + 21)),
         ({"expiry_ms": (N + 90) * 1000}, (0.0, N), (20.02, N + 20)),
+        *(({"expiry_ms": None, "lease_ms": 1_000_000}, (0.0, N), (1.0, N + seconds)) for seconds in (1002, 1003)),
     ]
     keys = [("orders", "o-1"), ("a#b", "c"), ("a", "b#c"), ("a\\", "b"), ("a\\#b", "c"), ("", "o-1")]
     results = ['{"a":1}', "sha256:" + "0" * 64 + ' {"a":1}', "sha256:" + "0" * 64 + " "]
@@ -338,7 +339,7 @@ def values() -> Json:
                 **held,
                 "first_seen": {"monotonic": first[0], "date": first[1]},
                 "now": {"monotonic": now[0], "date": now[1]},
-                "allowed": _allowed(held["expiry_ms"], first, now),
+                "allowed": _allowed(held["expiry_ms"], held.get("lease_ms", 20_000), first, now),
             }
             for held, first, now in looks
         ],
@@ -364,8 +365,8 @@ class _Seen:
         self.expiry_ms = expiry_ms
 
 
-def _allowed(expiry_ms: int | None, first: tuple[float, int], now: tuple[float, int]) -> bool:
-    seen = Observation("v", 20_000, *first)
+def _allowed(expiry_ms: int | None, lease_ms: int, first: tuple[float, int], now: tuple[float, int]) -> bool:
+    seen = Observation("v", lease_ms, *first)
     return may_take_over(_Seen(expiry_ms), seen, ClockReading(now[0], now[0], 0.0), now[1])
 
 
