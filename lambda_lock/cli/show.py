@@ -42,12 +42,12 @@ def state(record: LockRecord) -> str:
     - unreadable: an attribute of the lock is damaged or belongs to another schema
     - never a lock: the row is another program's, or was made for ``only_if_exists``. `list` leaves such rows out
     """
+    if record.rate is not None and not record.unreadable:
+        return "rate"
     if record.is_released and record.version is None and record.fencing_token is None:
         return "never a lock"
     if record.unreadable:
         return "unreadable"
-    if record.rate is not None:
-        return "rate"
     if record.is_expired:
         return "expired"
     if not record.is_released:
