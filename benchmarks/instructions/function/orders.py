@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from typing import Any
@@ -21,3 +22,6 @@ def handler(event: dict[str, Any], context: object) -> list[float]:
         os._exit(0)
     locked(event, context)
     return [before, time.process_time()]
+
+
+gc.disable()  # from here on: a collection falls into one invocation or another by chance, and takes a tenth of one
