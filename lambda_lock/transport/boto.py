@@ -154,7 +154,7 @@ class BotoTransport:
                 ) from _cause(error)
             url = error.kwargs.get("proxy_url") or error.kwargs.get("endpoint_url")
             if url and not self._answered:
-                refuse_unknown_host(error, urlsplit(url).hostname or url)
+                refuse_unknown_host(error.kwargs.get("error"), urlsplit(url).hostname or url)
             # If the client retries by itself, an earlier try may have been sent, even if the last one was not.
             if isinstance(error, _NOT_SENT) and self._sends_once:
                 raise TransportError(False, f"nothing was sent: {_text(error)}") from _cause(error)

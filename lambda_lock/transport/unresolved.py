@@ -23,20 +23,22 @@ _PLACES = ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL_DYNAMODB", "AWS
 _PROXIES = ("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY")
 
 
-def refuse_unknown_host(error: BaseException, host: str) -> None:
+def refuse_unknown_host(error: BaseException | None, host: str) -> None:
     """Raise LockConfigurationError if a request could not be sent because ``host`` does not exist.
 
-    error: of sending. host: the endpoint's or the proxy's. The text names the variable that it comes from.
+    error: why nothing was sent, as the layer below raised it. host: the endpoint's or the proxy's. The text names the
+        variable that it comes from.
     """
-    cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, socket.gaierror):
+    cause = error
+    while cause is not None and not isinstance(cause, OSError):  # what comes before it may be the application's
         cause = cause.__cause__ or cause.__context__
-    if cause is None or cause.errno != socket.EAI_NONAME:
+    if not isinstance(cause, socket.gaierror) or cause.errno != socket.EAI_NONAME:
         return
     values = {name: os.environ.get(name, "").lower() for name in (*_PLACES, *_PROXIES)}
-    found = [f"{name}={value}" for name, value in values.items() if value and (value in host or host in value)]
-    written = (found or ["region_name or endpoint_url, the boto3 session or the profile"])[0]
+    regions = [f"{name}={value}" for name, value in values.items() if value and value in host]
+    urls = [name for name, value in values.items() if host in value]  # without the value: it may have a password
+    written = [*regions, *urls, "region_name or endpoint_url, the boto3 session or the profile"][0]
     raise LockConfigurationError(
         f"there is no host {without_password(host)!r}, so nothing was sent: correct the Region or the endpoint in "
-        f"{without_password(written)}. If it is right, its name cannot be looked up from here: check the name servers"
+        f"{written}. If it is right, its name cannot be looked up from here: check the name servers"
     ) from cause

@@ -103,6 +103,28 @@ def test_a_proxy_whose_host_does_not_exist_is_named_without_its_password(
     assert "hunter2" not in said
 
 
+def test_a_proxy_without_a_scheme_keeps_its_password_too(
+    names: NameServers, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names.answer = socket.EAI_NONAME
+    monkeypatch.setenv("HTTPS_PROXY", "user:hunter2@proxy.example:3128")
+    said = told(LockConfigurationError, lambda: client_of("https").acquire("a", wait=0), "HTTPS_PROXY")
+    assert "hunter2" not in said
+
+
+@WAYS
+def test_a_host_that_the_application_looked_up_before_is_not_taken_for_ours(
+    way: str, names: NameServers, told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A handler of its failed call takes a lock, and meets an outage: a connection that is refused."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", "http://127.0.0.1:9")
+    client = client_of(way)
+    try:
+        raise socket.gaierror(socket.EAI_NONAME, "there is no such partner")
+    except OSError:
+        told(TransportError, lambda: client.acquire("a", wait=0))
+
+
 @WAYS
 @pytest.mark.parametrize("answer", ["EAI_AGAIN", "EAI_FAIL", "EAI_NODATA"])
 def test_a_name_that_cannot_be_looked_up_now_is_an_outage(
