@@ -283,7 +283,7 @@ class _Batch:
         client: LockClient | None = None,
         **unknown: Never,
     ) -> None:
-        checks.options("sqs_batch", _Batch.__init__, unknown)
+        checks.options(source.function, _Batch.__init__, unknown)
         if isinstance(record_handler, type) or not callable(record_handler):
             raise TypeError(f"record_handler must be a function of one record, got {record_handler!r}")
         check_function(record_handler, source.decorator or source.function)

@@ -70,9 +70,15 @@ class _Run(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         given = list(args)
         try:
-            before = self.make_parser(ctx).parse_args(given[: given.index("--")])[0] if "--" in given else {"key": ""}
-            if not isinstance(before["key"], str):
-                raise click.UsageError("the key is missing: write lambda-lock run KEY -- COMMAND...", ctx)
+            if "--" in given:
+                dashes = given.index("--")
+                before = self.make_parser(ctx).parse_args(given[:dashes])[0]
+                if not isinstance(before["key"], str):
+                    if given[dashes + 2 : dashes + 3] != [
+                        "--"
+                    ]:  # else the key is between the two, and may begin with -
+                        raise click.UsageError("the key is missing: write lambda-lock run KEY -- COMMAND...", ctx)
+                    del args[dashes + 2]
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
             if "--" in given:

@@ -13,7 +13,6 @@ from .closing import close
 from .lock_client import LockClient
 from .multi_lock import MultiLock
 from .session import Client, Entered, init_of, session_of
-from .taking import not_taken
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,7 +73,7 @@ class Acquiring(Entered, Coroutine["Any", "Any", "E"]):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            raise AttributeError(f"no {name!r} here, because nothing was awaited: write `await` before {self!r}")
+            raise AttributeError(f"no {name!r} here, because nothing was awaited: write `await` before the call")
 
     async def __aenter__(self) -> E:
         self._lock = await self._coroutine
@@ -149,7 +148,8 @@ class AsyncLockClient(Client):
         try:
             return await self.acquire(key, wait=wait, **options)
         except LockNotGrantedError as error:
-            not_taken(error)
+            if error.too_late:
+                raise
             return None
 
     @entered_too
@@ -177,7 +177,8 @@ class AsyncLockClient(Client):
         try:
             return await self.acquire_all(keys, wait=wait, sort_key=sort_key, **options)
         except LockNotGrantedError as error:
-            not_taken(error)
+            if error.too_late:
+                raise
             return None
 
     @entered_too

@@ -9,7 +9,7 @@ from . import checks
 from .lock import Lock
 from .options import order
 from .session import Client, init_of
-from .taking import Fresh, entered_before, not_taken
+from .taking import Fresh, entered_before
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -171,7 +171,8 @@ class LockClient(Client):
         try:
             return self.acquire(key, wait=wait, **options)
         except LockNotGrantedError as error:
-            not_taken(error)
+            if error.too_late:
+                raise
             return None
 
     def acquire_all(
@@ -248,7 +249,8 @@ class LockClient(Client):
         try:
             return self.acquire_all(keys, wait=wait, sort_key=sort_key, **options)
         except LockNotGrantedError as error:
-            not_taken(error)
+            if error.too_late:
+                raise
             return None
 
     def get(self, key: str, *, sort_key: str | None = None) -> LockRecord | None:

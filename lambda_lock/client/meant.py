@@ -10,12 +10,19 @@ if TYPE_CHECKING:
 #: Our names, each with those of threading, Redis and filelock, of the Java and Python clients of DynamoDB, and of
 #: Powertools that do not resemble it. Where a word stands twice, the first of our names counts that there is.
 _THEIRS = {
-    "wait": "timeout blocking_timeout retry_timeout additional_timeout max_wait",
+    "wait": "timeout blocking_timeout retry_timeout additional_timeout max_wait wait_time",
     "window": "ttl expires_after_seconds",
+    "lease_duration": "lease lease_time lease_seconds lease_timeout ttl expire expires_in expires_after_seconds "
+    "auto_release_time",
     "LockClient": "DynamoDBLockClient AmazonDynamoDBLockClient",
+    "LockNotGrantedError": "LockNotAcquired LockNotAcquiredError",
     "acquire": "acquire_lock",
-    "lease_duration": "lease lease_seconds ttl expire expires_in expires_after_seconds auto_release_time",
+    "release": "release_lock",
+    "region_name": "region",
+    "table": "table_name",
+    "heartbeat_period": "heartbeat heartbeat_interval",
 }
+_TIMES = ("wait", "window", "lease_duration")
 
 
 def meant(name: str, known: Collection[str]) -> str:
@@ -23,7 +30,7 @@ def meant(name: str, known: Collection[str]) -> str:
     from difflib import get_close_matches
 
     theirs = [ours for ours, names in _THEIRS.items() if ours in known and name in names.split()]
-    return (theirs or get_close_matches(name, known, 1, 0.65) or [""])[0]
+    return (theirs or get_close_matches(name, known, 1, 0.8) or [""])[0]
 
 
 def unknown_option(method: str, function: Any, options: Mapping[str, object]) -> TypeError:
@@ -34,10 +41,11 @@ def unknown_option(method: str, function: Any, options: Mapping[str, object]) ->
     from inspect import signature
 
     name, value = next(iter(options.items()))
-    known = signature(function).parameters
+    parameters = signature(function).parameters.values()
+    known = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY or each.name == "table"]
     remedy = ""
-    if name == "blocking" and "wait" in known:
+    if name in ("blocking", "block", "nowait") and "wait" in known:
         remedy = ": pass wait=0 to try once, or wait=inf to wait without end"
     elif ours := meant(name, known):
-        remedy = f": pass {ours}={value!r}, in seconds" if ours in _THEIRS else f": did you mean {ours}=?"
+        remedy = f": pass {ours}={value!r}, in seconds" if ours in _TIMES else f": did you mean {ours}=?"
     return TypeError(f"{method}() got an unexpected keyword argument {name!r}{remedy}")

@@ -12,7 +12,7 @@ import weakref
 from ..core import protocol
 from ..core.outcome import ServiceError
 from ..core.row import MOST_WAITERS
-from ..errors import ClientClosedError, TransportError
+from ..errors import ClientClosedError, LockNotGrantedError, TransportError
 from ..observe.log import logger as package_logger
 from ..observe.log import tell
 from ..observe.observer import Observer
@@ -379,6 +379,8 @@ class Explained:
             raise explain(error, self._place)[1] from error
         if isinstance(error, TransportError) and error.key is None:
             error.about(self._place.key)
+        if isinstance(error, LockNotGrantedError) and error.retry_after is not None:
+            error.retry_after = max(1, int(-(-error.retry_after // 1)))  # as headers and visibility timeouts take it
 
 
 class Entered:
@@ -393,7 +395,7 @@ class Entered:
     if not TYPE_CHECKING:  # type checkers are to say so, too
 
         def __enter__(self) -> None:
-            raise TypeError(f"with {type(self).__name__}: nothing was awaited. Write `async with` instead of `with`")
+            raise TypeError(f"with {type(self).__name__} awaits nothing. Write `async with` instead of `with`")
 
         def __aenter__(self) -> None:
             self.__exit__(None, None, None)
@@ -423,7 +425,9 @@ class Client(Entered):
         def __getattr__(self, name: str) -> Any:
             from .meant import meant
 
-            ours = "" if name[:1] == "_" else meant(name, dir(type(self)))
+            if hasattr(type(self), name):  # a property of a subclass: its own error is the one to see
+                return object.__getattribute__(self, name)
+            ours = "" if name[:1] == "_" else meant(name, [known for known in dir(type(self)) if known[0] != "_"])
             remedy = f": did you mean {ours}?" if ours else ""
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{remedy}")
 
@@ -486,8 +490,8 @@ def init_of(client: str) -> Any:
     init.__qualname__ = f"{client}.__init__"
 
     def begin(self: Client, *args: Any, **settings: Any) -> None:
-        unknown = settings.keys() - listed.__kwdefaults__.keys() - {"table"}
-        checks.options(init.__qualname__, init, {name: settings[name] for name in unknown})
+        known = {"table", *listed.__kwdefaults__}
+        checks.options(init.__qualname__, init, {name: settings[name] for name in settings if name not in known})
         made = Settings.__new__(Settings)
         init(made, *args, **settings)
         self._begin(Session(made))

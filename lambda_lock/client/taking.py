@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 
 from ..core import acquire as core
 from ..core import keep
@@ -164,23 +163,6 @@ class Fresh:
         held.renewer.tell("granted", "lock %r was granted")
 
 
-def not_taken(error: LockNotGrantedError) -> None:
-    """Return None for the lock that ``error`` refuses, as try_acquire does to its caller.
-
-    Raises ``error`` if too little time was left. Raises TypeError if the caller enters what it is given without a look:
-    ``with client.try_acquire(…)`` would end with an error that names nothing.
-    """
-    from opcode import opname
-
-    if error.too_late:
-        raise error
-    caller = sys._getframe(1).f_back
-    following = b"" if caller is None else caller.f_code.co_code[caller.f_lasti + 2 :: 2]
-    first, second = [*(opname[code] for code in following if code), "", ""][:2]  # 0 is an inline cache of the call's
-    if first == "BEFORE_WITH" or second == "LOAD_SPECIAL":  # until Python 3.13, and since 3.14
-        raise TypeError(f"try_acquire gave None, which `with` cannot enter: ask first, or write acquire. {error}")
-
-
 class Again:
     """Enters a lock that this line of execution holds already. Sends nothing."""
 
@@ -234,9 +216,8 @@ def tell_refused(
     holder, event = None, "duplicate"
     if isinstance(error, LockNotGrantedError):
         holder = error.holder
-        if error.retry_after is not None:
-            error.retry_after = max(1, int(-(-error.retry_after // 1)))  # as headers and visibility timeouts take it
-        if place.permits is None and (os.getpid(), holder) in HELD_HERE:
+        here = HELD_HERE.get((os.getpid(), holder))
+        if place.permits is None and here is not None and not here.ended:
             lines = [held.options.line for held in session.open_locks.handled() if held.hold.owner == holder]
             error.add(_OWN if line in lines else _HERE)
         event = "too_late" if error.too_late else "cancelled" if cancelled else "not_granted"

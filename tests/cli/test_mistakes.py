@@ -30,6 +30,12 @@ def test_run_takes_what_comes_after_the_dashes_as_it_is(run_apart: Run) -> None:
     assert run_apart("run", "--wait", "5", "a", "echo", "--", "hi").stdout == "hi\n"
 
 
+def test_a_key_that_begins_with_a_dash_stands_between_two_of_them(run_apart: Run) -> None:
+    command = ("sh", "-c", "echo $LAMBDA_LOCK_KEY $1", "sh", "--")
+    for options in ((), ("--wait", "5")):
+        assert run_apart("run", *options, "--", "-a", "--", *command).stdout == "-a --\n"
+
+
 def test_run_goes_on_at_once_with_the_lock_of_an_earlier_run_that_died(run_apart: Run, rows: Rows, table: str) -> None:
     with LockClient(table) as client:
         died = client.acquire("nightly", holder="build-7", lease_duration=600)

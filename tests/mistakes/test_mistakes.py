@@ -6,7 +6,9 @@ test_where.py has those about Regions and endpoints. tests/client/test_bad_input
 from __future__ import annotations
 
 import asyncio
+import copy
 import dataclasses
+import inspect
 import json
 import logging
 import threading
@@ -238,6 +240,45 @@ def test_what_nobody_could_have_meant_is_left_at_that(told: Told) -> None:
     assert not hasattr(lambda_lock, "colour")
 
 
+@pytest.mark.parametrize("name", ["lock", "write", "session", "string", "consistent", "cache_time", "metadata"])
+def test_a_name_is_not_answered_with_one_that_means_something_else(name: str, told: Told) -> None:
+    option: dict[str, Any] = {name: 5}
+    for act in (
+        lambda: any_client.acquire("a", **option),
+        lambda: any_client.release("a", **option),
+        lambda: any_client.adopt("a", **option),
+        lambda: with_lock("a", **option),
+        lambda: sqs_batch(**option)(record_handler),
+    ):
+        assert told(TypeError, act).endswith(f"argument {name!r}")
+
+
+def test_who_does_not_want_to_wait_is_not_told_to_wait(told: Told) -> None:
+    for name in ("nowait", "block"):
+        option: dict[str, Any] = {name: True}
+        told(TypeError, lambda option=option: any_client.acquire("a", **option), "pass wait=0 to try once")
+
+
+@pytest.mark.parametrize("function", [process_sqs, process_stream])
+def test_an_unknown_option_of_a_batch_is_said_of_the_function_that_was_called(function: Any, told: Told) -> None:
+    act = lambda: function({"Records": []}, record_handler, context=None, colour="red")  # noqa: E731
+    assert told(TypeError, act).startswith(f"{function.__name__}() got an unexpected keyword argument")
+
+
+def test_private_methods_are_not_what_somebody_meant(told: Told) -> None:
+    for name in ("begin", "region", "take"):
+        assert told(AttributeError, lambda name=name: getattr(any_client, name)).endswith(f"no attribute {name!r}")
+
+
+def test_the_error_of_a_property_of_a_subclass_comes_through(told: Told) -> None:
+    class Ours(LockClient):
+        @property
+        def tenant(self) -> Any:
+            return self.invoice.tenant  # type: ignore[attr-defined]
+
+    told(AttributeError, lambda: Ours("locks").tenant, "no attribute 'invoice'")
+
+
 # -- who holds it -----------------------------------------------------------------------------------------------------
 
 
@@ -262,6 +303,13 @@ def test_another_process_is_not_taken_for_this_one(client: LockClient, memory: M
     lock.release()
     memory.hold("b", owner="somebody else")
     assert "process" not in told(LockNotGrantedError, lambda: client.acquire("b", wait=0))
+
+
+def test_a_lock_that_was_handed_over_is_not_said_to_be_held_here(client: LockClient, told: Told) -> None:
+    lock = client.acquire("a")
+    lock.hand_over()
+    assert "process" not in told(LockNotGrantedError, lambda: client.acquire("a", wait=0), "is held by")
+    assert not lock.is_held
 
 
 def test_a_call_that_waits_for_its_own_lock_is_told_how_to_enter_it_again(client: LockClient, told: Told) -> None:
@@ -342,19 +390,19 @@ def test_a_thread_that_a_function_starts_has_no_current_lock_and_is_told_how_to_
 # -- with, async with, await ------------------------------------------------------------------------------------------
 
 
-def test_a_lock_that_was_not_granted_is_entered(client: LockClient, memory: Memory, told: Told) -> None:
+def test_a_lock_that_was_not_granted_cannot_be_entered_and_nothing_runs(client: LockClient, memory: Memory) -> None:
+    """Python says so, not we: who asks cannot be told from who enters. docs/troubleshooting.md has Python's words."""
     memory.hold("a")
+    with pytest.raises(TypeError), client.try_acquire("a"):  # type: ignore[union-attr]
+        pytest.fail("runs without the lock")
+    with pytest.raises(TypeError), client.try_acquire_all(["a", "b"]):  # type: ignore[union-attr]
+        pytest.fail("runs without the locks")
 
-    def of_one() -> None:
-        with client.try_acquire("a"):  # type: ignore[union-attr]
-            pytest.fail("runs without the lock")
 
-    def of_several() -> None:
-        with client.try_acquire_all(["a", "b"]) as locks:  # type: ignore[union-attr]
-            pytest.fail(f"runs without {locks}")
-
-    for act in (of_one, of_several):
-        told(TypeError, act, "try_acquire gave None, which `with` cannot enter: ask first", "lock 'a' is held by")
+def test_the_first_of_several_keys_that_is_free_is_entered(client: LockClient, memory: Memory) -> None:
+    memory.hold("slot#1")
+    with next(filter(None, map(client.try_acquire, ["slot#1", "slot#2"]))) as lock:
+        assert lock.key == "slot#2"
 
 
 def test_a_lock_that_was_granted_at_once_is_entered(client: LockClient) -> None:
@@ -399,6 +447,18 @@ def test_a_forgotten_await_is_told_before_anything_runs_without_the_lock(memory:
     for body in (asked, used, passed_on):
         told((TypeError, AttributeError), lambda body=body: run(body), "nothing was awaited: write `await`")
     assert memory.rows() == ()
+
+
+@pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
+def test_a_call_that_was_not_awaited_can_be_copied_and_looked_at(memory: Memory) -> None:
+    async def body(tasks: Any) -> None:
+        call = tasks.acquire("a")
+        copied = copy.copy(call)
+        assert inspect.isawaitable(call)
+        assert not hasattr(copied, "cr_frame")
+        await asyncio.wait_for(call, 5)
+
+    run(body)
 
 
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
@@ -526,3 +586,9 @@ def test_a_time_to_try_again_is_whole_seconds_and_never_none_of_them(client: Loc
         assert isinstance(found, int)
         assert found >= 1
         assert str(found).isdigit()  # as the header Retry-After
+
+
+def test_so_is_that_of_an_event_that_cannot_be_forgotten_now(client: LockClient) -> None:
+    with client.acquire("event"), pytest.raises(LockNotGrantedError) as caught:
+        client.forget("event", scope="", wait=0)
+    assert isinstance(caught.value.retry_after, int)
