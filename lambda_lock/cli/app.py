@@ -72,8 +72,7 @@ class _Run(click.Command):
         try:
             if "--" in given:
                 dashes = given.index("--")
-                before = self.make_parser(ctx).parse_args(given[:dashes])[0]
-                if not isinstance(before["key"], str):
+                if not isinstance(self.make_parser(ctx).parse_args(given[:dashes])[0]["key"], str):
                     if given[dashes + 2 : dashes + 3] != [
                         "--"
                     ]:  # else the key is between the two, and may begin with -

@@ -52,7 +52,7 @@ def failure(error: errors.LockError) -> Failure:
     code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), NO)
     if not isinstance(error, errors.LockNotGrantedError) or error.holder is None:
         return Failure(str(error), code)
-    left = "" if error.retry_after is None else f". Its lease ends in {error.retry_after:.0f} s unless it is renewed"
+    left = "" if error.retry_after is None else f". It may be free in about {error.retry_after} s"
     waited = f" after {error.waited:.1f} s" if error.waited >= 0.1 else ""
     held = f"it is held by {error.holder}{left}"
     if len(error.holders) > 1:  # of a semaphore

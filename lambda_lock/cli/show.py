@@ -18,7 +18,7 @@ from rich.text import Text
 
 from ..client.record import LockRecord
 from ..core.requests import encode_data
-from ..errors import printable
+from ..errors import LockError, printable
 
 _STYLES = {"held": "green", "expired": "yellow", "free": "dim", "completed": "cyan", "unreadable": "red", "rate": "dim"}
 STATES = tuple(_STYLES)  # the words of `state`
@@ -106,12 +106,17 @@ def print_json(value: object) -> None:
 
 
 def print_json_array(values: Iterable[object], one_line: bool) -> None:
-    """Print a JSON array on stdout, each value as it comes."""
+    """Print a JSON array on stdout, each value as it comes. If a reading fails, the line that was begun ends."""
     between, opening = "" if one_line else "\n", "["
-    for value in values:
-        text = _json(value) if one_line else textwrap.indent(_json(value, indent=2), "  ")
-        click.echo(f"{opening}{between}{text}", nl=False)
-        opening = ","
+    try:
+        for value in values:
+            text = _json(value) if one_line else textwrap.indent(_json(value, indent=2), "  ")
+            click.echo(f"{opening}{between}{text}", nl=False)
+            opening = ","
+    except LockError:
+        if opening == ",":  # the next list is to begin on a line of its own
+            click.echo()
+        raise
     click.echo("[]" if opening == "[" else f"{between}]")
 
 

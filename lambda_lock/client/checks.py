@@ -292,6 +292,7 @@ def transact_items(items: object, locks: int = 1) -> list[dict[str, Any]]:
         raise LockArgumentError(
             f"commit takes 1 to {100 - locks} items, not {len(items)}: DynamoDB allows 100, and {needs}"
         )
+    wired: list[dict[str, Any]] = []
     for number, item in enumerate(items):
         if not isinstance(item, Mapping) or len(item) != 1 or not _ACTIONS.issuperset(item):
             found = f"has {', '.join(map(repr, item))}" if isinstance(item, Mapping) else f"is {type(item).__name__}"
@@ -299,9 +300,8 @@ def transact_items(items: object, locks: int = 1) -> list[dict[str, Any]]:
                 f"item {number} of the commit must be {{'Put' | 'Update' | 'Delete' | 'ConditionCheck': {{…}}}}, but "
                 f"it {found}"
             )
-    wired = [on_the_wire(item) for item in items]
-    for number, item in enumerate(wired):
-        (write,) = item.values()
+        wired.append(on_the_wire(item))
+        (write,) = wired[number].values()
         if not isinstance(write, dict) or not all(is_item(write.get(part, {})) for part in _PARTS):
             raise LockArgumentError(
                 f"item {number} of the commit has a plain Python value in its {', '.join(_PARTS)}: write DynamoDB "

@@ -12,15 +12,11 @@ if TYPE_CHECKING:
 _THEIRS = {
     "wait": "timeout blocking_timeout retry_timeout additional_timeout max_wait wait_time",
     "window": "ttl expires_after_seconds",
-    "lease_duration": "lease lease_time lease_seconds lease_timeout ttl expire expires_in expires_after_seconds "
-    "auto_release_time",
+    "lease_duration": "lease lease_time lease_timeout ttl expire expires_in expires_after_seconds auto_release_time",
     "LockClient": "DynamoDBLockClient AmazonDynamoDBLockClient",
-    "LockNotGrantedError": "LockNotAcquired LockNotAcquiredError",
     "acquire": "acquire_lock",
-    "release": "release_lock",
     "region_name": "region",
     "table": "table_name",
-    "heartbeat_period": "heartbeat heartbeat_interval",
 }
 _TIMES = ("wait", "window", "lease_duration")
 

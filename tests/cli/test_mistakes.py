@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 import pytest
 
-from lambda_lock import LockClient
+from lambda_lock import LockClient, TransportError
 from lambda_lock.cli.history import Watcher
+from lambda_lock.cli.show import print_json_array
 from rig.engine import Ministack
 from rig.wire import Wire
 
@@ -63,6 +65,19 @@ def test_ls_watch_survives_a_table_that_does_not_answer(start: Start, wire: Wire
     while len(locks := json.loads(process.stdout.readline())) < 2:
         pass
     assert [lock["key"] for lock in locks] == ["first", "second"]
+
+
+def test_a_list_that_breaks_off_does_not_run_into_the_next(capsys: pytest.CaptureFixture[str]) -> None:
+    def pages() -> Iterator[object]:
+        yield {"key": "first"}
+        raise TransportError(True, "no answer")
+
+    with pytest.raises(TransportError):
+        print_json_array(pages(), one_line=True)
+    print_json_array([{"key": "second"}], one_line=True)
+    broken, whole = capsys.readouterr().out.splitlines()
+    assert broken.startswith("[")
+    assert [lock["key"] for lock in json.loads(whole)] == ["second"]
 
 
 def test_ls_watch_on_a_terminal_survives_it_too(terminal: type[Terminal], wire: Wire, rows: Rows) -> None:
