@@ -47,6 +47,27 @@ def test_money_is_moved_once_for_each_number_and_never_more_than_there_is(engine
     assert _balances(engine) == {"a": 40, "b": 60}
 
 
+def test_a_retry_of_a_transfer_that_was_moved_says_so_though_the_rules_would_refuse_it_now(
+    engine: Engine, bank: Any
+) -> None:
+    assert bank.transfer("t1", "a", "b", 60) == "moved"  # the answer is lost
+    bank.is_allowed = lambda *_: False  # such as a rule on what must be left
+    assert bank.transfer("t1", "a", "b", 60) == "moved before"
+    assert bank.transfer("t2", "a", "b", 60) == "refused"
+    assert _balances(engine) == {"a": 40, "b": 60}
+
+
+def test_many_who_ask_for_one_transfer_at_once_move_it_once(engine: Engine, bank: Any) -> None:
+    answers: list[str] = []
+    threads = [threading.Thread(target=lambda: answers.append(bank.transfer("t1", "a", "b", 60))) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(answers) == ["moved"] + ["moved before"] * 3
+    assert _balances(engine) == {"a": 40, "b": 60}
+
+
 def test_while_the_rules_look_nobody_else_has_either_account(engine: Engine, bank: Any) -> None:
     seen: list[object] = []
 
