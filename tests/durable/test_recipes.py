@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from aws_durable_execution_sdk_python_testing import DurableFunctionTestRunner
 
+from lambda_lock import LockClient
 from tests.recipes.pages import program
 
 KEY = "preview#d-1"
@@ -62,6 +64,34 @@ def test_an_event_that_comes_while_the_work_is_done_does_it_again_after_it(debou
     assert debounce.run_if_newest(KEY, number, "d-1")
     assert not debounce.run_if_newest(KEY, number - 1, "d-1")
     assert debounce.made == ["d-1"] * 2
+
+
+def test_an_event_whose_number_could_not_be_stored_takes_another_and_is_not_forgotten(debounce: Any) -> None:
+    acquire, taken = debounce.client.acquire, []
+
+    def acquire_and_lose_once(key: str, **options: Any) -> Any:
+        lock = acquire(key, **options)
+        if not taken:
+            with LockClient() as other:  # as somebody who releases it by force
+                other.release(key=lock.key, owner=lock.owner, fencing_token=lock.fencing_token)
+        taken.append(lock)
+        return lock
+
+    debounce.client.acquire = acquire_and_lose_once
+    assert _runs(debounce)
+    assert debounce.made == ["d-1"]
+
+
+def test_of_three_events_at_once_the_last_one_does_the_work(debounce: Any) -> None:
+    numbers: list[int] = []
+    threads = [threading.Thread(target=lambda: numbers.append(debounce.leave_number(KEY))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    done = [number for number in numbers if debounce.run_if_newest(KEY, number, "d-1")]
+    assert done == [max(numbers)]
+    assert debounce.made == ["d-1"]
 
 
 def test_a_step_that_is_run_again_after_a_failure_still_knows_its_number(debounce: Any) -> None:
