@@ -68,6 +68,7 @@ _WRONG: dict[str, Callable[[], str]] = {
 def test_what_is_not_signed_is_refused_and_marks_no_event_as_done(webhook: Any, wrong: str) -> None:
     assert webhook.handler(_delivery("evt_1", _WRONG[wrong]()), Context()) == {"statusCode": 400}
     assert webhook.handler({"headers": {}, "body": None}, Context()) == {"statusCode": 400}
+    assert webhook.handler({"headers": None, "body": None}, Context()) == {"statusCode": 400}  # a REST API's test
     assert webhook.done == []
     assert webhook.handler(_delivery("evt_1"), Context()) == {"statusCode": 200}
     assert webhook.done == ["evt_1"]
