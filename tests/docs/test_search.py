@@ -75,6 +75,20 @@ WANTED = {
     "environment variables": "settings",
     "LockNotGrantedError": "troubleshooting",
     "LockTimeoutError": "troubleshooting",
+    "AccessDeniedException": "troubleshooting",
+    "ResourceNotFoundException": "troubleshooting",
+    "ThrottlingException": "outages",
+    "lock expired": "troubleshooting",
+    "race condition": "locks-around-functions",
+    "429": "locks-around-functions",
+    "503": "locks-around-functions",
+    "ALB": "web",
+    "clock skew": "safety-assumptions",
+    "global table": "safety-assumptions",
+    "lambda timeout": "settings",
+    "type hints": "stability",
+    "double charge": "compute-once",
+    "batch item failures": "batches",
 }
 
 

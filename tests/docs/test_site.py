@@ -235,3 +235,13 @@ def test_each_page_is_in_the_table_of_contents() -> None:
     named = set(re.findall(r"^([a-z/-]+\*?)$", index, re.MULTILINE))
     pages = {page.stem for page in DOCS.glob("*.md")} - {"index"}
     assert [page for page in pages if not any(fnmatch(page, name) for name in named)] == []
+
+
+def test_no_two_pages_have_one_title() -> None:
+    pages: dict[str, list[str]] = {}
+    for page in DOCS.rglob("*.md"):
+        (title,) = re.findall(
+            r"^# (.+)$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S), re.MULTILINE
+        )
+        pages.setdefault(title, []).append(page.name)
+    assert {title: names for title, names in pages.items() if len(names) > 1} == {}
