@@ -88,6 +88,10 @@ WANTED = {
     "lambda timeout": "settings",
     "type hints": "stability",
     "double charge": "compute-once",
+    "see who holds a lock": "command-line",
+    "local development": "getting-started",
+    "duplicate message": "deduplicate",
+    "starvation": "waiting",
     "batch item failures": "batches",
 }
 
