@@ -1,9 +1,7 @@
 """What the application stores in a row (data, attributes, the result of an event) and what a row shows: get, list.
-Loaded when one of these is used.
 
-Values are converted to DynamoDB JSON and back without boto3. Source: "Supported data types and naming rules", Amazon
-DynamoDB Developer Guide.
-"""
+Loaded when used. Values become DynamoDB JSON and back without boto3 ("Supported data types and naming rules", Amazon
+DynamoDB Developer Guide)."""
 
 from __future__ import annotations
 

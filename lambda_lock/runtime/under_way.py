@@ -1,4 +1,5 @@
-"""The acquires and last acts of a client that are under way. Closing the client waits for them, or ends them.
+"""The acquires and last acts of a client that are under way, which closing the client waits for, or ends. And the
+locks that are open, which closing releases.
 
 Each step is a single operation on a dict or list, because signal handlers and other threads may run in between.
 """
@@ -7,16 +8,17 @@ from __future__ import annotations
 
 import os
 import threading  # the Lambda runtime has it loaded, through logging
+import weakref
 
 from ..errors import ClientClosedError, LockAlreadyReleasedError, LockError, TransportError
 from .signalsafe import Flag
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
-    from ..core.protocol import Send, Steps
+    from ..core.protocol import Hold, Send, Steps
 
 _NOBODY = 0  # instead of a thread
 _MOST_LEFT = 100  # a client that is never closed must not keep each coroutine that was
@@ -106,3 +108,85 @@ def released() -> LockError:
 def unclear() -> LockError:
     """Of another last act: the request that it was at may have been carried out."""
     return TransportError(True, f"{_HOW}: it is unknown whether it was carried out. The lock is released")
+
+
+class _Entry:
+    """pid: of the process that was granted the hold. held: gives its HeldLock, or None."""
+
+    __slots__ = ("held", "pid")
+
+    def __init__(self, pid: int) -> None:
+        self.held: Callable[[], Any] = _none
+        self.pid = pid
+
+
+def _none() -> None:
+    return None
+
+
+#: The holds of all clients, by process and owner: an acquire that is refused tells its caller if one is in its way.
+HELD_HERE: weakref.WeakValueDictionary[tuple[int, str | None], Hold] = weakref.WeakValueDictionary()
+
+
+class OpenLocks:
+    """The locks that a client has acquired and not released yet: holds, each with its HeldLock once there is one.
+
+    Closing the client releases them. Each step is a single operation on a dict, because signal handlers, finalizers and
+    other threads may run in between.
+
+    HeldLocks are referenced weakly, so a lock that the application forgets is not renewed for ever. Its hold stays here
+    until it is released.
+    """
+
+    __slots__ = ("_entries",)
+
+    def __init__(self) -> None:
+        self._entries: dict[Hold, _Entry] = {}
+
+    def add(self, hold: Hold, pid: int) -> None:
+        """Note a lock that process ``pid`` was granted. From here on close() there releases it, unless it is released
+        before.
+        """
+        self._entries[hold] = _Entry(pid)
+        HELD_HERE[pid, hold.owner] = hold
+
+    def attach(self, hold: Hold, held: Any) -> None:
+        """Note the HeldLock of a hold. This does nothing if close() has released the hold meanwhile."""
+        entry = self._entries.get(hold)
+        if entry is not None:
+            entry.held = weakref.ref(held)
+
+    def discard(self, hold: Hold) -> None:
+        """Drop a hold that was released or lost, or that other code will release."""
+        self._entries.pop(hold, None)
+
+    def __contains__(self, hold: Hold) -> bool:
+        return hold in self._entries
+
+    def holds(self) -> frozenset[Hold]:
+        return frozenset(self._entries)
+
+    def handled(self) -> Iterator[Any]:
+        """The HeldLocks, including those that a forked child got from its parent."""
+        return (held for _, _, held in self._each() if held is not None)
+
+    def forgotten(self) -> Iterator[Hold]:
+        """The holds of this process without a HeldLock: it was collected, or an interrupt came before it was made."""
+        return (hold for hold, pid, held in self._each() if held is None and pid == os.getpid())
+
+    def abandon(self, *, but: frozenset[Hold] = frozenset()) -> None:
+        """Leave all locks to their lease, except ``but``."""
+        for held in self.handled():
+            if held.hold not in but and held.is_open():
+                held.abandon()
+        for hold in self.forgotten():
+            if hold not in but:
+                self.discard(hold)
+
+    def _each(self) -> Iterator[tuple[Hold, int, Any]]:
+        # Only the keys are copied. A list of items would make tuples, and the garbage collector may run then: its
+        # finalizers change the dict.
+        for hold in list(self._entries):
+            entry = self._entries.get(hold)
+            if entry is not None:
+                yield hold, entry.pid, entry.held()

@@ -25,6 +25,7 @@ from lambda_lock.errors import (
     LockTimeoutError,
     OwnerMismatchError,
     PayloadMismatchError,
+    RateLimitedError,
     SessionMonitorNotSetError,
     TransportError,
 )
@@ -37,6 +38,7 @@ STATES: list[tuple[type[LockError], dict[str, Any]]] = [
     (LockError, {"key": "a"}),
     (LockNotGrantedError, CONTENTION),
     (LockTimeoutError, CONTENTION),
+    (RateLimitedError, {"key": "a", "retry_after": 2.5, "waited": 1.5}),
     (LockLostError, {"key": "a", "holder": "b#1"}),
     (LockAlreadyReleasedError, {"key": "a"}),
     (OwnerMismatchError, {"key": "a"}),

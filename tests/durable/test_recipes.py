@@ -67,7 +67,8 @@ def test_an_event_that_comes_while_the_work_is_done_does_it_again_after_it(debou
 
 
 def test_an_event_whose_number_could_not_be_stored_takes_another_and_is_not_forgotten(debounce: Any) -> None:
-    acquire, taken = debounce.client.acquire, []
+    acquire = debounce.client.acquire
+    taken: list[Any] = []
 
     def acquire_and_lose_once(key: str, **options: Any) -> Any:
         lock = acquire(key, **options)
