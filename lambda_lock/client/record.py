@@ -356,7 +356,7 @@ class LockRecord:
             if schema.permits is not None and (permits is None or not all(map(read_entry, permits.values()))):
                 unreadable.append(schema.permits)
             if schema.permit_tokens is not None and (
-                tokens is None or sorted(tokens) != sorted(map(hold_of, permits or tokens))
+                tokens is None or sorted(tokens) != sorted(map(hold_of, tokens if permits is None else permits))
             ):
                 unreadable.append(schema.permit_tokens)
         if read_at is not None:

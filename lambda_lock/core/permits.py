@@ -53,7 +53,19 @@ from ..errors import LockFormatError
 from . import lease
 from .lease import Holder
 from .requests import Place, Update
-from .row import LONGEST_LEASE, MOST_PERMITS, SEAL, TOKEN_DIGITS, Row, expiry_of, kind_of, read_row, text_of, whole_of
+from .row import (
+    LONGEST_LEASE,
+    MOST_PERMITS,
+    RATE,
+    SEAL,
+    TOKEN_DIGITS,
+    Row,
+    expiry_of,
+    kind_of,
+    read_row,
+    text_of,
+    whole_of,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -359,17 +371,19 @@ class PermitPlace(Place):
 
     def row(self, item: Item | None) -> PermitRow:
         """Return the row of an item. Raises LockFormatError for a lock's row, and for one that is damaged: also if two
-        entries are of one hold, or if that of this hold cannot be read."""
+        entries are of one hold, or if that of this hold cannot be read, or is missing beside its token."""
         schema = self.schema
         read_row(item, schema, self.key)
         item = item or {}
         version = text_of(item, schema.version)
         if schema.version in item and version != SEAL:
-            raise LockFormatError(
-                f"{self.key!r} is {kind_of(version)}, not a semaphore: it was taken without permits=. Take it without "
-                "permits= here as well, give the semaphore another key, or delete the row once nobody works under it",
-                key=self.key,
+            advice = (
+                "it was taken by rate_limit. Leave it to that, or give the semaphore another key"
+                if version == RATE
+                else "it was taken without permits=. Take it without permits= here as well, give the semaphore another "
+                "key, or delete the row once nobody works under it"
             )
+            raise LockFormatError(f"{self.key!r} is {kind_of(version)}, not a semaphore: {advice}", key=self.key)
         maps = [_map(item, name) for name in (schema.permits, schema.permit_tokens)]
         if schema.version in item:
             # Beside a released one, a lock's claim would be let in.
@@ -391,6 +405,8 @@ class PermitPlace(Place):
                 raise row.bad_entries(self.key, "two entries", "of one hold", first[hold_of(attempt)], attempt)
         if row.own and row.token is None:
             raise row.bad_entries(self.key, "an entry of this holder", "that cannot be read, or has no token", *row.own)
+        if not row.own and self.name in (maps[1] or ()):  # every claim of this hold would be refused
+            raise row.bad_entries(self.key, "no entry", "for a token of this holder", self.name)
         return row
 
     def view(self, item: Item) -> PermitRow:

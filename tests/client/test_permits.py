@@ -145,6 +145,14 @@ def test_a_record_of_a_damaged_semaphore_says_what_cannot_be_read_and_not_that_i
     assert (record.is_released, record.unreadable) == (False, unreadable)
 
 
+def test_a_record_of_a_semaphore_names_tokens_without_entries(make: Make, rows: Rows) -> None:
+    make().acquire("api", permits=2)
+    rows.put("api", **{name: value for name, value in rows["api"].items() if name != "key"} | {"permits": {"M": {}}})
+    record = make().get("api")
+    assert record is not None
+    assert (record.is_released, record.unreadable) == (True, ("permitTokens",))
+
+
 def test_a_schema_without_semaphores_does_not_take_one_for_free(make: Make) -> None:
     make().acquire("api", permits=2)
     record = make(schema=JAVA.replace(permits=None)).get("api")

@@ -203,6 +203,15 @@ def test_an_entry_of_the_own_holder_that_cannot_be_read_is_a_clear_error(driver:
     driver.acquire_as("another", permits=5)
 
 
+def test_a_token_of_the_own_holder_without_an_entry_is_a_clear_error(driver: Admitted) -> None:
+    first = driver.acquire_as("h", permits=5)
+    driver.damage(permits={"M": {}})
+    for act in (lambda: driver.acquire_as("h", permits=5), lambda: driver.resume(first)):
+        with pytest.raises(LockFormatError, match="no entry in permits for a token of this holder"):
+            act()
+    driver.acquire_as("another", permits=5)
+
+
 def test_a_lock_s_string_on_a_semaphore_and_the_reverse_are_clear_errors(driver: Admitted, first: Hold) -> None:
     for act in (
         lambda: driver.resume(first, permits=None),

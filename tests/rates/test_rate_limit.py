@@ -117,7 +117,7 @@ def test_a_key_is_a_lock_a_semaphore_or_a_rate_limit(client: LockClient) -> None
         client.acquire("rate", holder="execution")
     with pytest.raises(LockFormatError, match="'rate' is a rate limit, not a lock"):
         client.acquire_all(["another", "rate"])
-    with pytest.raises(LockFormatError, match="'rate' is a rate limit, not a semaphore"):
+    with pytest.raises(LockFormatError, match="'rate' is a rate limit, not a semaphore: it was taken by rate_limit"):
         client.acquire("rate", permits=2)
     with pytest.raises(LockFormatError, match="'rate' is a rate limit, not a lock"):
         client.forget("rate")
