@@ -283,7 +283,7 @@ def release(shared: Shared, key: str, sort_key: str | None, force: bool, yes: bo
             return
         permit = _permit_of(record, owner)
         if not yes:
-            _confirm(record, owner)
+            _confirm(record, permit)
         from .forced import force_release, force_release_permit
 
         if permit is not None:
@@ -315,6 +315,8 @@ def _permit_of(record: LockRecord, owner: str | None) -> Holder | None:
     """The holder of the permit to release. None: it is a lock."""
     key = record.key
     if not show.is_semaphore(record):
+        if owner is not None and record.rate is not None:
+            raise Failure(f"{key!r} is a rate limit, which nobody holds: nothing was done. Leave --owner out")
         if owner is not None and owner != record.owner:
             raise Failure(f"lock {key!r} is held by {record.owner}, not by {owner}: nothing was done")
         return None
@@ -330,10 +332,10 @@ def _permit_of(record: LockRecord, owner: str | None) -> Holder | None:
     raise Failure(f"{owner} has no permit of semaphore {key!r}. `lambda-lock get` names its holders")
 
 
-def _confirm(record: LockRecord, owner: str | None) -> None:
+def _confirm(record: LockRecord, permit: Holder | None) -> None:
     show.print_record(record, err=True)
-    if owner is not None:
-        say(f"to be released: the permit of {owner}")
+    if permit is not None:
+        say(f"to be released: the permit of {permit.owner}")
     if record.rate is not None:
         say("the limit begins anew: who waits for a start now will start beside the new ones", "yellow")
     elif not record.is_expired:

@@ -65,3 +65,21 @@ def test_a_lock_is_released_by_force_if_the_owner_that_is_named_holds_it(run: Ru
         assert refused.returncode == 1
         assert f"lock 'a' is held by {lock.owner}, not by another#1" in refused.stderr
         assert run("release", "a", "--force", "--yes", "--owner", lock.owner).returncode == 0
+
+
+def test_what_is_asked_before_a_release_by_force_names_a_permit_only_where_there_is_one(run: Run) -> None:
+    with LockClient() as client:
+        lock, permit = client.acquire("a"), client.acquire("api", permits=2)
+        asked = run("release", "a", "--force", "--owner", lock.owner, stdin="no\n")
+        assert (asked.returncode, "permit" in asked.stderr) == (1, False)
+        asked = run("release", "api", "--force", "--owner", permit.owner, stdin="no\n")
+        assert f"to be released: the permit of {permit.owner}" in asked.stderr
+
+
+def test_nobody_holds_a_rate_limit_that_an_owner_could_release(run: Run) -> None:
+    with LockClient() as client:
+        client.rate_limit("api", 1, per=86_400)
+        refused = run("release", "api", "--force", "--yes", "--owner", "another#1")
+        assert refused.returncode == 1
+        assert "'api' is a rate limit, which nobody holds: nothing was done. Leave --owner out" in refused.stderr
+        assert client.get("api") is not None
