@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple
 from ..client.lock_client import LockClient
 from ..client.record import LockRecord
 from ..core.lease import Holder
+from ..core.row import base_of
 from ..errors import LockError, printable
 from . import show
 from .listing import Filter, read_pages
@@ -36,6 +37,7 @@ _NAMES = 100  # holders, and names of attributes, shown for each lock: a foreign
 class Tenure:
     """One grant of a lock or a permit: a hold, from its beginning to its end.
 
+    owner: its base, without the attempt that has it now. So a hold that is resumed goes on.
     since: when it began; where that was not seen, when its lease began for the last time.
     is_seen_whole: whether it began after we first looked.
     expires_at: the stored expiry; None if another client library wrote the row.
@@ -185,7 +187,7 @@ class Watcher:
         if track is None:
             track = self._tracks[name] = Track(record, "", self._scan)
         now = self._now or 0.0
-        new = {(_bounded(holder.owner), holder.fencing_token): holder for holder in _holders(record)}
+        new = {(_bounded(base_of(holder.owner)), holder.fencing_token): holder for holder in _holders(record)}
         lasting = [(hold, new.pop((hold.owner, hold.token), None)) for hold in _open(track)]
         begun = [
             Tenure(*named, _began(holder, record, now), self._readings > 0, holder.expires_at, record.version)

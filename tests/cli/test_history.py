@@ -118,6 +118,22 @@ def test_the_permits_of_a_semaphore_are_holds_of_their_own(readings: Readings) -
     assert [hold["ended"] for hold in answer["locks"][0]["holds"]] == ["released", None]
 
 
+@pytest.mark.parametrize("permits", [None, 3])
+def test_a_hold_that_is_resumed_goes_on_and_is_one_hold(permits: int | None, readings: Readings) -> None:
+    readings.read()
+    with LockClient() as client:
+        first = client.acquire("api", permits=permits, lease_duration=20)
+        readings.read()
+        lock = client.resume(first.hand_over(lease_duration=30))
+        answer = readings.read()
+        assert answer["locks"][0]["holders"] == [lock.owner]
+        client.resume(lock.hand_over(lease_duration=60)).release()
+    answer = readings.read()
+    (hold,) = answer["locks"][0]["holds"]
+    assert (hold["owner"], hold["token"], hold["ended"]) == (first.owner, first.fencing_token, "released")
+    assert kinds(answer) == ["granted", "released"]
+
+
 def test_a_permit_that_nobody_released_has_expired() -> None:
     clock = ManualClock()
     with in_memory(clock=clock), LockClient("locks", lease_duration=5, heartbeat_period=0) as client:
