@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -29,6 +30,7 @@ from lambda_lock import (
     LockNotGrantedError,
 )
 from rig.engine import ROOT, Engine
+from rig.meter import Meter, size
 from rig.wire import Wire
 from tests.support.rows import Rows
 
@@ -162,6 +164,45 @@ def test_a_hold_over_k_invocations_costs_what_the_docs_say(wire: Wire, wired: Lo
     wire.clear()
     assert wired.release(string)
     assert wire.operations == ["GetItem", "UpdateItem"]
+
+
+@pytest.mark.parametrize(("column", "permits"), [(2, 1), (3, 5), (4, 20), (5, 100)])
+def test_a_hold_costs_the_units_that_the_docs_say(
+    column: int, permits: int, table: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (ROOT / "docs" / "semaphores.md").read_text()
+    lines = [line.strip("|").split("|") for line in text.partition("| with all permits held")[2].splitlines()[2:7]]
+    said = [[int(number) for number in re.findall(r"\d+", line[column])] for line in lines[:4]]
+    arn = "arn:aws:states:us-east-1:123456789012:execution:imports:00000000-0000-0000-0000-0000000{:05}"
+    with Meter(engine.url) as meter:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", meter.url)
+        with LockClient(table) as client:
+
+            def acquired(number: int) -> str:
+                return client.acquire("api", permits=permits, holder=arn.format(number), wait=0).hand_over()
+
+            def charged(act: Callable[[], Any]) -> Any:
+                """What it returns. Notes the units of writes, and those of reads if there are any."""
+                meter.charges.clear()
+                result = act()
+                units = [
+                    sum(int(each.units) for each in meter.charges if each.is_read == reads) for reads in (False, True)
+                ]
+                measured.append([number for number in units if number])
+                return result
+
+            measured: list[list[int]] = []
+            client.acquire("api", permits=permits).release()  # makes the row
+            others = [client.resume(acquired(number)) for number in range(permits - 1)]
+            string = charged(lambda: acquired(99_999))
+            string = charged(lambda: client.resume(string).hand_over())
+            lock = charged(lambda: client.resume(string))
+            row = engine.dynamodb("GetItem", {"TableName": table, "Key": {"key": {"S": "api"}}})["Item"]
+            assert charged(lambda: client.release(string))
+            assert measured == said
+            assert f"*{size(row) / 1024:.1f} KB*" == lines[4][column].strip()
+            for each in [lock, *others]:
+                each.release()
 
 
 # Executions whose states are killed and frozen, and a judge outside
