@@ -261,6 +261,12 @@ case(
     Setup(permits=1, renewals=1, reports=True), Setup(permits=1, acquires=0, resumes=1), Setup(permits=1),
     seconds=5, widths=_FROM_NOTHING,
 )  # fmt: skip
+case(
+    "a permit by holder",
+    "two acquire a permit for one holder, a third for another",
+    Setup(permits=1, holder="h", renewals=1), Setup(permits=1, holder="h"), Setup(permits=1),
+    seconds=5, widths=_FROM_NOTHING,
+)  # fmt: skip
 _light = Setup(permits=2)
 case("two permits", "three clients of a semaphore with two", _light, _light, _light, permits=2, seconds=5,
      widths=_FROM_NOTHING)  # fmt: skip

@@ -16,7 +16,7 @@ from typing import Any
 from lambda_lock.core import acquire, handover, keep, lease, resume, transaction
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
 from lambda_lock.core.permit_queue import PermitQueue
-from lambda_lock.core.permits import PermitPlace
+from lambda_lock.core.permits import PermitPlace, name_of
 from lambda_lock.core.protocol import AcquireRequest, Entropy, Event, Hold, Memory
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
@@ -194,7 +194,10 @@ class Process:
         act, setup, memory, entropy = move[0], self.setup, self.memory, self.entropy
         if act == "acquire":
             self.acquires -= 1
-            self._begin(clients.owner_name(self))  # type: ignore[arg-type]  # it needs a name and a chance
+            owner = clients.owner_name(self)  # type: ignore[arg-type]  # it needs a name and a chance
+            if setup.holder and setup.permits:  # an attempt of the one hold that the holder has
+                owner = f"{setup.holder}#{name_of(setup.holder)}/{entropy.nonce()}"
+            self._begin(owner)
             how = resume.acquire if setup.holder else acquire.acquire
             return how(self._wish(self.asked, reading), memory, entropy, reading)
         if act in BY_STRING:
