@@ -130,13 +130,14 @@ class LockTimeoutError(LockNotGrantedError):
 class RateLimitedError(LockError):
     """A rate limit has no start within the wait. Nothing was taken.
 
-    retry_after: the seconds until this start would have been free, 0 or more. Others may come first.
+    retry_after: the seconds until this start would have been free, a float of 0 or more: starts may be less than a
+        second apart, so it is not the whole number that it is for locks. Others may come first.
     waited: how long the call waited, in seconds.
 
     Example::
 
         except RateLimitedError as error:
-            return {"statusCode": 429, "headers": {"Retry-After": str(ceil(error.retry_after))}}
+            return {"statusCode": 429, "headers": {"Retry-After": str(ceil(error.retry_after) or 1)}}
     """
 
     def __init__(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from contextvars import copy_context
+from functools import wraps
 
 from ..client import checks
 from ..decorators.deduplicate import DAY, deduplicate
@@ -79,7 +80,7 @@ def process_sqs(
     record_handler: a plain function of one record. It is called with the record as the dict that Lambda passed.
     context: the handler's second argument; None: the one that register_lambda_context() was given, if any. A record is
         started only if enough time is left: one and a half times the duration of the longest record so far, and at
-        least 1 s.
+        least 1 s. What a record waited for its slot (``rate``) does not count.
     dedup_key: says which deliveries are the same event (see deduplicate). A template over the record, a function of the
         record, or payload_hash(); None: no dedup. The default is right for FIFO queues too, because SQS's own
         deduplication id is unique for five minutes only.
@@ -87,8 +88,8 @@ def process_sqs(
         dedup_key; a list of these: several locks at once, as for with_lock; None: no lock.
     rate: a key, a limit and seconds (per): at most so many records start in so many seconds, over all functions that
         use the key (see rate_limit; the key is a template or function, as for lock_key). A record that cannot start in
-        the time left, less ``reserve``, comes back when its turn is: that needs what retry_visibility needs. None: no
-        rate limit.
+        the time left, less ``reserve``, comes back when its turn is, and so does what follows it in a FIFO group. That
+        needs what retry_visibility needs. None: no rate limit.
     max_workers: the number of records that run at the same time, in threads; 1 or more. Records that have a lock key,
         an event or a FIFO message group in common run one after another, in their order.
     wait: seconds to wait for a record's lock or event, 0 or more; 0: try once; None: as for with_lock. The wait uses up
@@ -305,6 +306,7 @@ class _Batch:
         # Records that share one of these keys run one after another.
         self.in_common: list[tuple[str, KeyBuilder]] = []
         self.handler: Callable[[Any], object] = source.of_view(record_handler)
+        self.began = threading.local()  # when the record of this thread began, or its slot if there is a rate
 
         def of_view(key: Any) -> Any:
             is_function = callable(key) and not isinstance(key, Compiled)
@@ -314,7 +316,14 @@ class _Batch:
             from ..decorators.rate_limit import rate_limit
 
             key, limit, per = rate
-            self.handler = rate_limit(of_view(key), limit, per=per, reserve=reserve, client=client)(self.handler)
+            work = self.handler
+
+            @wraps(work)
+            def in_its_slot(record: Any) -> object:
+                self.began.at = elapsed()
+                return work(record)
+
+            self.handler = rate_limit(of_view(key), limit, per=per, reserve=reserve, client=client)(in_its_slot)
         times: dict[str, Any] = {"wait": wait, "reserve": reserve}
         times |= {"lease_duration": lease_duration, "refresh_period": refresh_period}
         if lock_key is not None:
@@ -419,13 +428,15 @@ class _Run:
         deadline = None if self.invocation is None else self.invocation.deadline
         for index in indices:
             record = self.records[index]
-            order, started = source.order(record), elapsed()
+            order, self.batch.began.at = source.order(record), elapsed()
             with self._changing:
                 is_cut_off = order is not None and index > self.first.get(order, index)
                 needed = max(_LEAST_LEFT, _HEADROOM * self.longest)
             # Not remaining(): that is None once the deadline has passed.
-            if is_cut_off or (deadline is not None and deadline - started < needed):
-                self.fail(index, order, None)
+            if is_cut_off or (deadline is not None and deadline - self.batch.began.at < needed):
+                # Whoever follows a record that had no start has none either. Its turn is after that one's.
+                before = self.failed.get(self.first.get(order, index)) if is_cut_off else None
+                self.fail(index, order, before if isinstance(before, RateLimitedError) else None)
                 continue
             try:
                 check_result(handler(source.view(record)), handler, source.decorator or source.function)
@@ -436,7 +447,7 @@ class _Run:
                     message = "record %s failed and comes back: %s"
                     tell(logger, "record_failed", message, identifier, error, cause=error, record=identifier)
             with self._changing:
-                self.longest = max(self.longest, elapsed() - started)
+                self.longest = max(self.longest, elapsed() - self.batch.began.at)
 
     def fail(self, index: int, order: str | None, error: Exception | None) -> None:
         with self._changing:

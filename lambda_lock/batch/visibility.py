@@ -85,7 +85,7 @@ class Visibility:
         if self._rate is not None and isinstance(error, RateLimitedError):
             limit, per = self._rate
             refused[error.key] += 1
-            return min(ceil(error.retry_after + (refused[error.key] - 1) * per / limit), _MOST_AFTER)
+            return min(ceil(error.retry_after + (refused[error.key] - 1) * per / limit) or 1, _MOST_AFTER)
         if not callable(self._wanted):
             return None if self._wanted is None else _whole(self._wanted)
         try:

@@ -113,9 +113,8 @@ class AsyncLockClient(Client):
             ...
     """
 
-    if TYPE_CHECKING:
-        _seconds: Coroutine[Any, Any, float]
-    else:
+    _seconds: Coroutine[Any, Any, float]  # declared for type checkers: what rate_limit returns
+    if not TYPE_CHECKING:
         __init__ = init_of("AsyncLockClient")
 
     def _begin(self, session: Session) -> None:

@@ -110,9 +110,9 @@ def seconds(name: str, value: object, *, least: float, most: float = _LONGEST, e
     return float(value)
 
 
-def optional_seconds(name: str, value: object, *, endless: bool = False) -> None:
+def optional_seconds(name: str, value: object, *, most: float = _LONGEST, endless: bool = False) -> None:
     if value is not None:
-        seconds(name, value, least=0.0, endless=endless)
+        seconds(name, value, least=0.0, most=most, endless=endless)
 
 
 def refresh_period(value: object) -> float:

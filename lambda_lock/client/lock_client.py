@@ -40,9 +40,8 @@ class LockClient(Client):
             ...
     """
 
-    if TYPE_CHECKING:
-        _seconds: float
-    else:
+    _seconds: float  # declared for type checkers: what rate_limit returns
+    if not TYPE_CHECKING:
         __init__ = init_of("LockClient")
 
     def acquire(

@@ -22,9 +22,7 @@ def rate_limit(
     session: Session, key: str, limit: int, per: float, burst: int, n: int, wait: float | None, **times: Any
 ) -> Operation[float]:
     """The operation of `Client.rate_limit`. times: reserve, sort_key and context, as for `LockClient.acquire`."""
-    asked = limit_of(limit, per, burst, n)
-    if wait is not None:
-        checks.seconds("wait", wait, least=0.0, most=core.LONGEST_WAIT)
+    asked = limit_of(limit, per, burst, n, wait)
     wanted, _, _ = order(session, key, wait=wait, **times)
     place, observer = wanted.place, session.observer
     if None in (place.schema.next_at, place.schema.last_take, place.schema.rate):
@@ -40,11 +38,10 @@ def rate_limit(
         start = core.Start(wanted, asked, session.memory, session.entropy, reading, differs)
         try:
             waited = yield from start.steps()
-        except RateLimitedError as error:
-            refused = error
-            observer.tell("rate_limited", lambda: refused, place.table, "%s", error, key=key)
-            raise
         except Exception as error:
+            refused = error
+            if isinstance(error, RateLimitedError):
+                observer.tell("rate_limited", lambda: refused, place.table, "%s", error, key=key)
             tell_failed(session, place, error)
             raise
         observer.tell("started", None, place.table, "rate limit %r gave a start after %.3f s", key, waited, key=key)
@@ -58,15 +55,14 @@ def rate_limit(
     return place, timed if observer.measures else steps
 
 
-def limit_of(limit: object, per: object, burst: object, n: object) -> core.Limit:
+def limit_of(limit: object, per: object, burst: object, n: object, wait: object) -> core.Limit:
     """What is asked for, checked. Raises LockArgumentError or TypeError."""
     starts, at_once = checks.whole("limit", limit, least=1), checks.whole("burst", burst, least=1)
     seconds, wanted = checks.seconds("per", per, least=1e-6), checks.whole("n", n, least=1)
+    checks.optional_seconds("wait", wait, most=core.LONGEST_WAIT)
     if starts > seconds * 1e6:
-        raise LockArgumentError(
-            f"limit={limit} in per={per} s is more than one in a microsecond: count in larger units"
-        )
-    if at_once * seconds / starts > LONGEST_LEASE:
+        raise LockArgumentError(f"limit={limit}, per={per} s is more than one in a microsecond: count in larger units")
+    if at_once > LONGEST_LEASE * starts / seconds:
         raise LockArgumentError(f"burst={burst} is out of range: its starts take more than a year")
     if wanted > at_once:
         raise LockArgumentError(f"n={n} is more than burst={burst}: raise burst, or take fewer at once")

@@ -21,8 +21,9 @@ The rules
    was not used, and one who really was frozen is late (rule 4). A fast one would make everybody wait.
 2. **Which form.** Busy if the nextAt that was seen last lies ahead, else the form that was right last time. A refusal
    shows the row, and the next form follows from it, with a new now. After STEPS writes in a row there is a pause.
-3. **latest** = now + wait + B - C. What nextAt is beyond it is refused at once, and nothing is taken. For 5 s, and no
-   longer, the same nextAt refuses without a request: the row may be deleted, or a take given back.
+3. **latest** = now + wait + B - C, or now if C is more than B by its rounding. What nextAt is beyond it is refused at
+   once, and nothing is taken. For 5 s, and no longer, the same nextAt refuses without a request: the row may be
+   deleted, or a take given back.
 4. **Start** when due, by the monotonic clock, counted from the send. Who is over `Limit.patience` late by elapsed time
    does not start: it gives the slot back and takes again, while its wait lasts or the first decision. So neither a thaw
    nor a network that lets held requests go makes all of them start at once.
@@ -63,7 +64,6 @@ _OLD = 300.0  # seconds; an older Date says too little, because clocks drift
 _REFUSES = 5.0  # seconds for which a nextAt that was seen refuses without a request
 _WORTH_SENDING = 0.25  # seconds; if less is left of a decision, nothing more is sent
 _MOST = 10_000  # rate limits that one client remembers
-_NOTHING = ("", 0)
 
 
 class Limit:
@@ -108,7 +108,7 @@ class Start:
         self.differs = differs
         self.started = reading.elapsed
         self.sent: dict[str, tuple[int, ClockReading]] = {}
-        self.shown = _NOTHING
+        self.shown = "", 0
 
     def steps(self) -> Steps[float]:
         """Take a slot and wait until it is due. Return how many seconds that took.
@@ -150,7 +150,7 @@ class Start:
             now = self.now()
             next_at, seen, busy = self.memory.rates.get(self.place.where, (0, 0.0, False))
             wait = max(self.wanted.wait_until - self.reading.elapsed, 0.0)
-            latest = now + int(wait * 1e6) + self.limit.room - self.limit.cost
+            latest = now + max(int(wait * 1e6) + self.limit.room - self.limit.cost, 0)
             if self.shown[0] in self.sent and self.shown[1] <= latest + self.limit.cost:
                 return self.slot(*self.shown)
             if next_at > latest and self.reading.elapsed - seen <= _REFUSES:
@@ -245,7 +245,7 @@ class Start:
         busy: the form by which it was just written. None: the next form follows from the row.
         """
         schema, key, next_at = self.place.schema, self.place.key, 0
-        self.shown = _NOTHING
+        self.shown = "", 0
         row = read_row(item, schema, key)
         if row is not None and (row.version is not None or row.token is not None or schema.permits in row.item):
             if row.version != RATE or row.next_at is None or row.released:
@@ -256,7 +256,6 @@ class Start:
             if row.rate != self.limit.text:
                 self.differs(str(row.rate))
         rates, where = self.memory.rates, self.place.where
-        rates.pop(where, None)
         rates[where] = next_at, self.reading.elapsed, next_at > self.now() if busy is None else busy
         if len(rates) > _MOST:
             rates.pop(next(iter(list(rates))), None)  # a copy, because another thread may add entries meanwhile
@@ -277,7 +276,7 @@ class Start:
 
     def limited(self, why: str = "no start is free within the wait") -> RateLimitedError:
         limit = self.limit
-        after = max(self.memory.rates[self.place.where][0] + limit.cost - limit.room - self.now(), 0) / 1e6
+        after = max(self.memory.rates.get(self.place.where, (0,))[0] + limit.cost - limit.room - self.now(), 0) / 1e6
         advice = self.wanted.advice or "Wait longer, or try again then. burst=N lets N start at once"
         return RateLimitedError(
             f"rate limit {self.place.key!r} ({limit.said}): {why}, the next one is in {after:.3g} s. {advice}",

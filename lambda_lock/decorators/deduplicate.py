@@ -322,7 +322,6 @@ def deduplicate(
             _scoped(func, scope, compile_key(func, key, key_jmespath)),
             acquire_event,
             lease_duration=lease_duration,
-            permits=None,
             reentrant=reentrant,
             sort_key=sort_key,
             on_not_granted=on_not_granted,

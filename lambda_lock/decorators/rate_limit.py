@@ -7,12 +7,12 @@ from types import SimpleNamespace  # functools has it loaded
 from ..client.rate_limiting import limit_of
 from ..keys.compile import compile_key
 from .environment import prepare
-from .functions import check_answer, check_answer_of, check_decorated, is_async
+from .functions import check_answer, check_answer_of, check_decorated
 from .guard import CurrentLocks, Guard, check_times
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Awaitable, Callable, Coroutine
     from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
 
     from ..client.async_client import AsyncLockClient
@@ -95,35 +95,27 @@ def rate_limit(
     """
     check_answer("on_limited", on_limited, ("raise", "skip"))
 
-    def ask(call: Call) -> Any:
+    def start(call: Call) -> Any:
         count = n(*call.args, **call.kwargs) if callable(n) else n
         options: dict[str, Any] = {"n": count, "wait": wait, "reserve": reserve, "sort_key": sort_key}
-        return call.client.rate_limit(call.key, limit, per=per, burst=burst, **options)
-
-    def start(call: Call) -> Any:
-        ask(call)
-        return _STARTED
-
-    async def start_async(call: Call) -> Any:
-        await ask(call)
-        return _STARTED_ASYNC
+        waited = call.client.rate_limit(call.key, limit, per=per, burst=burst, **options)
+        return _started(waited) if hasattr(waited, "__await__") else _STARTED
 
     def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
         check_decorated(func, "rate_limit", client, "raise", on_unavailable)
         check_answer_of(func, "on_limited", on_limited)
         if getattr(func, "__globals__", {}).get("__name__") == Guard.__module__:
-            raise TypeError("write @rate_limit below @with_lock and @deduplicate: a slot does not wait for a lock")
-        check_times(wait, reserve, None, None)
-        limit_of(limit, per, burst, 1 if callable(n) else n)
+            raise TypeError(
+                "write @rate_limit below @with_lock and @deduplicate, and once: a slot does not wait for another"
+            )
+        check_times(None, reserve, None, None)
+        limit_of(limit, per, burst, 1 if callable(n) else n, wait)
         guard = Guard(
             _CURRENT,
             func,
             client,
             compile_key(func, key, None),
-            start_async if is_async(func) else start,
-            lease_duration=None,
-            permits=None,
-            reentrant=True,
+            start,
             sort_key=sort_key,
             on_not_granted=on_limited,
             on_unavailable=on_unavailable,
@@ -132,6 +124,11 @@ def rate_limit(
         return guard.wrapped()
 
     return decorate
+
+
+async def _started(waiting: Awaitable[float]) -> Any:
+    await waiting
+    return _STARTED_ASYNC
 
 
 async def _released() -> bool:

@@ -117,10 +117,8 @@ def measured(
         except Exception as error:  # noqa: BLE001 - a failing tracer of the application must not affect a lock
             tell(observer.log, "trace_failed", "no trace was written of lock %r: %r", key, error, cause=error, key=key)
     if observer.times and (what == "hold" or outcome in _WAITED):
-        metric, milliseconds = (
-            {"hold": HELD, "rate": RATE_WAITED}.get(what, WAITED),
-            round((began_ago - ended_ago) * 1000, 3),
-        )
+        metric = {"hold": HELD, "rate": RATE_WAITED}.get(what, WAITED)
+        milliseconds = round((began_ago - ended_ago) * 1000, 3)
         wall, properties = observer.timeline.clock.wall(), extras(outcome, {"key": key})
         write(metric, milliseconds, "Milliseconds", table, wall, properties, observer.log)
 

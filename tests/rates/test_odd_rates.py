@@ -1,0 +1,86 @@
+"""Rates whose interval is no whole number of microseconds, very large ones, and what one client remembers of many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lambda_lock import LockArgumentError, LockClient, RateLimitedError, rate_limit, with_lock
+from lambda_lock.core import rate
+from lambda_lock.testing import ManualClock, in_memory
+
+
+class Naps(ManualClock):
+    """A clock that notes for how long the library slept."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.naps: list[float] = []
+
+    def sleep(self, seconds: float) -> None:
+        self.naps.append(seconds)
+        super().sleep(seconds)
+
+
+@pytest.mark.parametrize(
+    ("limit", "per", "burst"), [(7, 3600, 1), (7, 60, 1), (3, 1, 1), (3, 1, 2), (7, 1e-3, 1), (10**6 - 1, 1, 1)]
+)
+def test_a_start_that_is_free_is_not_waited_for_also_if_its_interval_is_rounded(
+    limit: int, per: float, burst: int
+) -> None:
+    clock = Naps()
+    with in_memory(clock=clock), LockClient("locks", clock=clock) as client:
+        client.rate_limit("another", 1)
+        clock.naps.clear()
+        assert client.rate_limit("api", limit, per=per, burst=burst, n=burst, wait=0) <= 1e-5
+        assert sum(clock.naps) <= 1e-5  # one microsecond, by which the interval was rounded up
+
+
+@pytest.mark.parametrize(
+    ("limit", "options"),
+    [
+        (10**9, {"per": 1000.0, "burst": 10**6, "n": 10**6}),
+        (1, {"per": 365 * 86_400.0}),
+        (1, {"per": 1e-6}),
+        (50_000_000, {"per": 60.0, "burst": 1_000_000, "n": 999_999}),
+    ],
+)
+def test_very_large_and_very_small_rates_are_taken(limit: int, options: dict[str, Any]) -> None:
+    with in_memory(), LockClient("locks") as client:
+        assert client.rate_limit("api", limit, **options) < 60
+
+
+@pytest.mark.parametrize("burst", [10**12, 10**400], ids=["large", "larger than a float"])
+def test_a_burst_that_takes_more_than_a_year_is_named_however_large(burst: int) -> None:
+    with in_memory(), LockClient("locks") as client, pytest.raises(LockArgumentError, match="more than a year"):
+        client.rate_limit("api", 1, burst=burst)
+
+
+@pytest.mark.parametrize("wait", [float("inf"), float("nan"), 86_401, -1])
+def test_a_wait_that_no_rate_limit_takes_is_refused_when_decorating(wait: float) -> None:
+    with pytest.raises(LockArgumentError, match=f"wait={wait} is out of range"):
+        rate_limit("api", 1, wait=wait)(lambda: None)
+
+
+def test_what_a_client_forgot_of_a_limit_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rate, "_MOST", 0)  # as if ten thousand others came in between
+    with in_memory(), LockClient("locks") as client:
+        client.rate_limit("api", 1, per=60)
+        with pytest.raises(RateLimitedError):
+            client.rate_limit("api", 1, per=60, wait=0)
+
+
+def test_a_client_remembers_a_bounded_number_of_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rate, "_MOST", 5)
+    with in_memory(), LockClient("locks") as client:
+        for number in range(20):
+            client.rate_limit(f"api#{number}", 1, per=60)
+        assert len(client._session.memory.rates) == 5
+
+
+def test_two_rates_on_one_function_are_refused_with_the_reason() -> None:
+    with pytest.raises(TypeError, match="once: a slot does not wait for another"):
+        rate_limit("hourly", 1000, per=3600)(rate_limit("api", 10)(lambda: None))
+    with pytest.raises(TypeError, match="write @rate_limit below @with_lock"):
+        rate_limit("api", 10)(with_lock("lock")(lambda: None))
