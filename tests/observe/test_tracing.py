@@ -28,6 +28,7 @@ from lambda_lock import (
     LockClient,
     LockLostError,
     LockNotGrantedError,
+    RateLimitedError,
     deduplicate,
     default_client,
     set_default_client,
@@ -90,6 +91,22 @@ def test_a_refused_acquire_has_a_span_as_long_as_its_wait(spans: InMemorySpanExp
         assert span.attributes == {"lock.key": "a", "lock.outcome": "not_granted"}
         assert (span.end_time or 0) - (span.start_time or 0) >= 4e9
         assert span.status.is_unset  # contention is normal
+
+
+def test_a_start_at_a_rate_has_a_span_as_long_as_its_wait_and_a_refusal_is_no_error(
+    spans: InMemorySpanExporter, memory: ManualClock
+) -> None:
+    for _ in range(2):
+        default_client().rate_limit("api", 1, per=4, wait=4)
+    with pytest.raises(RateLimitedError):
+        default_client().rate_limit("api", 1, per=4, wait=0)
+    assert told(spans) == [
+        ("lock rate", {"lock.key": "api", "lock.outcome": outcome})
+        for outcome in ("started", "started", "rate_limited")
+    ]
+    _, waited, refused = spans.get_finished_spans()
+    assert (waited.end_time or 0) - (waited.start_time or 0) >= 2.5e9
+    assert refused.status.is_unset
 
 
 def test_a_lost_lock_is_an_error_of_its_hold(spans: InMemorySpanExporter, memory: ManualClock) -> None:
