@@ -276,6 +276,24 @@ def _get_by_command(key: str) -> None:
     _command("get", key, expected=(0, 1))
 
 
+def _start_at_a_rate(key: str) -> None:
+    with LockClient() as cold:
+        cold.rate_limit(key, 100, wait=20)
+        cold.rate_limit(key, 100, wait=20)
+
+
+def _do_a_batch_at_a_rate(key: str) -> None:
+    rate = ("{body[customer]}", 100, 1.0)
+    with _raising_what_is_logged(), LockClient() as cold:
+        batch = events.sqs([{"customer": key}])
+        process_sqs(batch, _nothing, context=Context(30), dedup_key=None, rate=rate, client=cold)
+
+
+def _delete_a_rate_by_command(key: str) -> None:
+    _start_at_a_rate(key)
+    _command("release", key, "--force", "--yes")
+
+
 def _release_by_command(key: str) -> None:
     client = LockClient()
     try:
@@ -335,6 +353,9 @@ OPERATIONS = {
         Operation(_run_a_command, ("UpdateItem",)),
         Operation(_get_by_command, ("GetItem",)),
         Operation(_release_by_command, ("UpdateItem", "GetItem")),
+        Operation(_start_at_a_rate, ("UpdateItem", "GetItem")),
+        Operation(_do_a_batch_at_a_rate, ("UpdateItem", "GetItem")),
+        Operation(_delete_a_rate_by_command, ("UpdateItem", "GetItem", "DeleteItem")),
     )
 }
 named = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=list(OPERATIONS))
