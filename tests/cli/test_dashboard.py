@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import re
 import signal
 import socket
@@ -10,12 +11,14 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from lambda_lock import LockClient
+from lambda_lock.cli import dashboard, show
 from lambda_lock.cli.dashboard import Server, serving
 from lambda_lock.core.tickets import make_ticket
 from tests.support.browser import launched
@@ -55,6 +58,12 @@ def test_the_page_is_one_file_that_may_load_nothing_from_elsewhere(server: Serve
     assert answer.status == 200
     assert "default-src 'none'" in (answer.headers["Content-Security-Policy"] or "")
     assert not re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?(?!data:|#|url)[^"'\s]*//""", page)
+
+
+def test_each_state_of_a_row_can_be_chosen_on_the_page() -> None:
+    page = (Path(dashboard.__file__).with_name("dashboard.html")).read_text()
+    (states,) = re.findall(r"const STATES = (\[.*\]);", page)
+    assert set(json.loads(states)) == {*show.STATES, "waiting"}
 
 
 def test_a_page_from_elsewhere_with_a_name_for_127_0_0_1_reads_nothing(server: Server) -> None:
