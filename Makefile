@@ -7,6 +7,7 @@
 #   .venv-durable     the SDK of durable functions, with its testing package
 #   .venv-docs        what builds the documentation site
 #   .venv-pythons     an environment for each other version of Python, with few packages
+#   .venv-limiters    the rate limiter that benchmarks/rates/published.py compares with, installed by hand
 #   node_modules      the CDK's command line
 # Build results go into build/.
 
@@ -172,13 +173,13 @@ layer: ## Build a Lambda layer, build/lambda-lock-layer.zip, for each Python on 
 
 .PHONY: clean
 clean: ## Remove everything that make has created
-	@rm -rf .venv .venv-engine .venv-bench .venv-interop .venv-cdk-oldest .venv-durable .venv-docs .venv-pythons node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv .venv-engine .venv-bench .venv-interop .venv-cdk-oldest .venv-durable .venv-docs .venv-pythons .venv-limiters node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: requirements
 requirements: $(DEV) ## Pin requirements/*.in again, with hashes (needs uv)
 	@command -v uv >/dev/null || { echo "uv is not installed: $(PYTHON) -m pip install uv"; exit 1; }
-	@cd requirements && for name in dev engine bench interop cdk-oldest durable docs pythons; do \
+	@cd requirements && for name in dev engine bench interop cdk-oldest durable docs pythons limiters; do \
 	  uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate \
 	    --no-emit-index-url --no-emit-find-links --python-version 3.11 "$$name.in" --output-file "$$name.txt" >/dev/null; done
 
