@@ -124,8 +124,10 @@ def _none() -> None:
     return None
 
 
-#: The holds of all clients, by process and owner: an acquire that is refused tells its caller if one is in its way.
-HELD_HERE: weakref.WeakValueDictionary[tuple[int, str | None], Hold] = weakref.WeakValueDictionary()
+#: The holds of all clients, by process and owner: an acquire that is refused tells its caller if one is in its way. Not
+#: a WeakValueDictionary: Python ignores a KeyboardInterrupt that meets the callback of that.
+HELD_HERE: dict[tuple[int, str | None], weakref.ref[Hold]] = {}
+_MOST_HERE = 10_000  # clients that were dropped leave theirs behind
 
 
 class OpenLocks:
@@ -148,7 +150,9 @@ class OpenLocks:
         before.
         """
         self._entries[hold] = _Entry(pid)
-        HELD_HERE[pid, hold.owner] = hold
+        if len(HELD_HERE) >= _MOST_HERE:
+            HELD_HERE.clear()
+        HELD_HERE[pid, hold.owner] = weakref.ref(hold)
 
     def attach(self, hold: Hold, held: Any) -> None:
         """Note the HeldLock of a hold. This does nothing if close() has released the hold meanwhile."""
@@ -158,7 +162,9 @@ class OpenLocks:
 
     def discard(self, hold: Hold) -> None:
         """Drop a hold that was released or lost, or that other code will release."""
-        self._entries.pop(hold, None)
+        entry = self._entries.pop(hold, None)
+        if entry is not None:
+            HELD_HERE.pop((entry.pid, hold.owner), None)
 
     def __contains__(self, hold: Hold) -> bool:
         return hold in self._entries
