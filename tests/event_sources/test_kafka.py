@@ -54,6 +54,7 @@ def deliver(shop: Shop, sent: list[Order]) -> None:
     shop.cloud.wait_until(is_done, seconds=SETTLED_SECONDS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("workers", [1, 3])
 def test_each_key_keeps_its_order_and_each_order_is_done_once_whatever_fails(open_shop: Open, workers: int) -> None:
     """Among what fails: a process that is killed, one that exits, and one that hangs until its timeout."""
@@ -62,6 +63,7 @@ def test_each_key_keeps_its_order_and_each_order_is_done_once_whatever_fails(ope
     assert shop.wrongs() == []
 
 
+@pytest.mark.long
 def test_a_partition_keeps_its_order_among_all_its_keys_without_workers(open_shop: Open) -> None:
     shop = open_shop("orders.of_kafka", timeout=3, lock_key="customer#{value[customer]}")
     sent = orders(3, {"a": "orders-0", "c": "orders-0"})

@@ -43,6 +43,7 @@ def test_a_message_that_comes_again_while_its_handler_works_is_not_worked_on_twi
     assert judge.returns(shop.notes()) >= 2
 
 
+@pytest.mark.long
 def test_deliveries_that_contend_come_back_until_each_had_its_turn(open_shop: Open) -> None:
     shop = open_shop()
     shop.warm_up()

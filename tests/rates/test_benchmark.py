@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks.rates.__main__ import measure
 from benchmarks.rates.report import BEGIN, END, PAGE, PICTURE, table
 
 
+@pytest.mark.long
 def test_the_table_and_the_picture_in_the_docs_are_of_a_run() -> None:
     result, drawn = measure()
     assert f"{BEGIN}{table(result)}{END}" in PAGE.read_text(), "write them by python -m benchmarks.rates --docs"
     assert PICTURE.read_text() == drawn
 
 
+@pytest.mark.long
 def test_our_limiter_keeps_the_limit_and_the_shortest_waits() -> None:
     limiters = measure()[0]["limiters"]
     for load in range(2):

@@ -63,6 +63,7 @@ def test_a_wait_that_no_rate_limit_takes_is_refused_when_decorating(wait: float)
         rate_limit("api", 1, wait=wait)(lambda: None)
 
 
+@pytest.mark.long
 def test_what_a_client_forgot_of_a_limit_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rate, "_MOST", 0)  # as if ten thousand others came in between
     with in_memory(), LockClient("locks") as client:

@@ -59,6 +59,7 @@ def test_the_judge_sees_starts_that_come_too_often() -> None:
     assert excess(sorted(evenly * 2), 1) > BUSY
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("burst", [1, 5])
 def test_processes_keep_a_rate_together_while_some_are_killed_and_frozen(
     engine: object, table: str, tmp_path: Path, burst: int

@@ -27,6 +27,7 @@ FRONTS: dict[str, tuple[str, tuple[str, ...] | None, Any]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("front", FRONTS)
 def test_the_lock_of_a_request_ends_with_its_answer_and_of_a_killed_one_with_the_deadline(
     front: str, start: Start, rows: Rows, other: LockClient, tmp_path: Path
