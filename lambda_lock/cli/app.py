@@ -70,15 +70,7 @@ class _Run(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         given = list(args)
         try:
-            if "--" in given:
-                dashes = given.index("--")
-                if not isinstance(self.make_parser(ctx).parse_args(given[:dashes])[0]["key"], str):
-                    if given[dashes + 2 : dashes + 3] != [
-                        "--"
-                    ]:  # else the key is between the two, and may begin with -
-                        raise click.UsageError("the key is missing: write lambda-lock run KEY -- COMMAND...", ctx)
-                    del args[dashes + 2]
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, self._with_key(ctx, args))
         except click.NoSuchOption as error:
             if "--" in given:
                 raise
@@ -87,6 +79,17 @@ class _Run(click.Command):
                 "command: lambda-lock run KEY -- COMMAND...",
                 ctx,
             ) from error
+
+    def _with_key(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """The arguments, without the second -- of a key that stands between two, as one that begins with a dash."""
+        if "--" not in args:
+            return args
+        dashes = args.index("--")
+        if isinstance(self.make_parser(ctx).parse_args(args[:dashes])[0]["key"], str):
+            return args
+        if args[dashes + 2 : dashes + 3] != ["--"]:
+            raise click.UsageError("the key is missing: write lambda-lock run KEY -- COMMAND...", ctx)
+        return [*args[: dashes + 2], *args[dashes + 3 :]]
 
 
 @app.command(cls=_Run)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..client.lock_client import LockClient
 from ..client.record import LockRecord
-from ..client.session import session_of
+from ..client.session import Session, session_of
 from ..core import protocol, requests
 from ..core.lease import ClockReading, Holder
 from ..core.outcome import ConditionFailed, Reply
@@ -26,11 +26,7 @@ def force_release_permit(client: LockClient, record: LockRecord, holder: Holder)
     request = requests.release(place, owner=holder.owner, token=holder.fencing_token, content=content)
 
     def steps(reading: ClockReading) -> protocol.Steps[bool]:
-        until = reading.elapsed + protocol.DECISION
-        outcome, unclear, _ = yield from protocol.exchange(request, session.memory, session.entropy, reading, until)
-        if not isinstance(outcome, (Reply, ConditionFailed)):
-            unknown = f"it is unknown whether a permit of {record.key!r} was released"
-            raise TransportError(True, unknown) if unclear else outcome
+        outcome, unclear = yield from _sent(session, request, reading, f"a permit of {record.key!r}")
         row = protocol.row_of(outcome, place)
         # After a lost reply: that it is gone is what was asked for.
         return isinstance(outcome, Reply) or (unclear and (row is None or row.token != holder.fencing_token))
@@ -58,17 +54,26 @@ def force_release(client: LockClient, record: LockRecord) -> Row | None:
     request = update.request("DeleteItem" if deletes else "UpdateItem")
 
     def steps(reading: ClockReading) -> protocol.Steps[Row | None]:
-        outcome, unclear, _ = yield from protocol.exchange(
-            request, session.memory, session.entropy, reading, reading.elapsed + protocol.DECISION
-        )
+        outcome, unclear = yield from _sent(session, request, reading, f"lock {record.key!r}")
         if isinstance(outcome, Reply):
             return None
-        if not isinstance(outcome, ConditionFailed):
-            unknown = f"it is unknown whether lock {record.key!r} was released"
-            raise TransportError(True, unknown) if unclear else outcome
         row = Row(outcome.item or {}, place.schema)
         # After a lost reply: this very version, released, is what was asked for; so is a row deleted.
         done = unclear and (row.version is None or (row.version == record.version and row.is_free))
         return None if done else row
 
     return session.run(place, steps)
+
+
+def _sent(
+    session: Session, request: requests.Request, reading: ClockReading, what: str
+) -> protocol.Steps[tuple[Reply | ConditionFailed, bool]]:
+    """Send a release. Returns its answer, and whether an earlier send may have been carried out.
+
+    Raises the transport's error, and TransportError if the outcome is unknown.
+    """
+    until = reading.elapsed + protocol.DECISION
+    outcome, unclear, _ = yield from protocol.exchange(request, session.memory, session.entropy, reading, until)
+    if not isinstance(outcome, (Reply, ConditionFailed)):
+        raise TransportError(True, f"it is unknown whether {what} was released") if unclear else outcome
+    return outcome, unclear
