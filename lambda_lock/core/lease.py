@@ -209,6 +209,13 @@ class Observation:
         return self.lease_ms / 1000 * (1 + DRIFT) - (monotonic - self.monotonic)
 
 
+def drop_oldest(seen: dict[Any, Any], most: int) -> None:
+    """Remove the entry that has been there the longest, if there are more than ``most``."""
+    if len(seen) > most:
+        oldest, *_ = list(seen)  # a copy, because another thread may add entries meanwhile
+        seen.pop(oldest, None)
+
+
 class Observations:
     """What was seen of other holders, remembered across calls and invocations: at most ``size`` rows, oldest dropped.
 
@@ -244,9 +251,7 @@ class Observations:
     def _keep(self, where: object, seen: Observation | Observations) -> None:
         self._seen.pop(where, None)
         self._seen[where] = seen
-        if len(self._seen) > self._size:
-            oldest, *_ = list(self._seen)  # a copy, because another thread may add entries meanwhile
-            self._seen.pop(oldest, None)
+        drop_oldest(self._seen, self._size)
 
     def forget(self, where: object) -> None:
         self._seen.pop(where, None)

@@ -104,7 +104,7 @@ SEND = 3.0  # seconds that one send may take if it must connect; on an open conn
 DECISION = 5.0  # seconds for all sends of one decision
 STEPS = 6  # how many requests may follow each other without a pause, no matter what the rows say; honest rows need four
 OUTAGE = 2  # after so many releases in a row without an answer, no more are sent. A single one may be due to its row
-_WORTH_SENDING = 0.25  # seconds; if less is left of a decision, nothing more is sent
+WORTH_SENDING = 0.25  # seconds; if less is left of a decision, nothing more is sent
 
 
 class Send:
@@ -379,7 +379,7 @@ def exchange(
     tries = 0
     while True:
         sent = reading
-        event = yield Send(*request, min(SEND, max(until - sent.elapsed, _WORTH_SENDING)))
+        event = yield Send(*request, min(SEND, max(until - sent.elapsed, WORTH_SENDING)))
         reading, outcome = event.reading, event.outcome
         assert outcome is not None
         memory.server.note(getattr(outcome, "date", None), sent, reading)
@@ -389,7 +389,7 @@ def exchange(
         if not may_pass(outcome):
             return outcome, unclear, reading
         pause = lease.backoff(tries, 1.0, entropy.jitter())
-        if reading.elapsed + pause + _WORTH_SENDING > until:
+        if reading.elapsed + pause + WORTH_SENDING > until:
             return outcome, unclear, reading
         tries += 1
         reading = (yield Wait(pause)).reading

@@ -43,7 +43,7 @@ from __future__ import annotations
 from ..errors import LockFormatError, RateLimitedError
 from . import lease
 from .outcome import ConditionFailed, Reply, another_answer, undated
-from .protocol import SEND, STEPS, Send, Wait, exchange, is_ambiguous, may_pass, undone
+from .protocol import SEND, STEPS, WORTH_SENDING, Send, Wait, exchange, is_ambiguous, may_pass, undone
 from .requests import Content, Update, read
 from .row import RATE, kind_of, read_row, text_of
 
@@ -62,7 +62,6 @@ _NAME = 8  # characters of a take's name
 _APART = 2.0  # seconds between the bounds of DynamoDB's time: more is a freeze, or a slow reply
 _OLD = 300.0  # seconds; an older Date says too little, because clocks drift
 _REFUSES = 5.0  # seconds for which a nextAt that was seen refuses without a request
-_WORTH_SENDING = 0.25  # seconds; if less is left of a decision, nothing more is sent
 _MOST = 10_000  # rate limits that one client remembers
 
 
@@ -177,7 +176,7 @@ class Start:
             if not may_pass(outcome) and not isinstance(outcome, RateLimitedError):
                 raise outcome
             pause = lease.backoff(writes, 1.0, self.entropy.jitter())
-            if self.reading.elapsed + pause + _WORTH_SENDING > until:
+            if self.reading.elapsed + pause + WORTH_SENDING > until:
                 raise outcome
             self.reading = (yield Wait(pause)).reading
 
@@ -206,7 +205,7 @@ class Start:
 
     def send(self, request: Request, left: float) -> Steps[Outcome]:
         sent = self.reading
-        event = yield Send(*request, min(SEND, max(left, _WORTH_SENDING)))
+        event = yield Send(*request, min(SEND, max(left, WORTH_SENDING)))
         self.reading, outcome = event.reading, event.outcome
         assert outcome is not None
         self.memory.server.note(getattr(outcome, "date", None), sent, self.reading)
@@ -257,8 +256,7 @@ class Start:
                 self.differs(str(row.rate))
         rates, where = self.memory.rates, self.place.where
         rates[where] = next_at, self.reading.elapsed, next_at > self.now() if busy is None else busy
-        if len(rates) > _MOST:
-            rates.pop(next(iter(list(rates))), None)  # a copy, because another thread may add entries meanwhile
+        lease.drop_oldest(rates, _MOST)
 
     # -- time
 
