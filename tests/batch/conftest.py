@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from typing import Any
 
@@ -14,10 +13,11 @@ from lambda_lock.runtime.timeline import elapsed
 from rig.events import Event
 from tests.support.clients import make
 from tests.support.decorated import Boom, fresh_process, other
+from tests.support.queues import new_sqs_client, number_of, queue, sqs
 from tests.support.rows import rows
 from tests.support.waiting import DEADLINE
 
-__all__ = ["fresh_process", "make", "other", "rows"]
+__all__ = ["fresh_process", "make", "new_sqs_client", "number_of", "other", "queue", "rows", "sqs"]
 
 NOTHING: Event = {"batchItemFailures": []}
 
@@ -76,14 +76,6 @@ class Side:
         with self._guard:
             for name in names:
                 self._now[name] -= 1
-
-
-def number_of(record: Event) -> int:
-    """``n`` in the JSON of a record from a queue or a DynamoDB stream."""
-    if "dynamodb" in record:
-        return int(record["dynamodb"]["NewImage"]["n"]["N"])
-    number: int = json.loads(record["body"])["n"]
-    return number
 
 
 def returned(answer: Any, event: Event) -> list[int]:

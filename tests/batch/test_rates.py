@@ -10,42 +10,17 @@ import pytest
 
 from lambda_lock import RateLimitedError
 from lambda_lock.batch import process_sqs
-from lambda_lock.batch.visibility import sqs_client
 from lambda_lock.client import rate_limiting
 from rig import events
-from rig.engine import Ministack
 from rig.events import Event
 from rig.wire import Wire
 from tests.support.context import Context
+from tests.support.queues import RealQueue, changes
 from tests.support.waiting import wait_until
 
 from .conftest import NOTHING, Done, Hands, number_of, returned
-from .test_visibility import RealQueue, changes
 
 on_a_queue = pytest.mark.ministack_only("queues")
-
-
-@pytest.fixture(autouse=True)
-def _new_sqs_client() -> Iterator[None]:
-    sqs_client.cache_clear()
-    yield
-    sqs_client.cache_clear()
-
-
-@pytest.fixture
-def sqs(engine: Ministack, table: str) -> Iterator[Any]:
-    import boto3
-
-    client = boto3.client("sqs", endpoint_url=engine.url)
-    yield client
-    client.close()
-
-
-@pytest.fixture
-def queue(sqs: Any, table: str) -> Iterator[RealQueue]:
-    made = RealQueue(sqs, f"queue-{table}")
-    yield made
-    sqs.delete_queue(QueueUrl=made.url)
 
 
 @pytest.fixture

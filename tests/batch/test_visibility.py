@@ -2,94 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from lambda_lock import LockClient, LockConfigurationError, LockNotGrantedError
 from lambda_lock.batch import process_sqs, sqs_batch
-from lambda_lock.batch.visibility import sqs_client
 from rig import events
-from rig.engine import Ministack
 from rig.events import Event
 from rig.wire import Wire
 from tests.support.context import Context
 from tests.support.decorated import Boom
+from tests.support.queues import CHANGE, RealQueue, changes
 
 from .conftest import NOTHING, Done, Hands, number_of, returned
 
 pytestmark = pytest.mark.ministack_only("queues")
-
-CHANGE = "ChangeMessageVisibilityBatch"
-HOUR = 3600
-
-
-class RealQueue:
-    """A queue on the engine. Messages that were received stay invisible for an hour."""
-
-    def __init__(self, sqs: Any, name: str, **attributes: str) -> None:
-        self.sqs = sqs
-        attributes = {"VisibilityTimeout": str(HOUR), **attributes}
-        self.url = sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
-        self.arn = sqs.get_queue_attributes(QueueUrl=self.url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-
-    def send(self, *numbers: int) -> None:
-        for number in numbers:
-            self.sqs.send_message(QueueUrl=self.url, MessageBody=json.dumps({"n": number}))
-
-    def receive(self) -> Event:
-        """The visible messages, as an event for Lambda."""
-        messages = self.sqs.receive_message(
-            QueueUrl=self.url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["All"]
-        ).get("Messages", [])
-        sample = events.load("sqs")["Records"][0]
-        records = [
-            sample
-            | {
-                "messageId": message["MessageId"],
-                "receiptHandle": message["ReceiptHandle"],
-                "body": message["Body"],
-                "attributes": message["Attributes"],
-                "eventSourceARN": self.arn,
-            }
-            for message in messages
-        ]
-        return {"Records": sorted(records, key=number_of)}
-
-    def numbers(self) -> list[int]:
-        return [number_of(record) for record in self.receive()["Records"]]
-
-
-@pytest.fixture(autouse=True)
-def _new_sqs_client() -> Iterator[None]:
-    """Each test gets its own SQS client, because a client is made for an endpoint."""
-    sqs_client.cache_clear()
-    yield
-    sqs_client.cache_clear()
-
-
-@pytest.fixture
-def queue(engine: Ministack, table: str, request: pytest.FixtureRequest) -> Iterator[RealQueue]:
-    import boto3
-
-    sqs = boto3.client("sqs", endpoint_url=engine.url)
-    made = RealQueue(sqs, f"queue-{table}")
-    yield made
-    sqs.delete_queue(QueueUrl=made.url)
-    sqs.close()
-
-
-def changes(wire: Wire) -> list[list[int]]:
-    """The visibility timeouts that were requested, by request."""
-    return [
-        [entry["VisibilityTimeout"] for entry in request.body["Entries"]]
-        for request in wire.requests
-        if request.operation == CHANGE
-    ]
 
 
 def test_a_returned_message_is_left_to_the_queue_unless_told_otherwise(queue: RealQueue, wire: Wire) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.support.clients import client, impatient, make, wired
+from tests.support.queues import new_sqs_client
 from tests.support.rows import rows
 
-__all__ = ["client", "impatient", "make", "rows", "wired"]
+__all__ = ["client", "impatient", "make", "new_sqs_client", "rows", "wired"]

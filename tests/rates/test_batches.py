@@ -4,27 +4,18 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from lambda_lock import LockArgumentError, LockClient, LockConfigurationError
 from lambda_lock.batch import process_sqs, sqs_batch
-from lambda_lock.batch.visibility import sqs_client
 from rig import events
 from rig.wire import Wire
 from tests.support.context import Context
 
 ARN = "arn:aws:sqs:us-east-1:000000000000:orders"
 MINUTE = ("api", 1, 60)
-
-
-@pytest.fixture(autouse=True)
-def _new_sqs_client() -> Iterator[None]:
-    sqs_client.cache_clear()
-    yield
-    sqs_client.cache_clear()
 
 
 def batch(*names: str) -> dict[str, Any]:

@@ -1,0 +1,95 @@
+"""A real queue of SQS on the engine, and the client that batches have of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lambda_lock.batch.visibility import sqs_client
+from rig import events
+from rig.engine import Ministack
+from rig.events import Event
+from rig.wire import Wire
+
+CHANGE = "ChangeMessageVisibilityBatch"
+HOUR = 3600
+
+
+def number_of(record: Event) -> int:
+    """``n`` in the JSON of a record from a queue or a DynamoDB stream."""
+    if "dynamodb" in record:
+        return int(record["dynamodb"]["NewImage"]["n"]["N"])
+    number: int = json.loads(record["body"])["n"]
+    return number
+
+
+class RealQueue:
+    """A queue on the engine. Messages that were received stay invisible for an hour."""
+
+    def __init__(self, sqs: Any, name: str, **attributes: str) -> None:
+        self.sqs = sqs
+        attributes = {"VisibilityTimeout": str(HOUR), **attributes}
+        self.url = sqs.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
+        self.arn = sqs.get_queue_attributes(QueueUrl=self.url, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+
+    def send(self, *numbers: int) -> None:
+        for number in numbers:
+            self.sqs.send_message(QueueUrl=self.url, MessageBody=json.dumps({"n": number}))
+
+    def receive(self) -> Event:
+        """The visible messages, as an event for Lambda."""
+        messages = self.sqs.receive_message(
+            QueueUrl=self.url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["All"]
+        ).get("Messages", [])
+        sample = events.load("sqs")["Records"][0]
+        records = [
+            sample
+            | {
+                "messageId": message["MessageId"],
+                "receiptHandle": message["ReceiptHandle"],
+                "body": message["Body"],
+                "attributes": message["Attributes"],
+                "eventSourceARN": self.arn,
+            }
+            for message in messages
+        ]
+        return {"Records": sorted(records, key=number_of)}
+
+    def numbers(self) -> list[int]:
+        return [number_of(record) for record in self.receive()["Records"]]
+
+
+@pytest.fixture(autouse=True)
+def new_sqs_client() -> Iterator[None]:
+    """Each test gets its own SQS client, because a client is made for an endpoint."""
+    sqs_client.cache_clear()
+    yield
+    sqs_client.cache_clear()
+
+
+@pytest.fixture
+def sqs(engine: Ministack, table: str) -> Iterator[Any]:
+    import boto3
+
+    client = boto3.client("sqs", endpoint_url=engine.url)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def queue(sqs: Any, table: str) -> Iterator[RealQueue]:
+    made = RealQueue(sqs, f"queue-{table}")
+    yield made
+    sqs.delete_queue(QueueUrl=made.url)
+
+
+def changes(wire: Wire) -> list[list[int]]:
+    """The visibility timeouts that were requested, by request."""
+    return [
+        [entry["VisibilityTimeout"] for entry in request.body["Entries"]]
+        for request in wire.requests
+        if request.operation == CHANGE
+    ]
