@@ -120,7 +120,8 @@ class LockClient(Client):
 
         Example: ``with client.acquire("invoice#7", wait=10) as lock: ...``
         """
-        checks.options("acquire", LockClient.acquire, unknown)
+        if unknown:  # asked here, because every call takes this way
+            checks.options("acquire", LockClient.acquire, unknown)
         if reentrant and holder is None:
             again = entered_before(self._session, key, sort_key, permits)
             if again is not None:

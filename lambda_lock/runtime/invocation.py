@@ -157,7 +157,7 @@ def enclosing() -> Invocation | None:
 
 def enter(invocation: Invocation | None) -> Token[Invocation | None]:
     """Make an invocation the enclosing one for this thread or task. To end that, pass the returned token to leave()."""
-    return replace(invocation or _enclosing.get())
+    return _enclosing.set(invocation or _enclosing.get())
 
 
 def replace(invocation: Invocation | None) -> Token[Invocation | None]:
