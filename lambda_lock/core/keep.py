@@ -121,11 +121,13 @@ def release(
     if not isinstance(outcome, ConditionFailed):
         raise _unknown(hold, outcome) if hold.unclear else outcome
     row = row_of(outcome, hold.place)
-    # A late copy of a claim found the lock free. It has no holder behind it.
-    copied = row is not None and row.version in hold.claims and not row.is_free and row.token != hold.token
-    # What my handover parked under another name. It was interrupted, so nobody was given the string.
-    parked = row is not None and hold.handed_over and not hold.resumed and row.version == hold.version
-    if row is not None and (copied or parked):
+    for _ in range(STEPS):
+        # A late copy of a claim found the lock free. It has no holder behind it.
+        copied = row is not None and row.version in hold.claims and not row.is_free and row.token != hold.token
+        # What my handover parked under another name. It was interrupted, so nobody was given the string.
+        parked = row is not None and hold.handed_over and not hold.resumed and row.version == hold.version
+        if row is None or not (copied or parked):
+            break
         again = requests.release(
             hold.place,
             owner=row.owner or "",
@@ -133,9 +135,16 @@ def release(
             delete=delete,
             content=requests.Content(data),
         )
-        released, _, reading = yield from exchange(again, memory, entropy, reading, until)
-        if parked and isinstance(released, Reply):
+        ended, unclear, reading = yield from exchange(again, memory, entropy, reading, until)
+        if parked and isinstance(ended, Reply):
             return True
+        hold.settle(unclear=hold.unclear or (parked and unclear))
+        if isinstance(ended, ConditionFailed):  # a copy may have landed where an earlier send released that
+            outcome, row = ended, row_of(ended, hold.place)
+            continue
+        if parked and isinstance(ended, Exception):
+            raise _unknown(hold, ended) if hold.unclear else ended
+        break
     if hold.gone or not hold.unclear:
         return False
     if row is not None and row.token == hold.token and base_of(row.owner) == base_of(hold.owner):

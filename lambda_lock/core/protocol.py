@@ -46,6 +46,9 @@ The rules
      Nobody holds a lock under it: whoever adopts or takes over writes a version of its own;
    - "what my own handover wrote under another name" (handover.py, rule 5) is released under its version, too, if the
      handover was interrupted: nobody was given its string.
+
+   The last two are read again from each refusal of such a release: a copy may land where an unanswered send freed the
+   row.
 10. **Owners are unique for each acquisition**, so owner and token identify one holder for ever. A hold that is resumed
     keeps its token. So its owner gets a part that is unique for each handle (resume.py).
 11. **A claim or take-over for an event also requires that the event's completion is as observed**: absent, or passed by

@@ -49,6 +49,34 @@ def test_a_late_copy_of_a_claim_that_was_first_refused_is_released_with_the_lock
     assert not is_held(driver)
 
 
+def test_a_second_late_copy_that_lands_while_the_first_is_released_is_released_too() -> None:
+    driver = OnTable()
+    driver.damage(**DEAD | {"recordVersionNumber": {"S": f"L1:{int(NOW * 1000) + 60_000:013d}:{'0' * 32}"}})
+
+    def released_meanwhile(operation: str, request: dict[str, Any]) -> Any:
+        if operation == "GetItem":
+            driver.damage(isReleased={"S": "1"})
+        return driver.apply(operation, request)
+
+    driver.answer = released_meanwhile
+    hold = driver.acquire(waits=True, wait_until=20.0)
+    first, second = [sent for sent in driver.sent if sent[0] == "UpdateItem"]
+    late = [first, second]
+
+    def carried_out_without_an_answer(operation: str, request: dict[str, Any]) -> Any:
+        driver.apply(operation, request)
+        driver.apply(*late.pop(0))
+        if not late:
+            driver.answer = driver.apply
+        return TransportError(True)
+
+    driver.answer = carried_out_without_an_answer
+    sent = len(driver.sent)
+    assert driver.release(hold) is True
+    assert len(driver.sent) - sent == 5  # to release mine, twice; the first copy, twice; the second copy
+    assert not is_held(driver)
+
+
 def test_the_release_of_a_handle_whose_lock_was_adopted_by_its_owner_and_token_leaves_the_adopter_its_lock() -> None:
     """No string was given: who knows the owner and the token may adopt without one."""
     driver = OnTable()

@@ -31,7 +31,7 @@ from lambda_lock import (
 )
 from rig.engine import ROOT, Engine
 from rig.meter import Meter, size
-from rig.wire import Wire
+from rig.wire import Answer, Wire
 from tests.support.rows import Rows
 
 STATE = Path(__file__).with_name("permit_state.py")
@@ -76,6 +76,34 @@ def test_parts_do_for_the_string(client: LockClient, rows: Rows) -> None:
     assert client.release(**parts) is False
     parts |= {"owner": adopted.owner, "fencing_token": adopted.fencing_token}
     assert client.release(**parts) is True
+    assert attempts(rows) == []
+
+
+def test_an_interrupted_handover_leaves_no_permit_though_a_late_claim_lands_when_what_it_parked_was_freed(
+    client: LockClient, wired: LockClient, wire: Wire, rows: Rows
+) -> None:
+    """For nobody, until the next acquire of its holder or the end of its lease."""
+    client.acquire("api", permits=1).release()  # a row without maps is claimed in another way
+    wired.prewarm()
+    late_claim = wire.deliver_late("UpdateItem")
+    lock = wired.acquire("api", permits=1, holder="execution-1", wait=0, lease_duration=600)
+
+    def interrupt(answer: Answer) -> Answer:
+        os.kill(os.getpid(), signal.SIGINT)
+        return answer
+
+    def let_the_claim_land(_: Answer) -> None:
+        late_claim.release()
+        assert late_claim.finished.wait(10)
+
+    wire.alter_reply(interrupt, "UpdateItem")  # that of handing over
+    freed = wire.alter_reply(
+        let_the_claim_land, "UpdateItem", when=lambda request: "begins_with" in request.body["ConditionExpression"]
+    )
+    with pytest.raises(KeyboardInterrupt):
+        lock.hand_over()
+    assert freed.reached.is_set()
+    assert rows["api"]["fencingToken"] == {"N": str(lock.fencing_token + 1)}  # the late claim was granted
     assert attempts(rows) == []
 
 
