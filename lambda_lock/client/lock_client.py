@@ -325,25 +325,10 @@ class LockClient(Client):
 
         Example: ``with client.adopt(event["lock"]) as lock: ...``
         """
-        from .resuming import taken
+        from .resuming import named, taken
 
-        return self._take(
-            taken(
-                self._session,
-                "adopt",
-                token,
-                key=key,
-                sort_key=sort_key,
-                owner=owner,
-                fencing_token=fencing_token,
-                permits=permits,
-                lease_duration=lease_duration,
-                safe_time=safe_time,
-                on_danger=on_danger,
-                on_lost=on_lost,
-                context=context,
-            )
-        )
+        hold = named(self._session, "adopt", token, key, sort_key, owner, fencing_token, permits)
+        return self._take(taken(self._session, "adopt", hold, lease_duration, safe_time, on_danger, on_lost, context))
 
     def resume(
         self,
@@ -382,25 +367,10 @@ class LockClient(Client):
 
         Example: ``lock = client.resume(event["lock"])``
         """
-        from .resuming import taken
+        from .resuming import named, taken
 
-        return self._take(
-            taken(
-                self._session,
-                "resume",
-                string,
-                key=key,
-                sort_key=sort_key,
-                owner=owner,
-                fencing_token=fencing_token,
-                permits=permits,
-                lease_duration=lease_duration,
-                safe_time=safe_time,
-                on_danger=on_danger,
-                on_lost=on_lost,
-                context=context,
-            )
-        )
+        hold = named(self._session, "resume", string, key, sort_key, owner, fencing_token, permits)
+        return self._take(taken(self._session, "resume", hold, lease_duration, safe_time, on_danger, on_lost, context))
 
     def release(self, string: str | None = None, **parts: Unpack[HoldParts]) -> bool:
         """Release a hold by its string, without a Lock. It may be called any number of times.

@@ -68,27 +68,18 @@ def named(
 def taken(
     session: Session,
     method: str,
-    string: object,
-    /,
-    *,
-    key: str | None = None,
-    sort_key: str | None = None,
-    owner: str | None = None,
-    fencing_token: int | None = None,
-    permits: int | None = None,
-    lease_duration: float | None = None,
-    safe_time: float | None = None,
-    on_danger: Callback | None = None,
-    on_lost: Callback | None = None,
-    context: object = None,
-    **unknown: Never,
+    named_hold: tuple[Handover, bool],
+    lease_duration: float | None,
+    safe_time: float | None,
+    on_danger: Callback | None,
+    on_lost: Callback | None,
+    context: object,
 ) -> Taking[Lock]:
-    """Check a resume or adopt (``method``). The result runs it.
+    """Check a resume or adopt (``method``) of what `named` returned. The result runs it.
 
     The owner of its order is an attempt's; for an adopt by string, it is the hold's.
     """
-    checks.options(method, taken, unknown)
-    hold, by_parts = named(session, method, string, key, sort_key, owner, fencing_token, permits)
+    hold, by_parts = named_hold
     by_string = method == "adopt" and not by_parts
     made = order(
         session,

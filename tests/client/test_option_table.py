@@ -12,7 +12,6 @@ import pytest
 
 from lambda_lock import AsyncLockClient, LockArgumentError, LockClient, deduplicate, with_lock
 from lambda_lock.client import options
-from lambda_lock.client.resuming import taken
 from lambda_lock.testing import in_memory
 
 TABLE = options.order
@@ -58,8 +57,8 @@ def test_who_shares_an_option_with_acquire_has_its_default(function: Callable[..
 
 
 @pytest.mark.parametrize("method", [LockClient.adopt, LockClient.resume], ids=lambda each: each.__name__)
-def test_adopt_and_resume_have_the_options_of_what_checks_them(method: Callable[..., object]) -> None:
-    assert listed(method) == listed(taken)
+def test_adopt_and_resume_have_the_options_of_their_bundle(method: Callable[..., object]) -> None:
+    assert listed(method) == dict.fromkeys(bundles()["HoldOptions"] | {"context"})
 
 
 @pytest.mark.parametrize(
