@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence  # loaded by every Python
 
 from ..core.lease import MIN_LEASE
-from ..core.requests import encode_data
+from ..core.requests import bare_name, encode_data
 from ..core.row import LONGEST_LEASE, MOST_PERMITS
 from ..core.schema import Schema
 from ..errors import LockArgumentError, LockConfigurationError
@@ -57,6 +57,13 @@ def options(method: str, function: object, unknown: Mapping[str, object]) -> Non
         raise unknown_option(method, function, unknown)
 
 
+def of_kind(name: str, value: object, kind: type | tuple[type, ...], said: str) -> Any:
+    """Raise TypeError for a value of another type. A bool is no number. said: the type, for the error."""
+    if isinstance(value, bool) or not isinstance(value, kind):
+        raise TypeError(f"{name} must be {said}, not {value!r} ({type(value).__name__})")
+    return value
+
+
 def key_text(name: str, value: object, limit: int = PARTITION_KEY_LIMIT) -> str:
     """Check a partition or sort key: a str of 1 to ``limit`` bytes."""
     if not isinstance(value, str):
@@ -100,14 +107,11 @@ def several_keys(keys: object, most: int) -> list[str]:
 
 def seconds(name: str, value: object, *, least: float, most: float = _LONGEST, endless: bool = False) -> float:
     """Check a number of seconds, from ``least`` to ``most``. ``endless`` allows inf as well."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} must be a number of seconds, not {value!r} ({type(value).__name__})")
-    if endless and value == float("inf"):
-        return value
-    if not least <= value <= most:
+    number = of_kind(name, value, (int, float), "a number of seconds")
+    if not least <= number <= most and not (endless and number == float("inf")):
         days = f" ({most / 86_400:.15g} days)" if most > 86_400 else ""
         raise LockArgumentError(f"{name}={value!r} is out of range: pass {least:g} to {most:.15g} seconds{days}")
-    return float(value)
+    return float(number)
 
 
 def optional_seconds(name: str, value: object, *, most: float = _LONGEST, endless: bool = False) -> None:
@@ -122,11 +126,10 @@ def refresh_period(value: object) -> float:
 def rate(name: str, value: object) -> float | None:
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} must be a number per second, not {value!r} ({type(value).__name__})")
-    if not 0 < value < float("inf"):
+    number = of_kind(name, value, (int, float), "a number per second")
+    if not 0 < number < float("inf"):
         raise LockArgumentError(f"{name}={value!r} is out of range: pass more than 0 per second, or None for no limit")
-    return float(value)
+    return float(number)
 
 
 def lease_duration(value: object) -> float:
@@ -166,11 +169,10 @@ def safe_time(value: object, lease: float) -> float | None:
 
 
 def whole(name: str, value: object, *, least: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{name} must be an int, not {value!r} ({type(value).__name__})")
-    if value < least:
+    number: int = of_kind(name, value, int, "an int")
+    if number < least:
         raise LockArgumentError(f"{name}={value!r} is out of range: pass {least} or more")
-    return value
+    return number
 
 
 def table_name(value: object, parameter: str = "table") -> str:
@@ -178,13 +180,8 @@ def table_name(value: object, parameter: str = "table") -> str:
 
     Source: "Supported data types and naming rules", Amazon DynamoDB Developer Guide.
     """
-    if not isinstance(value, str):
-        raise TypeError(f"{parameter} must be a str, not {value!r} ({type(value).__name__})")
-    name = value
-    if value.startswith("arn:"):
-        from ..core.requests import bare_name
-
-        name = bare_name(value)
+    table: str = of_kind(parameter, value, str, "a str")
+    name = bare_name(table)
     if not (
         3 <= len(name) <= 255
         and name.isascii()
@@ -193,14 +190,12 @@ def table_name(value: object, parameter: str = "table") -> str:
         raise LockArgumentError(
             f"{parameter}={value!r} is not a valid table name: use 3 to 255 letters, digits, '_', '-' and '.'"
         )
-    return value
+    return table
 
 
 def permit_count(value: object, key: str | None = None) -> None:
     """Check how many may hold at once, 1 to 100."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"permits must be an int, not {value!r} ({type(value).__name__})")
-    if not 1 <= value <= MOST_PERMITS:
+    if not 1 <= of_kind("permits", value, int, "an int") <= MOST_PERMITS:
         raise LockArgumentError(
             f"permits={value} is out of range: pass 1 to {MOST_PERMITS}, or None for a lock. All holders share one "
             "row: for more, divide the work among several keys",
@@ -235,11 +230,10 @@ def permits(value: object, place: Place, delete_on_release: bool = False, replac
 
 
 def attribute_name(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be a str, not {value!r} ({type(value).__name__})")
-    if not 1 <= len(value.encode()) <= 255:
+    attribute: str = of_kind(name, value, str, "a str")
+    if not 1 <= len(attribute.encode()) <= 255:
         raise LockArgumentError(f"{name}={value!r} is not a valid attribute name: use 1 to 255 bytes")
-    return value
+    return attribute
 
 
 def key_name(name: str, value: object, schema: Schema) -> str | None:
@@ -266,9 +260,8 @@ def callback(name: str, value: object) -> None:
 
 
 def schema(value: object) -> Schema:
-    if not isinstance(value, Schema):
-        raise TypeError(f"schema must be lambda_lock's JAVA, GO or PYTHON, not {value!r} ({type(value).__name__})")
-    return value
+    given: Schema = of_kind("schema", value, Schema, "lambda_lock's JAVA, GO or PYTHON")
+    return given
 
 
 def transport(value: Transport) -> Transport:

@@ -218,9 +218,7 @@ def order(
 
 def _check_holder(holder: object, key: str, delete_on_release: bool, replace: bool, reentrant: bool) -> None:
     """Check the name of a holder, and that the other options make sense for a hold that is resumed."""
-    if not isinstance(holder, str):
-        raise TypeError(f"holder must be a str, not {holder!r} ({type(holder).__name__})")
-    if not holder:
+    if holder == "":
         raise LockArgumentError(
             "holder is empty: pass a name that only this work has, such as the execution's", key=key
         )
