@@ -239,7 +239,7 @@ JAVA = Schema(
 #: first poll back. For the same reason it has no rate limits.
 GO = JAVA.replace(name="GO", lease_format="go", waiters=None, held_ms=None, next_at=None, last_take=None, rate=None)
 #: The schema of python-dynamodb-lock, which deletes a row on release and always gives it an expiry_time.
-PYTHON = Schema(
+PYTHON = GO.replace(
     name="PYTHON",
     partition_key="lock_key",
     sort_key="sort_key",
@@ -249,17 +249,10 @@ PYTHON = Schema(
     lease_format="seconds",
     version="record_version_number",
     released=None,
-    data="data",
     token="fencing_token",  # noqa: S106 - the name of an attribute
     ttl="expiry_time",
     ttl_seconds=3600,
     completed_until="completed_until",
-    result="result",
-    waiters=None,
-    held_ms=None,
     permits=None,
     permit_tokens=None,
-    next_at=None,
-    last_take=None,
-    rate=None,
 )
