@@ -10,7 +10,7 @@ from ..errors import LockAlreadyReleasedError, LockError, TransportError
 from ..runtime.drive import drive
 from ..runtime.timeline import SYSTEM
 from .renewer import leave_to_lease
-from .taking import give_back
+from .taking import give_back, unsent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _release_all(session: Session) -> None:
     unanswered = 0  # in a row
     for hold, held in _to_release(session):
         if unanswered == OUTAGE:
-            leave_to_lease(session, hold, TransportError(False, "DynamoDB does not answer, nothing was sent"))
+            leave_to_lease(session, hold, unsent(hold))
             if held is not None:
                 held.abandon()
             continue

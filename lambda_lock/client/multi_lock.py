@@ -21,7 +21,7 @@ from .last_act import LastActs
 from .lock import Lock
 from .renewer import leave_to_lease
 from .session import Entered, Explained
-from .taking import Fresh, give_back
+from .taking import Fresh, unsent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -74,19 +74,6 @@ class Several(Fresh):
         del self._group
         lock: MultiLock = super().lock()
         return lock
-
-    def give_back(self) -> None:
-        """Release on this thread what is still held: an interrupt or close came before the handle was returned."""
-        unanswered = 0  # in a row
-        for hold in reversed(self.granted):
-            try:
-                if unanswered == OUTAGE:
-                    raise _unsent(hold)
-                give_back(self._session, hold)
-                unanswered = 0
-            except LockError as error:
-                leave_to_lease(self._session, hold, error)
-                unanswered = min(unanswered + 1, OUTAGE) if isinstance(error, TransportError) else 0
 
     def _register(self, holds: Any) -> None:
         group = self._group
@@ -151,7 +138,7 @@ class Several(Fresh):
         """Leave it to its lease: DynamoDB does not answer."""
         if hold in self._held:
             self._held[hold].abandon()
-        leave_to_lease(self._session, hold, _unsent(hold))
+        leave_to_lease(self._session, hold, unsent(hold))
         self._drop(hold)
 
     def _drop(self, hold: Hold) -> None:
@@ -163,10 +150,6 @@ class Several(Fresh):
 def names(keys: Iterable[str]) -> list[str]:
     """The keys in the order in which everybody takes them, each one once. Raises LockArgumentError or TypeError."""
     return core.ordered(checks.several_keys(keys, core.MOST_KEYS))
-
-
-def _unsent(hold: Hold) -> TransportError:
-    return TransportError(False, "DynamoDB does not answer, nothing was sent", key=hold.place.key)
 
 
 class Group(LastActs):
@@ -246,7 +229,7 @@ class Group(LastActs):
         for member in members:
             try:
                 if unanswered == OUTAGE:
-                    raise _unsent(member.hold)
+                    raise unsent(member.hold)
                 with Explained(member.hold.place):
                     yield from begin(member)(self.session.timeline.reading())
                 unanswered = 0

@@ -7,6 +7,7 @@ import os
 from ..core import acquire as core
 from ..core import keep
 from ..core.outcome import ServiceError
+from ..core.protocol import OUTAGE
 from ..errors import (
     DuplicateEventError,
     LockConfigurationError,
@@ -138,16 +139,22 @@ class Fresh:
             raise LockTimeoutError(f"waiting for lock {key!r} was cancelled by cancel_check", key=key)
 
     def give_back(self) -> None:
-        """Release on this thread what was granted: an interrupt or close came before the lock was returned."""
-        for hold in self.granted:
+        """Release on this thread what was granted, the newest first: an interrupt or close came before the lock was
+        returned."""
+        unanswered = 0  # in a row
+        for hold in reversed(self.granted):
             if hold.resumed:
                 hold.end()
                 self._session.open_locks.discard(hold)
                 continue
             try:
+                if unanswered == OUTAGE:
+                    raise unsent(hold)
                 give_back(self._session, hold)
+                unanswered = 0
             except LockError as error:
                 leave_to_lease(self._session, hold, error)
+                unanswered = min(unanswered + 1, OUTAGE) if isinstance(error, TransportError) else 0
 
     def keep(self, hold: Hold) -> None:
         """From here on close() releases it."""
@@ -239,6 +246,11 @@ def tell_failed(session: Session, place: Place, error: Exception) -> None:
         return
     message = "lock %r was not acquired, because DynamoDB could not be used: %s"
     session.observer.tell("failed", None, place.table, message, place.key, told, key=place.key, reason=reason)
+
+
+def unsent(hold: Hold) -> TransportError:
+    """Return the error for a lock for which nothing was sent, after OUTAGE others in a row got no answer."""
+    return TransportError(False, "DynamoDB does not answer, nothing was sent", key=hold.place.key)
 
 
 def give_back(session: Session, hold: Hold) -> None:
