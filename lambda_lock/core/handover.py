@@ -183,16 +183,9 @@ def damaged(key: str) -> LockFormatError:
 class Adoption(Acquisition):
     """An acquisition whose first write adopts. It corrects and gives up like any other acquisition."""
 
-    def __init__(
-        self,
-        wanted: AcquireRequest,
-        token: int,
-        memory: Memory,
-        entropy: Entropy,
-        reading: ClockReading,
-        keep: Callable[[Hold], None] | None = None,
-    ) -> None:
-        super().__init__(wanted, memory, entropy, reading, keep)
+    def __init__(self, token: int, wanted: AcquireRequest, *shared: Any) -> None:
+        """token: as handed over. shared: what an Acquisition takes besides."""
+        super().__init__(wanted, *shared)
         self.token = token
         self.base = self.seen = base_of(wanted.owner)
 
@@ -250,4 +243,4 @@ def adopt(
     Raises LockLostError if the lock is gone or was adopted before, LockFormatError if its row refuses every version of
     ours, and otherwise what acquire.acquire raises.
     """
-    return Adoption(wanted, token, memory, entropy, reading, keep).finish()  # no frame of its own, as in acquire
+    return Adoption(token, wanted, memory, entropy, reading, keep).finish()  # no frame of its own, as in acquire
