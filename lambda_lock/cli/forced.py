@@ -22,8 +22,7 @@ def force_release_permit(client: LockClient, record: LockRecord, holder: Holder)
     assert holder.owner is not None
     session = session_of(client)
     place = PermitPlace(session.settings.place(record.key, record.sort_key), 1, holder.owner)
-    content = requests.Content()
-    request = requests.release(place, owner=holder.owner, token=holder.fencing_token, content=content)
+    request = requests.release(place, owner=holder.owner, token=holder.fencing_token)
 
     def steps(reading: ClockReading) -> protocol.Steps[bool]:
         outcome, unclear = yield from _sent(session, request, reading, f"a permit of {record.key!r}")

@@ -419,13 +419,8 @@ class Acquisition:
             outcome, _ = yield from self.exchange(self.give_back(row.version), until)
 
     def give_back(self, version: str) -> requests.Request:
-        return requests.release(
-            self.wanted.place,
-            owner=self.wanted.owner,
-            version=version,
-            delete=self.wanted.delete_on_release,
-            content=requests.Content(),
-        )
+        wanted = self.wanted
+        return requests.release(wanted.place, owner=wanted.owner, version=version, delete=wanted.delete_on_release)
 
 
 def too_late(key: str, left_ms: int, waited: float = 0.0) -> LockNotGrantedError:

@@ -458,7 +458,7 @@ def release(
     expiry_ms: int | None = None,
     completed_until: int | None = None,
     completion: Completion | None = None,
-    content: Content,
+    content: Content | None = None,
     held_ms: int | None = None,
 ) -> Request:
     """Release the slot that ``owner`` holds under ``token``, or under ``version`` to give up a claim.
@@ -466,6 +466,7 @@ def release(
     expiry_ms: the expiry in the row's version. None leaves the ttl as it is, for those who do not know how long the
         row is needed: who gives up a claim does not know until when the row's event counts as done.
     completion: the completion of an event, which is written to the row.
+    content: what the application stores. None leaves what is stored.
     held_ms: how long the lock was held. None leaves what is stored.
     """
     update = place.update_type(place)
@@ -481,7 +482,7 @@ def release(
         else:
             update.set(result={"S": completion.result})
     # The ttl of a semaphore's row counts for its other entries, too.
-    update.store(content, None if place.seal else expiry_ms, completed_until)
+    update.store(content or Content(), None if place.seal else expiry_ms, completed_until)
     if place.schema.held_ms is not None and held_ms is not None:
         update.set(held_ms={"N": str(held_ms)})
     return update.request()

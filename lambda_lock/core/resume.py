@@ -175,7 +175,7 @@ def release(
             return False
         seen = row.owner
     for _ in range(STEPS):
-        request = requests.release(place, owner=seen, token=token, content=requests.Content())
+        request = requests.release(place, owner=seen, token=token)
         outcome, ambiguous, reading = yield from exchange(request, memory, entropy, reading, until)
         unclear = unclear or ambiguous
         if isinstance(outcome, Reply):
