@@ -149,7 +149,9 @@ class Several:
                 self.check_seen(error)
                 raise
             self.keeper.watch(hold)
-            self.check_lost()
+            lost = self.lost()
+            if lost is not None:
+                raise lost
         for hold in self.holds:
             yield from self.freshen(hold)
         self.check_held()
@@ -177,12 +179,6 @@ class Several:
         fresh = hold.valid_until - self.reading.elapsed >= _FRESH * hold.lease_ms / 1000
         if not fresh and lease.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms):
             yield from self.watched(self.keeper.renew(hold, self.reading))
-
-    def check_lost(self) -> None:
-        """Raise LostMeanwhile if one of the locks is lost."""
-        for hold in self.holds:
-            if hold.ended or hold.expire(self.reading.elapsed):
-                raise LostMeanwhile(hold)
 
     def check_held(self) -> None:
         """Raise LostMeanwhile if one of the locks is not held: the caller gets all of them, or begins anew."""
@@ -240,9 +236,8 @@ class Several:
         short."""
         if self.taking is not None and self.taking.ends:
             return None
-        try:
-            self.check_lost()
-        except LostMeanwhile as lost:
-            self.watching = False  # the steps are given the time to end
-            return lost
-        return None
+        lost = next((hold for hold in self.holds if hold.ended or hold.expire(self.reading.elapsed)), None)
+        if lost is None:
+            return None
+        self.watching = False  # the steps are given the time to end
+        return LostMeanwhile(lost)

@@ -617,7 +617,7 @@ MUTATIONS: dict[str, Mutation] = {
         shows="left behind",
     ),
     "several locks returned while one is lost": Mutation(
-        "several-lost several", 60, put(several.Several, "check_lost", lambda self: None),
+        "several-lost several", 60, put(several.Several, "lost", lambda self: None),
         put(several.Several, "check_held", lambda self: None), shows="returned lost",
     ),
     "no last look at several locks before they are returned": Mutation(
