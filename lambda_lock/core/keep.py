@@ -111,7 +111,7 @@ def release(
     request = last_write(hold, data, done, reading, delete)
     until = reading.elapsed + DECISION
     before = hold.unclear
-    hold.doubt()
+    hold.settle(unclear=True)
     outcome, unclear, reading = yield from exchange(request, memory, entropy, reading, until)
     if isinstance(outcome, Reply):
         if done is not None:

@@ -79,7 +79,7 @@ Lost and ended are final, and a Hold can be both. These marks come with them:
   owner. `withdraw` says that none was.
 - ``resumed``: earlier strings of the hold are still good. So a handover that fails leaves it to the next attempt.
 - ``unclear`` (ended): the outcome of a release or commit that was sent is unknown. A second one interprets a refusal
-  accordingly. `doubt` and `settle` change it.
+  accordingly. `settle` changes it.
 - ``completed`` (ended): DynamoDB has confirmed the commit or release that completed the event.
 """
 
@@ -313,12 +313,8 @@ class Hold:
         """Note that no string was returned after all. The hold stays ended."""
         self.handed_over = False
 
-    def doubt(self) -> None:
-        """Note that a release or commit is about to be sent. Until it is answered, the yield may raise."""
-        self.unclear = True
-
     def settle(self, *, unclear: bool) -> None:
-        """Note that the last act was answered."""
+        """Note whether the outcome of a release or commit is unknown. It is while that is sent: the yield may raise."""
         self.unclear = unclear
 
     def count_for(self, window: int) -> None:

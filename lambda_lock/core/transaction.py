@@ -75,7 +75,7 @@ def commit(
     alone = holds[0] if released is None else None
     for hold in holds:
         hold.end()
-        hold.doubt()
+        hold.settle(unclear=True)
     done = completion(alone, memory, reading, result) if alone is not None and alone.window is not None else None
     updates = [{"Update": last_write(hold, None, None, reading)[1]} for hold in holds[:-1]]
     last = last_write(holds[-1], data, done, reading)

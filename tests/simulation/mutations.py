@@ -500,7 +500,8 @@ MUTATIONS: dict[str, Mutation] = {
         wrap(transaction, "commit", _undone), shows="says held",
     ),
     "a last act that is interrupted counted as not sent": Mutation(
-        "interrupted interrupted-calm", 100, put(protocol.Hold, "doubt", lambda self: None), shows="false loss",
+        "interrupted interrupted-calm", 100, edit(keep.release, "hold.settle(unclear=True) → pass"),
+        edit(transaction.commit, "hold.settle(unclear=True) → pass"), shows="false loss",
     ),
     "what an interrupted handover parked left there": Mutation(
         "interrupted-adopted", 600, edit(keep.release, "parked = row is not None and → parked = False and"),
