@@ -102,6 +102,7 @@ class Acquisition:
         keep: Callable[[Hold], None] | None = None,
     ) -> None:
         self.ends = False  # it has failed, and gives back what may have landed
+        self.of_event = wanted.window is not None  # its claims require the event's completion as observed (rule 11)
         self.wanted = wanted
         self.memory = memory
         self.entropy = entropy
@@ -237,7 +238,7 @@ class Acquisition:
             observed=step.version,
             row=step.row,
             only_if_exists=wanted.only_if_exists,
-            event=wanted.window is not None,
+            event=self.of_event,
             completed_until=step.row.completed_until if step.row else None,
             queue=step.queue,
         )

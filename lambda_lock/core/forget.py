@@ -20,7 +20,6 @@ flight meanwhile expects no completion, or another one, and is refused by rule 1
 from __future__ import annotations
 
 from ..errors import DuplicateEventError
-from . import requests
 from .acquire import Acquisition, Held, Take
 from .outcome import ConditionFailed, Reply, unknown
 from .protocol import STEPS, Hold, row_of
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
     from .lease import ClockReading
     from .protocol import AcquireRequest, Entropy, Memory, Steps
-    from .requests import Grant, Place, Request
+    from .requests import Place, Request
     from .row import Row
 
 
@@ -56,6 +55,8 @@ class Forgetting(Acquisition):
         while unpaused < STEPS:
             unpaused += 1
             if isinstance(step, Take) and step.version is not None:
+                # Who holds what is done has a plain lock, which leaves the completion and its result alone.
+                self.of_event = step.row is not None and not self.is_done(step.row)
                 step = self.judge((yield from self.write(step)))
                 continue
             if isinstance(step, Take):
@@ -70,19 +71,6 @@ class Forgetting(Acquisition):
                 unpaused = 0
             step = yield from self.read()
         raise self.contradicted()
-
-    def request(self, step: Take, grant: Grant) -> Request:
-        """A take-over. Who holds what is done has a plain lock, which leaves the completion and its result alone."""
-        assert step.row is not None
-        return requests.claim(
-            self.wanted.place,
-            grant,
-            self.wanted.content,
-            observed=step.version,
-            row=step.row,
-            event=not self.is_done(step.row),
-            completed_until=step.row.completed_until,
-        )
 
     def is_done(self, row: Row) -> bool:
         try:
