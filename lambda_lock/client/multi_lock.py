@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from ..core.lease import ClockReading
     from ..core.protocol import AcquireRequest, Hold, Steps
-    from ..core.requests import Place
     from .last_act import Begin, LastAct
     from .options import Ordered
     from .session import Operation, Session
@@ -56,17 +55,11 @@ class Several(Fresh):
 
     # -- as a Taking ------------------------------------------------------------------------------------------------
 
-    def keys(self) -> Sequence[str]:
-        return [place.key for place in self._places]
-
     def token(self) -> None:
         return None
 
     def _grant(self, reading: ClockReading) -> Steps[Any]:
         return core.acquire_all(self, self._session.memory, self._session.entropy, reading)
-
-    def _place_of(self, error: LockError) -> Place:
-        return next((place for place in self._places if place.key == error.key), self.place)
 
     def lock(self) -> MultiLock:
         """The handle of the locks that were taken. They are kept no longer."""
@@ -95,9 +88,7 @@ class Several(Fresh):
         self._group = Group(self._session, self._kept.pid)
         for place in self._places:
             self.place = place
-            wanted = copy(self._wanted)
-            wanted.place, wanted.owner = place, owner
-            yield wanted
+            yield self._wanted.like(place, owner)
 
     def watch(self, hold: Hold) -> None:
         """Renew it, without a word to the application, which gets all locks or none."""

@@ -75,6 +75,7 @@ class Fresh:
         self._cancelled = False
         self._begin = begin
         self.place = self._wanted.place
+        self._places: Sequence[Place] = (self.place,)
         self.granted: list[Hold] = []
         self._locks: list[Any] = []  # kept alive until it is handed out or given back: it was not dropped
 
@@ -92,7 +93,7 @@ class Fresh:
         return timed(observer, "acquire", self.place.table, self.keys(), reading, steps, ended)
 
     def keys(self) -> Sequence[str]:
-        return (self.place.key,)
+        return [place.key for place in self._places]
 
     def token(self) -> int | None:
         """The fencing token of what was granted. None: several locks have several."""
@@ -116,7 +117,7 @@ class Fresh:
 
     def _place_of(self, error: LockError) -> Place:
         """The lock that a refusal is about."""
-        return self.place
+        return next((place for place in self._places if place.key == error.key), self.place)
 
     def lock(self) -> Any:
         """The handle of what was taken. It is kept no longer. From here on close() releases also what was resumed.
