@@ -20,7 +20,6 @@ from ..errors import (
     LockConfigurationError,
     LockError,
     LockLostError,
-    SessionMonitorNotSetError,
 )
 from ..observe.log import tell
 from ..runtime.under_way import released, unclear
@@ -68,12 +67,6 @@ class HeldLock(LastActs):
         return [self.hold]
 
     @property
-    def data(self) -> bytes | None:
-        from .record import row_data
-
-        return row_data(self.hold.item, self.hold.place)
-
-    @property
     def lease_duration(self) -> float:
         return self.hold.lease_ms / 1000
 
@@ -86,13 +79,6 @@ class HeldLock(LastActs):
     def remaining(self) -> float:
         now = self.elapsed()
         return max(0.0, self.hold.valid_until - now) if self._is_live(now) else 0.0
-
-    def is_almost_expired(self) -> bool:
-        if self.options.safe_time is None:
-            raise SessionMonitorNotSetError(
-                f"lock {self.key!r} has no safe_time: pass safe_time=seconds to acquire, or to the client", key=self.key
-            )
-        return self.remaining() <= self.options.safe_time
 
     def is_lost(self) -> bool:
         return self.pid != os.getpid() or self.renewer.notice() or self.hold.lost

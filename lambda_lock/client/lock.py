@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress  # the Lambda runtime has it loaded
 
-from ..errors import LockAlreadyReleasedError
+from ..errors import LockAlreadyReleasedError, SessionMonitorNotSetError
 from .session import Entered
 
 TYPE_CHECKING = False
@@ -60,7 +60,9 @@ class Handle(Entered):
     @property
     def data(self) -> bytes | None:
         """The application's bytes in the row, as of the grant or of the last `heartbeat` with data."""
-        return self._held.data
+        from .record import row_data
+
+        return row_data(self._held.hold.item, self._held.hold.place)
 
     @property
     def attributes(self) -> dict[str, Any]:
@@ -92,7 +94,12 @@ class Handle(Entered):
     @property
     def is_almost_expired(self) -> bool:
         """Whether ``safe_time`` or less is left. Raises SessionMonitorNotSetError for a lock without ``safe_time``."""
-        return self._held.is_almost_expired()
+        safe_time = self._held.options.safe_time
+        if safe_time is None:
+            raise SessionMonitorNotSetError(
+                f"lock {self.key!r} has no safe_time: pass safe_time=seconds to acquire, or to the client", key=self.key
+            )
+        return self.remaining <= safe_time
 
     @property
     def lost(self) -> bool:
