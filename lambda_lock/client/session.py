@@ -142,7 +142,11 @@ class Session:
         if self._chosen is None:
             with FirstUse():
                 if self._chosen is None:
-                    self._choose()
+                    ready, self._prepared = self._prepared, None
+                    chosen = ready[1] if ready is not None and ready[0] == _environment() else self._new_transport()
+                    # A signal handler, or a thread that stopped waiting for the guard, may have chosen one meanwhile.
+                    if self._chosen is None:
+                        self._chosen = chosen
         assert self._chosen is not None
         return self._chosen
 
@@ -150,14 +154,6 @@ class Session:
     def has_transport(self) -> bool:
         """Whether `transport` returns at once. Otherwise it may load boto3, which takes a while."""
         return _stand_in is not None or self.settings.transport is not None or self._chosen is not None
-
-    def _choose(self) -> None:
-        prepared, self._prepared = self._prepared, None
-        chosen = prepared[1] if prepared is not None and prepared[0] == _environment() else None
-        chosen = chosen or self._new_transport()
-        # A signal handler, or a thread that stopped waiting for the guard, may have chosen a transport meanwhile.
-        if self._chosen is None:
-            self._chosen = chosen
 
     def _new_transport(self) -> HttpsTransport | BotoTransport:
         from ..transport import choose
