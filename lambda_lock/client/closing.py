@@ -48,7 +48,7 @@ def _settle(session: Session) -> None:
     under_way, end = session.under_way, time.monotonic() + _PATIENCE
     under_way.leave_mine()  # first: no further request of it is sent
     while under_way.elsewhere():
-        if session.timeline is not SYSTEM:  # nobody may turn another clock on
+        if session.timeline is not SYSTEM:  # a test's clock may stand still, and the other threads with it
             return
         left = end - time.monotonic()
         if left <= 0:

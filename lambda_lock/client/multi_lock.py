@@ -360,7 +360,7 @@ class MultiHandle(Entered):
             member.raise_if_lost()
 
     def __repr__(self) -> str:
-        # Where the locks' states differ, the one that is not held says it.
+        # The locks may be in different states. Then the state of the first one that is not held is shown.
         worst = next((member for member in self._group.members if not member.is_held()), None)
         state = f"held for {self.remaining:.1f} s" if worst is None else worst.state()
         shown, more = ", ".join(map(repr, self.keys[:_SHOWN])), len(self.keys) - _SHOWN

@@ -297,10 +297,10 @@ class Explained:
 
 
 class Entered:
-    """Says so if one enters it with ``with`` instead of ``async with``, or the other way round.
+    """Raises a TypeError that says what to write if ``with`` is used instead of ``async with``, or the other way round.
 
-    Each class has the methods of the right way. An ``async with`` of what is entered with ``with`` ends it first, as
-    the block would have.
+    Each subclass defines the methods of its own kind of block, and inherits the others from here. A Lock in an ``async
+    with`` is held already, so it is released before the error is raised.
     """
 
     __slots__ = ()

@@ -186,7 +186,7 @@ class Again:
         yield from ()
 
     def lock(self) -> Lock:
-        """The lock, entered again. That is the last step: an interrupt after it would leave a count too many."""
+        """The lock, entered again. Counting is the last step: after an interrupt behind it, nobody would count down."""
         lock: Lock = self._held.handle()
         self._held.enter_again(event=self._event)
         return lock

@@ -292,7 +292,7 @@ class Acquisition:
     def own(self, row: Row, version: str, date: int | None) -> Hold | Take:
         """Judge a row with a version that this acquisition sent: it is a grant, or one to correct (rules 3 and 4)."""
         sent = self.sent[version]
-        sent.may_land = True  # it did, even if every answer so far was a refusal: a copy came late
+        sent.may_land = True  # the row has it: a late copy landed, even if every answer so far was a refusal
         if date is None:
             raise undated(self.wanted.place.key)
         row.require_token(self.wanted.place.key)
@@ -338,7 +338,7 @@ class Acquisition:
         if held.row is None:
             return []
         moments = held.row.ends(self.memory.server.now(self.reading), self.reading)
-        # Rows with such moments every few ms must not turn the wait into a busy loop: wait at least the first back-off.
+        # A row may name such a moment every few ms. Wait at least the first back-off, so that this is no busy loop.
         return [max(moment, lease.FIRST_BACKOFF) for moment in moments if moment > 0]
 
     def given_up(self, error: Exception | None) -> Exception:

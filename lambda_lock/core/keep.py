@@ -116,7 +116,7 @@ def release(
     if isinstance(outcome, Reply):
         if done is not None:
             hold.complete(done.until)
-        return True  # the hold stays unclear, because an interrupt may keep this result from the caller
+        return True  # still marked unclear: if an interrupt comes before the caller gets this, release is called again
     hold.settle(unclear=before or unclear)
     if not isinstance(outcome, ConditionFailed):
         raise _unknown(hold, outcome) if hold.unclear else outcome

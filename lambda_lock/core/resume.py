@@ -239,12 +239,12 @@ class HolderAcquisition(Acquisition):
             except _FoundError as found:
                 row = found.row
             yield from self.give_up_claims(looked=True)
-            self.last, self.row = Held(), None  # unless a refusal shows who has the lock instead
+            self.last, self.row = Held(), None  # unknown again, until a refusal shows who has the lock
             try:
                 return (yield from self.resume(row))
             except LockLostError as lost:
                 landed = lost.holder == self.wanted.owner
-            if landed:  # a copy of a claim, after all: any of mine, because the row's version is not known
+            if landed:  # a late copy of one of my claims has the row. Which one is not known, so any may have landed
                 for sent in self.sent.values():
                     sent.may_land = True
                 yield from self.give_up_claims()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SEAL = "semaphore"  # the version, owner and lease of a semaphore's row: held, for a time that no client can read
 RATE = "rate"  # those of a rate limit's row (rate.py)
-#: What is no lock, by its version, and what to do about it.
+#: For errors, by the version of a row: what the row is if it is not a lock's, and what to do about it.
 _NO_LOCKS = {
     SEAL: "a semaphore, not a lock: it was acquired with permits=. Pass permits= to acquire as well (a list of keys "
     "takes locks only)",

@@ -229,7 +229,7 @@ class Several:
                     self.watching = False
                     resume, value = steps.throw, error
         finally:
-            del value  # an error, whose traceback has this frame
+            del value  # it may be an error, which would keep this frame and the locks alive (see runtime/drive.py)
 
     def lost(self) -> LostMeanwhile | None:
         """Return what ends the steps, if a lock is lost. None while they clean up: another throw would cut that

@@ -68,7 +68,8 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
                     raise
                 resume, value, sleep = steps.throw, error, timeline.clock.sleep
     finally:
-        # Errors, whose tracebacks have this frame: they would keep each other, and all that the frames hold, as a lock.
+        # An error's traceback refers to this frame. If the frame referred to the error, the two would keep each other
+        # alive, and with them a lock that the application has dropped.
         del value, outcome
 
 
@@ -94,7 +95,7 @@ def send(step: Send, transport: Transport) -> Outcome:
         return error.answers(step.operation, getattr(transport, "region", None))
     except TransportError as error:
         return error
-    except (ConditionFailed, TransactionCanceled) as refused:  # not kept in a variable: its traceback has this frame
+    except (ConditionFailed, TransactionCanceled) as refused:  # no other variable may keep it (see the end of `drive`)
         return refused if _answers(step.operation, step.request, refused) else another_answer(step.operation)
 
 

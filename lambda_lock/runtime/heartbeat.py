@@ -117,7 +117,7 @@ class Heartbeat:
                 self._step()
             except BaseException:  # noqa: BLE001 - a fault of one lock must not end the heartbeat of all others
                 time.sleep(_AFTER_FAULT)
-        self._commands.put(None)  # this thread may have taken a command of the one that stays: let that look again
+        self._commands.put(None)  # wake the thread that stays: this one may have taken a command that was for it
 
     def _step(self) -> None:
         """Wait for the next command or moment, and act on it."""

@@ -173,7 +173,7 @@ class _Call:
         try:
             raise self._error
         finally:
-            self._error = None  # its traceback has this frame: they would keep each other
+            self._error = None  # its traceback refers to this frame, which refers to it: a circle that is not freed
 
 
 _ALL: weakref.WeakSet[Threads] = weakref.WeakSet()

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..core.protocol import Hold, Send, Steps
 
 _NOBODY = 0  # instead of a thread
-_MOST_LEFT = 100  # a client that is never closed must not keep each coroutine that was
+_MOST_LEFT = 100  # steps that nobody goes on with: a client that is never closed must not collect ever more of them
 _HOW = "the client was closed in the midst of it, as by a signal handler"
 
 
@@ -127,7 +127,7 @@ def _none() -> None:
 #: The holds of all clients, by process and owner: an acquire that is refused tells its caller if one is in its way. Not
 #: a WeakValueDictionary: Python ignores a KeyboardInterrupt that meets the callback of that.
 HELD_HERE: dict[tuple[int, str | None], weakref.ref[Hold]] = {}
-_MOST_HERE = 10_000  # clients that were dropped leave theirs behind
+_MOST_HERE = 10_000  # entries: a client that is dropped without close() leaves its own behind
 
 
 class OpenLocks:

@@ -121,7 +121,7 @@ class Connection:
             self._socket.settimeout(0)
             # This uses the plain socket's method: peeking does not work through TLS, and is not needed there.
             socket.socket.recv(self._socket, 1, socket.MSG_PEEK)
-        except BlockingIOError:  # without a name: an interrupt here would leave the error and this frame in a circle
+        except BlockingIOError:  # no "as error": if an interrupt came here, error and frame would keep each other alive
             return True
         except OSError:
             return False
