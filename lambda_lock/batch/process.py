@@ -25,11 +25,10 @@ from .source import QueueSource, StreamSource, records_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from types import UnionType
-    from typing import Any, Literal, Never, TypeAlias, TypedDict, Unpack
+    from typing import Any, Never, TypeAlias, Unpack
 
     from ..client.lock_client import LockClient
-    from ..decorators.types import Serializer
+    from ..decorators.types import StoredOptions
     from ..keys.arguments import KeyBuilder
     from ..keys.compile import Key, Keys
     from ..runtime.invocation import Invocation
@@ -40,16 +39,13 @@ if TYPE_CHECKING:
     Response: TypeAlias = dict[str, list[dict[str, str]]]
     KafkaResponse: TypeAlias = dict[str, list[dict[str, dict[str, str | int]]]]
 
-    class RecordOptions(TypedDict, total=False):
+    class RecordOptions(StoredOptions, total=False):
         """The options that all batches share. process_sqs describes them."""
 
         lock_key: Keys | None
         rate: tuple[Key, int, float] | None
         max_workers: int
         window: float
-        scope: str | None
-        result: Literal["json"] | type[Any] | UnionType | Serializer | None
-        validate: Sequence[str] | None
         wait: float | None
         reserve: float | None
         lease_duration: float | None
@@ -275,7 +271,7 @@ class _Batch:
         max_workers: int = 1,
         window: float = DAY,
         scope: str | None = None,
-        result: Literal["json"] | type[Any] | UnionType | Serializer | None = None,
+        result: Any = None,
         validate: Sequence[str] | None = None,
         wait: float | None = 0,
         reserve: float | None = None,
@@ -309,8 +305,7 @@ class _Batch:
         self.began = threading.local()  # when the record of this thread began, or its slot if there is a rate
 
         def of_view(key: Any) -> Any:
-            is_function = callable(key) and not isinstance(key, Compiled)
-            return source.of_view(key) if is_function else key
+            return source.of_view(key) if callable(key) and not isinstance(key, Compiled) else key
 
         if rate is not None:  # innermost, because a slot waits for nothing
             from ..decorators.rate_limit import rate_limit

@@ -24,7 +24,7 @@ from .guard import Call, CurrentLocks, Guard, check_times
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
-    from typing import Any, Literal, Never, ParamSpec, TypeVar, Unpack, overload
+    from typing import Any, Literal, Never, TypeVar, Unpack, overload
 
     from ..client.async_client import AsyncLockClient
     from ..client.async_lock import AsyncLock
@@ -35,11 +35,9 @@ if TYPE_CHECKING:
     from ..keys.compile import Key
     from .completed import Completed
     from .guard import LastAct
-    from .types import Deduplicated, Deduplicating, EventOptions
+    from .types import Deduplicated, Deduplicating, EventOptions, P, R, T
 
-    P = ParamSpec("P")
-    R = TypeVar("R")
-    T = TypeVar("T")
+    Kind = TypeVar("Kind", Lock, AsyncLock)
     U = TypeVar("U")
 
 _CURRENT = CurrentLocks("deduplicate")
@@ -53,9 +51,7 @@ if TYPE_CHECKING:
     @overload
     def current_dedup() -> Lock: ...
     @overload
-    def current_dedup(kind: type[AsyncLock]) -> AsyncLock: ...
-    @overload
-    def current_dedup(kind: type[Lock]) -> Lock: ...
+    def current_dedup(kind: type[Kind]) -> Kind: ...
 
 
 def current_dedup(kind: type[Any] | None = None) -> Any:

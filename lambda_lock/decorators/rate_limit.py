@@ -13,18 +13,13 @@ from .guard import CurrentLocks, Guard, check_times
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
-    from typing import Any, Literal, ParamSpec, TypeVar, Unpack, overload
+    from typing import Any, Literal, Unpack, overload
 
     from ..client.async_client import AsyncLockClient
     from ..client.lock_client import LockClient
     from ..keys.compile import Key
     from .guard import Call
-    from .types import Answering, AnsweringAsync, RateOptions
-
-    P = ParamSpec("P")
-    R = TypeVar("R")
-    T = TypeVar("T")
-
+    from .types import Answering, AnsweringAsync, P, R, RateOptions, T
 
 _CURRENT = CurrentLocks("rate_limit")
 

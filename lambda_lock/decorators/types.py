@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T")
 Q = ParamSpec("Q")
 T_co = TypeVar("T_co", covariant=True)
 Done_co = TypeVar("Done_co", covariant=True)
@@ -95,43 +96,45 @@ class Deduplicating(Protocol[T_co]):
 
 if TYPE_CHECKING:  # DecoratorOptions exists for checkers only
 
-    class _Options(DecoratorOptions, total=False):
-        """What the decorators' overloads have in common."""
+    class _CallOptions(TypedDict, total=False):
+        """What the overloads of all decorators have in common."""
 
         wait: float | None
-        key_jmespath: str | None
         client: LockClient | AsyncLockClient | None
         on_unavailable: Literal["raise", "run"]
+
+    class _Options(_CallOptions, DecoratorOptions, total=False):
+        """What those for one key have in common besides."""
+
+        key_jmespath: str | None
 
     class LockOptions(_Options, QueueOptions, total=False):
         """What the overloads of with_lock have in common."""
 
-    class SeveralLockOptions(SeveralDecoratorOptions, total=False):
+    class SeveralLockOptions(_CallOptions, SeveralDecoratorOptions, total=False):
         """What the overloads of with_lock for a list of keys have in common."""
 
-        wait: float | None
         sort_key: str | None
-        client: LockClient | AsyncLockClient | None
-        on_unavailable: Literal["raise", "run"]
 
-    class RateOptions(TypedDict, total=False):
+    class RateOptions(_CallOptions, total=False):
         """What the overloads of rate_limit have in common."""
 
         per: float
         burst: int
         n: int | Callable[..., int]
-        wait: float | None
         reserve: float | None
         sort_key: str | None
-        client: LockClient | AsyncLockClient | None
-        on_unavailable: Literal["raise", "run"]
 
-    class EventOptions(_Options, total=False):
+    class StoredOptions(TypedDict, total=False):
+        """Where and how an event is stored, for deduplicate and for batches."""
+
+        scope: str | None
+        result: Literal["json"] | type[Any] | UnionType | Serializer | None
+        validate: Sequence[str] | None
+
+    class EventOptions(_Options, StoredOptions, total=False):
         """What the overloads of deduplicate have in common."""
 
         window: float | Callable[[Any], float]
         done_if: Callable[[Any], object] | None
-        scope: str | None
-        result: Literal["json"] | type[Any] | UnionType | Serializer | None
-        validate: Sequence[str] | None
         cache_size: int

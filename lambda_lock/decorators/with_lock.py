@@ -13,7 +13,7 @@ from .guard import CurrentLocks, Guard, check_times, key_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
-    from typing import Any, Literal, Never, ParamSpec, TypeVar, Unpack, overload
+    from typing import Any, Literal, Never, TypeVar, Unpack, overload
 
     from ..client.async_client import AsyncLockClient
     from ..client.async_lock import AsyncLock, AsyncMultiLock
@@ -22,11 +22,9 @@ if TYPE_CHECKING:
     from ..client.multi_lock import MultiLock
     from ..keys.compile import Key, Keys
     from .guard import Call, LastAct
-    from .types import Answering, AnsweringAsync, LockOptions, SeveralLockOptions
+    from .types import Answering, AnsweringAsync, LockOptions, P, R, SeveralLockOptions, T
 
-    P = ParamSpec("P")
-    R = TypeVar("R")
-    T = TypeVar("T")
+    Kind = TypeVar("Kind", Lock, AsyncLock, MultiLock, AsyncMultiLock)
 
 
 _CURRENT = CurrentLocks("with_lock")
@@ -37,13 +35,7 @@ if TYPE_CHECKING:
     @overload
     def current_lock() -> Lock: ...
     @overload
-    def current_lock(kind: type[AsyncLock]) -> AsyncLock: ...
-    @overload
-    def current_lock(kind: type[Lock]) -> Lock: ...
-    @overload
-    def current_lock(kind: type[MultiLock]) -> MultiLock: ...
-    @overload
-    def current_lock(kind: type[AsyncMultiLock]) -> AsyncMultiLock: ...
+    def current_lock(kind: type[Kind]) -> Kind: ...
 
 
 def current_lock(kind: type[Any] | None = None) -> Any:

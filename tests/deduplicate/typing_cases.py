@@ -232,7 +232,7 @@ payload_hash(5)  # type: ignore[arg-type]
 assert_type(current_dedup(), Lock)
 assert_type(current_dedup(Lock), Lock)
 assert_type(current_dedup(AsyncLock), AsyncLock)
-current_dedup(bytes)  # type: ignore[arg-type]
+current_dedup(bytes)  # type: ignore[type-var]
 current_dedup().commit([], result=[1])
 
 

@@ -251,7 +251,7 @@ with_lock("k", lease=5)  # type: ignore[call-overload]
 assert_type(current_lock(), Lock)
 assert_type(current_lock(Lock), Lock)
 assert_type(current_lock(AsyncLock), AsyncLock)
-current_lock(bytes)  # type: ignore[arg-type]
+current_lock(bytes)  # type: ignore[type-var]
 assert_type(default_client(), LockClient)
 set_default_client(None)
 set_default_client(AsyncLockClient("locks"))
