@@ -33,6 +33,8 @@ class StandIn:
 
     Its fencing token is 0, so what the application guards by tokens refuses its writes. A token above the last one
     would be accepted now, but every real one after it would be refused.
+
+    call: of the decorated function (guard.Call). options: has the lock's sort_key, lease_duration and permits.
     """
 
     owner = "disabled"
@@ -41,26 +43,16 @@ class StandIn:
     lost = False
     data: bytes | None = None
 
-    def __init__(
-        self,
-        client: Any,
-        key: str | tuple[str, ...],
-        found: Invocation | None,
-        *,
-        sort_key: str | None = None,
-        lease_duration: float | None = None,
-        permits: int | None = None,
-        outage: bool = False,
-    ) -> None:
-        self.keys = (key,) if isinstance(key, str) else tuple(ordered(key))
+    def __init__(self, call: Any, options: Any, outage: bool = False) -> None:
+        self.keys: tuple[str, ...] = (call.key,) if isinstance(call.key, str) else tuple(ordered(call.key))
         self.key = ", ".join(self.keys)
-        self.sort_key = sort_key
+        self.sort_key: str | None = options.sort_key
         self.fencing_tokens = dict.fromkeys(self.keys, 0)
-        self.permits = permits
+        self.permits: int | None = options.permits
         self.attributes: dict[str, Any] = {}
-        self.lease_duration = lease_duration or 20.0
-        self._client = client
-        self._invocation = found
+        self.lease_duration: float = options.lease_duration or 20.0
+        self._client: Any = call.client
+        self._invocation: Invocation | None = call.invocation
         self._released = threading.Event()
         self._why = 'DynamoDB gave no answer, and on_unavailable="run"' if outage else f"{VARIABLE} is set"
         if not outage:
@@ -174,13 +166,12 @@ class AsyncStandIn(StandIn):
 
 def unguarded_item(place: Place) -> dict[str, Any]:
     """Return an Update that is never refused and changes nothing that locks use."""
-    names = {"#n0": "lambdaLockDisabled"}
     return {
         "Update": {
             "TableName": place.table,
             "Key": place.item_key,
             "UpdateExpression": "REMOVE #n0",
-            "ExpressionAttributeNames": names,
+            "ExpressionAttributeNames": {"#n0": "lambdaLockDisabled"},
         }
     }
 

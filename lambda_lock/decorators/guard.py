@@ -284,15 +284,7 @@ class Guard:
         """What the function finds as its lock while locks are disabled, or in an outage."""
         from .disabled import AsyncStandIn, StandIn
 
-        return (AsyncStandIn if self.is_async else StandIn)(
-            call.client,
-            call.key,
-            call.invocation,
-            sort_key=self.sort_key,
-            lease_duration=self.lease_duration,
-            permits=self.permits,
-            outage=outage,
-        )
+        return (AsyncStandIn if self.is_async else StandIn)(call, self, outage)
 
 
 def check_result(result: object, func: Callable[..., Any], decorator: str) -> None:

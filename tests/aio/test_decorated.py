@@ -30,6 +30,7 @@ from rig.wire import Wire
 from tests.support.context import Context
 from tests.support.decorated import Boom, other
 from tests.support.rows import Rows
+from tests.support.stand_ins import made
 
 from .conftest import ended, occupied, start, ticking, until
 
@@ -311,7 +312,7 @@ async def test_a_client_that_is_given_beats_the_default_one(monkeypatch: pytest.
 
 
 def test_a_stand_in_has_every_public_name_of_an_async_lock_and_awaits_what_that_awaits() -> None:
-    stand_in = AsyncStandIn(None, "k", None)
+    stand_in = made(AsyncStandIn)
     public = {name for name in vars(AsyncLock) if not name.startswith("_")}
     assert public <= set(dir(stand_in))
     for name in public:

@@ -13,10 +13,11 @@ from lambda_lock.runtime.invocation import Invocation
 from lambda_lock.runtime.timeline import elapsed
 from rig.engine import Ministack
 from rig.wire import Wire
+from tests.support.stand_ins import made
 
 
 def stands_in(client: LockClient | None = None, found: Invocation | None = None, **options: Any) -> StandIn:
-    return StandIn(client, "k", found, **options)
+    return made(StandIn, client=client, found=found, **options)
 
 
 @pytest.fixture

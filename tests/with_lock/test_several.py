@@ -24,6 +24,7 @@ from lambda_lock import (
 from rig.engine import Ministack
 from rig.wire import Wire
 from tests.support.decorated import Boom, done
+from tests.support.stand_ins import made
 
 from .conftest import Locked
 
@@ -239,18 +240,18 @@ def test_while_locks_are_disabled_a_stand_in_says_that_they_are_held(
 def test_a_stand_in_has_every_public_name(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from lambda_lock.decorators.disabled import AsyncStandIn, StandIn
 
-    made = (StandIn if kind == "plain" else AsyncStandIn)(None, ("b", "a"), None)
+    stand_in = made(StandIn if kind == "plain" else AsyncStandIn, ("b", "a"))
     public = {name for name in dir(MultiLock) if not name.startswith("_")}
-    assert public <= set(dir(made))
-    assert "'a', 'b'" in repr(made)
+    assert public <= set(dir(stand_in))
+    assert "'a', 'b'" in repr(stand_in)
     if kind == "plain":
-        with made:
-            assert made.is_held
+        with stand_in:
+            assert stand_in.is_held
     else:
 
         async def use() -> None:
-            async with made:  # type: ignore[attr-defined]
-                assert made.is_held
+            async with stand_in:  # type: ignore[attr-defined]
+                assert stand_in.is_held
 
         asyncio.run(use())
-    assert not made.is_held
+    assert not stand_in.is_held

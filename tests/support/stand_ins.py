@@ -1,0 +1,18 @@
+"""Stand-ins for locks, as decorated functions find them while locks are disabled."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+from lambda_lock.decorators.disabled import StandIn
+
+S = TypeVar("S", bound=StandIn)
+
+
+def made(
+    kind: type[S], key: str | tuple[str, ...] = "k", *, client: Any = None, found: Any = None, **options: Any
+) -> S:
+    """The stand-in of a call with this key. found: its invocation. options: sort_key, lease_duration, permits."""
+    call = SimpleNamespace(client=client, key=key, invocation=found)
+    return kind(call, SimpleNamespace(**{"sort_key": None, "lease_duration": None, "permits": None, **options}))
