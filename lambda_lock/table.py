@@ -109,8 +109,7 @@ def create_table(
                 )
             time.sleep(_POLL)
         if ttl is not None:
-            specification = {"Enabled": True, "AttributeName": ttl}
-            update = {"TableName": name, "TimeToLiveSpecification": specification}
+            update = {"TableName": name, "TimeToLiveSpecification": {"Enabled": True, "AttributeName": ttl}}
             _send(opened, "UpdateTimeToLive", update, repeated="ValidationException")
 
 
@@ -175,23 +174,20 @@ def check_table(
                 f"there is no table {name!r} in this account and {region}: create it (lambda-lock table create), or "
                 "check the Region and the endpoint"
             )
-        with _legible():
-            faults = _key_faults(table, partition_key_name, sort_key_name)
-            is_strong = table.get("MultiRegionConsistency") == "STRONG"
-            regions = [replica["RegionName"] for replica in table.get("Replicas", [])]
-            if is_strong:
-                faults.append(
-                    f"it has multi-Region strong consistency, with replicas in {', '.join(regions)}: there is no time "
-                    "to live and no transaction, so rows stay and commit is refused. Locks were not tried on such "
-                    "tables"
-                )
-            elif regions:
-                faults.append(f"it is replicated to {', '.join(regions)}: two Regions would each grant the same lock")
+        faults = _key_faults(table, partition_key_name, sort_key_name)
+        is_strong = table.get("MultiRegionConsistency") == "STRONG"
+        regions = [replica["RegionName"] for replica in table.get("Replicas", [])]
+        if is_strong:
+            faults.append(
+                f"it has multi-Region strong consistency, with replicas in {', '.join(regions)}: there is no time to "
+                "live and no transaction, so rows stay and commit is refused. Locks were not tried on such tables"
+            )
+        elif regions:
+            faults.append(f"it is replicated to {', '.join(regions)}: two Regions would each grant the same lock")
         if not is_strong:  # else it cannot have a time to live
             description = _send(opened, "DescribeTimeToLive", {"TableName": name}).get("TimeToLiveDescription", {})
-            with _legible():
-                is_on = description.get("TimeToLiveStatus") in ("ENABLED", "ENABLING")
-                found = description.get("AttributeName") if is_on else None
+            is_on = description.get("TimeToLiveStatus") in ("ENABLED", "ENABLING")
+            found = description.get("AttributeName") if is_on else None
             if found != ttl:
                 but = "but should be" if None in (found, ttl) else "not"
                 now, wanted = ("off" if attribute is None else f"on {attribute!r}" for attribute in (found, ttl))
@@ -228,8 +224,7 @@ def _key_faults(table: dict[str, Any], partition_key_name: str, sort_key_name: s
 
 def _describe(transport: Transport, name: str) -> dict[str, Any] | None:
     try:
-        with _legible():
-            table: dict[str, Any] = _send(transport, "DescribeTable", {"TableName": name})["Table"]
+        table: dict[str, Any] = _send(transport, "DescribeTable", {"TableName": name})["Table"]
     except LockConfigurationError as error:
         if isinstance(error.__cause__, ServiceError) and error.__cause__.code == "ResourceNotFoundException":
             return None
@@ -239,32 +234,28 @@ def _describe(transport: Transport, name: str) -> dict[str, Any] | None:
 
 def _status(transport: Transport, name: str) -> object:
     table = _describe(transport, name)
-    with _legible():
-        return None if table is None else table["TableStatus"]
-
-
-@contextmanager
-def _legible() -> Iterator[None]:
-    """Raise TransportError for an answer that does not describe a table. Another server than DynamoDB may send one."""
-    try:
-        yield
-    except (AttributeError, KeyError, TypeError):
-        raise unusable("it does not describe a table") from None
+    return None if table is None else table["TableStatus"]
 
 
 @contextmanager
 def _opened(transport: Transport | None, region_name: str | None, endpoint_url: str | None) -> Iterator[Transport]:
-    """Yield the transport that was passed. If none was, yield a new one and close its connections afterwards."""
-    if transport is not None:
-        yield checks.transport(transport)
-        return
-    from .transport import choose
+    """Yield the transport that was passed. If none was, yield a new one and close its connections afterwards.
 
-    chosen = choose(region_name=region_name, endpoint_url=endpoint_url, now=time.time)
+    Raises TransportError if an answer does not describe a table. Another server than DynamoDB may send one.
+    """
+    made = None
+    if transport is None:
+        from .transport import choose
+
+        made = transport = choose(region_name=region_name, endpoint_url=endpoint_url, now=time.time)
+    checks.transport(transport)
     try:
-        yield chosen
+        yield transport
+    except (AttributeError, KeyError, TypeError) as error:
+        raise unusable("it does not describe a table") from error
     finally:
-        chosen.close()
+        if made is not None:
+            made.close()
 
 
 def _send(
