@@ -26,7 +26,6 @@ from .memory import Memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from types import TracebackType
     from typing import Any, TypeAlias, TypeVar
 
     from ..client.session import Session
@@ -116,9 +115,7 @@ class InMemory(ContextDecorator):
             session.stand_in(_transport)
         return self.memory
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with _guard:
             for learned, before in list(self._sessions.items()):
                 learned.forget_since(before)

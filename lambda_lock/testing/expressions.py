@@ -149,8 +149,7 @@ class Expression:
 
     def require(self, kinds: tuple[str, ...], *operands: Operand) -> None:
         """Require these types of the operands that are values."""
-        found = map(self.what.get, operands)
-        self.kinds += [(value, kinds) for value in found if isinstance(value, str)]
+        self.kinds += [(value, kinds) for value in map(self.what.get, operands) if isinstance(value, str)]
 
     def require_distinct(self, first: Operand, *others: Operand) -> None:
         """Require that an operand is not compared with itself."""
@@ -237,7 +236,7 @@ class Expression:
         if name not in _FUNCTIONS:
             raise invalid(f"there is no function {name}() in the condition {self.text!r}")
         if name in ("attribute_exists", "attribute_not_exists"):
-            exists = _exists(*self.arguments(self.attribute))
+            exists = _of(bool, *self.arguments(self.attribute))  # every value of an item is a dict that is not empty
             return exists if name == "attribute_exists" else _not(exists)
         attribute, other = self.arguments(self.attribute, self.operand)
         self.require_distinct(attribute, other)
@@ -336,10 +335,6 @@ def _of(compute: Callable[..., Any], *operands: Operand) -> Operand:
         return None if None in found else compute(*found)
 
     return evaluate
-
-
-def _exists(attribute: Operand) -> Operand:
-    return lambda item, values: attribute(item, values) is not None
 
 
 def _either(left: Operand, right: Operand) -> Operand:

@@ -46,15 +46,11 @@ def size(value: Value) -> Value | None:
 
 
 def equal(one: Value, other: Value) -> bool:
-    return one == other or _same(one, other)
+    """Two values may be written differently, and be equal: numbers, sets, and what contains them."""
+    return one == other or (one.keys() == other.keys() and "S" not in one and comparable(one) == comparable(other))
 
 
-def _same(one: Value, other: Value) -> bool:
-    """Whether two values that are written differently are equal: numbers, sets, and what contains them."""
-    return one.keys() == other.keys() and "S" not in one and bool(_comparable(one) == _comparable(other))
-
-
-def _comparable(value: Value) -> tuple[str, Any]:
+def comparable(value: Value) -> tuple[str, Any]:
     """The type and the content of a value, in Python's types: equal for equal values, and in order for ORDERED."""
     ((kind, content),) = value.items()
     if kind == "N":
@@ -66,16 +62,16 @@ def _comparable(value: Value) -> tuple[str, Any]:
     if kind in SETS:
         return kind, _elements(value).keys()
     if kind == "L":
-        return kind, [_comparable(element) for element in content]
+        return kind, [comparable(element) for element in content]
     if kind == "M":
-        return kind, {name: _comparable(element) for name, element in content.items()}
+        return kind, {name: comparable(element) for name, element in content.items()}
     return kind, content
 
 
 def _elements(value: Value) -> dict[tuple[str, Any], str]:
     """The elements of a set: the text of each by what makes it the same as another."""
     ((kind, content),) = value.items()
-    return {_comparable({kind[0]: text}): text for text in content}
+    return {comparable({kind[0]: text}): text for text in content}
 
 
 def ordered(compare: Callable[[Any, Any], bool], one: Value, other: Value) -> bool:
@@ -83,13 +79,13 @@ def ordered(compare: Callable[[Any, Any], bool], one: Value, other: Value) -> bo
         return False
     if not one.keys() & set(ORDERED):
         raise NotImplementedError(f"ordering {one} and {other}")
-    return compare(_comparable(one), _comparable(other))
+    return compare(comparable(one), comparable(other))
 
 
 def begins_with(whole: Value, start: Value) -> bool:
     if not start.keys() & {"S", "B"}:
         raise NotImplementedError(f"begins_with({start})")
-    return whole.keys() == start.keys() and bool(_comparable(whole)[1].startswith(_comparable(start)[1]))
+    return whole.keys() == start.keys() and bool(comparable(whole)[1].startswith(comparable(start)[1]))
 
 
 def contains(whole: Value, part: Value) -> bool:
@@ -97,8 +93,8 @@ def contains(whole: Value, part: Value) -> bool:
     if kind == "L":
         return any(equal(part, element) for element in whole[kind])
     if kind in SETS:
-        return kind == f"{kind_of_part}S" and _comparable(part) in _elements(whole)
-    return kind == kind_of_part and kind in ("S", "B") and _comparable(part)[1] in _comparable(whole)[1]
+        return kind == f"{kind_of_part}S" and comparable(part) in _elements(whole)
+    return kind == kind_of_part and kind in ("S", "B") and comparable(part)[1] in comparable(whole)[1]
 
 
 def attribute_type(value: Value, wanted: Value) -> bool:

@@ -14,10 +14,10 @@ from __future__ import annotations
 from decimal import Decimal, InvalidOperation
 
 from ..core.outcome import ConditionFailed, ServiceError, TransactionCanceled
-from ..core.requests import bare_name, decode_data
+from ..core.requests import bare_name
 from ..errors import LockArgumentError
 from .expressions import expressions_of
-from .operators import GONE, SETS, invalid, written
+from .operators import GONE, ORDERED, SETS, comparable, invalid, written
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -200,14 +200,10 @@ def _changed_value(value: Value | None, change: _Changed) -> Value:
 
 def _key_value(value: Value) -> str | Decimal | bytes:
     """The value of a key attribute in Python. Equal numbers are the same key."""
-    if "S" in value:
-        text: str = value["S"]
-        return text
-    if "N" in value:
-        return Decimal(value["N"])
-    if "B" not in value:
+    if not value.keys() & set(ORDERED):
         raise invalid(f"the key attribute {value} is not a string, number or binary")
-    return decode_data(value["B"])
+    key: str | Decimal | bytes = value["S"] if "S" in value else comparable(value)[1]
+    return key
 
 
 def transact(

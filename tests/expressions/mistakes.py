@@ -17,8 +17,8 @@ from tests.prove.mistakes import Change, edit, put, together
 
 def _ordered_by(kind: str, key: str) -> Change:
     """Values of one type whose order is that of the ``key`` of ``each``."""
-    keys = f'({key} if "{kind}" in each else _comparable(each) for each in (one, other))'
-    return edit(operators.ordered, f"compare(_comparable(one), _comparable(other)) → compare(*{keys})")
+    keys = f'({key} if "{kind}" in each else comparable(each) for each in (one, other))'
+    return edit(operators.ordered, f"compare(comparable(one), comparable(other)) → compare(*{keys})")
 
 
 def _added_to(before: str) -> Change:
@@ -91,11 +91,10 @@ MISTAKES: dict[str, Change] = {
     "two absent attributes are equal": edit(
         expressions._of, "return None → return (compute is operators.equal and found == [None, None] or None)"
     ),
-    "sets are equal in one order only": put(operators, "_same", lambda one, other: False),
+    "sets are equal in one order only": edit(operators.equal, "one == other or ( → one == other or (False and "),
     "a short value counts as absent": edit(
-        expressions._exists,
-        "attribute(item, values) is not None → "
-        "any(len(str(content)) > 1 for content in (attribute(item, values) or {}).values())",
+        Expression.function,
+        "_of(bool, → _of(lambda value: any(len(str(content)) > 1 for content in value.values()) or None,",
     ),
     "size counts the bytes of a text": edit(
         operators.size, 'len(content.encode("utf-16-le")) // 2 → len(content.encode())'
