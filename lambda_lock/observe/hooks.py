@@ -45,8 +45,7 @@ class Hooks:
                 raise TypeError(f"a hook is an object with any of the methods {names}, not {hook!r}")
             for event, method in methods.items():
                 code = getattr(method, "__code__", None)  # a bound method has its function's
-                is_async = code is not None and code.co_flags & _COROUTINE
-                if not callable(method) or is_async:
+                if not callable(method) or (code is not None and code.co_flags & _COROUTINE):
                     raise TypeError(f"on_{event} of {hook!r} must be a plain method, because nothing would await it")
                 self._methods[event].append(method)
         self._begin()

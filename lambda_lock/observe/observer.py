@@ -63,8 +63,7 @@ class Observer:
             from .metrics import COUNTED, write
 
             if event in COUNTED:
-                now = self.timeline.clock.wall()
-                write(COUNTED[event], 1, "Count", table, now, extras(event, about), self.log)
+                write(COUNTED[event], 1, "Count", table, self.timeline.clock.wall(), extras(event, about), self.log)
 
     def wants(self, event: str) -> bool:
         """Whether any hook is told such an event."""
