@@ -289,15 +289,14 @@ def release(shared: Shared, key: str, sort_key: str | None, force: bool, yes: bo
             _confirm(record, permit)
         from .forced import force_release, force_release_permit
 
-        if permit is not None:
-            if not force_release_permit(client, record, permit):
-                raise Failure(f"{owner} has no permit of {key!r} any more under this name: nothing was done")
+        found, said = None, f"released lock {key!r}, which was held by {record.owner}"
+        if permit is None:
+            found = force_release(client, record)
+        elif not force_release_permit(client, record, permit):
+            raise Failure(f"{owner} has no permit of {key!r} any more under this name: nothing was done")
+        else:
             said = f"released the permit of semaphore {key!r} that {owner} held"
-            shared.report({"released": True, "lock": show.as_dict(record)}, said)
-            return
-        found = force_release(client, record)
     if found is None:
-        said = f"released lock {key!r}, which was held by {record.owner}"
         if record.rate is not None:
             said = f"deleted the row of rate limit {key!r}, and its backlog"
         shared.report({"released": True, "lock": show.as_dict(record)}, said)
