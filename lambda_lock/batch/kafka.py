@@ -7,7 +7,7 @@ Sources: AWS Lambda Developer Guide, "Using Lambda with Amazon MSK", "Using Lamb
 from __future__ import annotations
 
 from binascii import a2b_base64
-from collections.abc import Mapping
+from collections import UserDict
 from functools import wraps
 
 from ..keys.arguments import Unusable, name_of
@@ -15,7 +15,7 @@ from .source import Source
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import Any, TypeVar
 
     from .source import Record
@@ -73,7 +73,7 @@ def _offset(record: object) -> int:
     return offset if isinstance(offset, int) else 0  # it is refused later
 
 
-class Decoded(Mapping[str, object]):
+class Decoded(UserDict[str, object]):
     """A record with its key and value as text, or as bytes if they are none. They are decoded when they are asked for.
 
     record: the record as Lambda passed it. A key or value that it leaves out is null here.
@@ -81,10 +81,10 @@ class Decoded(Mapping[str, object]):
 
     def __init__(self, record: Record) -> None:
         self.record = record
-        self._fields = {**record, "key": record.get("key"), "value": record.get("value")}
+        super().__init__({**record, "key": record.get("key"), "value": record.get("value")})
 
     def __getitem__(self, name: str) -> object:
-        encoded = self._fields[name]
+        encoded: Any = super().__getitem__(name)
         if name not in ("key", "value") or encoded is None:
             return encoded
         try:
@@ -95,12 +95,3 @@ class Decoded(Mapping[str, object]):
             return decoded.decode()
         except UnicodeDecodeError:
             return decoded
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._fields
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._fields)
-
-    def __len__(self) -> int:
-        return len(self._fields)
