@@ -6,6 +6,7 @@ import math
 import threading
 import time
 
+from ..client import checks
 from ..errors import LockArgumentError
 
 _STARTED = 1_000.0  # seconds that the machine has been up; the number does not matter
@@ -83,8 +84,6 @@ class ManualClock:
 
 
 def _number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"{name} must be a number of seconds, not {value!r} ({type(value).__name__})")
-    if not math.isfinite(value):
+    if isinstance(value, float) and not math.isfinite(value):
         raise LockArgumentError(f"{name}={value!r} is not a valid time: pass a finite number of seconds")
-    return float(value)
+    return checks.seconds(name, value, least=-math.inf, most=math.inf)
