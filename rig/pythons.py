@@ -92,7 +92,7 @@ def main(arguments: list[str]) -> int:
         sys.stdout.write(f"Python {version}:\n")
         sys.stdout.flush()
         options = ["--quiet", "-o", f"cache_dir=.pytest_cache/{version}"]
-        command = [str(python), "-B", "-m", "pytest", *options, *tests, *arguments]
+        command = [str(python), "-m", "pytest", *options, *tests, *arguments]
         failed += subprocess.run(command, cwd=ROOT, check=False).returncode not in (0, _NOTHING_TO_RUN)
     return min(failed, 1)
 

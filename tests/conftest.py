@@ -16,6 +16,7 @@ from hypothesis import settings
 from rig.engine import DynamoDBLocal, Engine, Ministack, client_environment
 from rig.wire import Wire
 from tests.support.fresh import clear_environment
+from tests.support.rewriting import rewrite_once
 from tests.support.signals import signals, signals_restored
 
 # No test asserts time: a slow machine must not make a property fail.
@@ -53,6 +54,12 @@ def pytest_collection_finish() -> None:
     if sys.version_info < (3, 14):  # there Hypothesis finds no reference to its Random among frozen objects, and warns
         gc.collect()
         gc.freeze()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
+    if len(specs) > 1:
+        rewrite_once(config.args)
 
 
 _ONE_RUN = ("tests/demo/test_play.py", "tests/rig/test_verify.py")  # tests of what one run of a program leaves
