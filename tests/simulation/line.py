@@ -9,6 +9,7 @@ from lambda_lock.core.row import MOST_WAITERS, TICKET_NAME, counts, expiry_of, t
 from lambda_lock.core.schema import JAVA
 
 from .clocks import DATES, EPOCH
+from .items import remembered
 
 if TYPE_CHECKING:
     from lambda_lock.core.protocol import Send
@@ -267,6 +268,7 @@ def leaves_place(action: Send) -> bool:
     return update.startswith("REMOVE") and "]" in update
 
 
+@remembered
 def _places(item: Any) -> dict[str, str] | None:
     """The places in a row, by name. Of one that is there twice, the first. None if they cannot be read."""
     texts = _texts(item)
