@@ -50,6 +50,13 @@ help: ## Print the targets
 .PHONY: setup
 setup: $(DEV) $(ENGINE) ## Install what the checks, tests and demo need (their targets do this too)
 
+.PHONY: environments
+environments: $(DEV) $(ENGINE) $(INTEROP) $(CDK_OLDEST) $(DURABLE) $(DOCS) $(CDK) $(JAVA_PEER) $(DYNAMODB_LOCAL) pythons ## Install what all of CI needs (needs Node, Java and Maven)
+
+.PHONY: pythons
+pythons: $(DEV) $(NEWEST)
+	@$(BIN)/python -m rig.pythons --install
+
 .PHONY: check
 check: $(DEV) ## Check lint, security, format, types, and the pins for known vulnerabilities
 	@$(BIN)/ruff check --quiet $(SOURCES)

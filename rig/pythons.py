@@ -1,7 +1,8 @@
 """The versions of Python that the project claims, and the tests on each of them that is not the one of ``.venv``.
 
 ``python -m rig.pythons`` is `make test-pythons`. It runs the tests that need few packages, in an environment of its own
-for each version: ``.venv-pythons/3.13``. pip installs requirements/pythons.txt there.
+for each version: ``.venv-pythons/3.13``. pip installs requirements/pythons.txt there. With ``--install`` it only does
+that.
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ def install(version: str, program: str) -> Path:
 
 def main(arguments: list[str]) -> int:
     """Run the tests on each version, with pytest's ``arguments``. In CI, a version that is not there is a failure."""
+    only_install = arguments == ["--install"]
     failed, tests = 0, [f"tests/{folder}" for folder in FOLDERS]
     for version in CLAIMED:
         program = find(version)
@@ -89,6 +91,8 @@ def main(arguments: list[str]) -> int:
             sys.stdout.write(f"{missing(version)}\n")
             continue
         python = install(version, program)
+        if only_install:
+            continue
         sys.stdout.write(f"Python {version}:\n")
         sys.stdout.flush()
         options = ["--quiet", "-o", f"cache_dir=.pytest_cache/{version}"]
