@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import itertools
 import os
@@ -50,10 +51,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_collection_finish() -> None:
-    """The collector need not look again at some hundred thousand objects of modules, whenever a test collects."""
+    _read_models_once()
+    # The collector need not look again at some hundred thousand objects of modules, whenever a test collects.
     if sys.version_info < (3, 14):  # there Hypothesis finds no reference to its Random among frozen objects, and warns
         gc.collect()
         gc.freeze()
+
+
+def _read_models_once() -> None:
+    """Each session of boto3 reads the same megabyte of JSON, which is most of what it costs."""
+    loaders = sys.modules.get("botocore.loaders")
+    if loaders is not None:
+        loaders.JSONFileLoader.load_file = staticmethod(functools.cache(loaders.JSONFileLoader().load_file))
 
 
 @pytest.hookimpl(optionalhook=True)
