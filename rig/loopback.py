@@ -118,7 +118,9 @@ class LoopbackServer(ThreadingHTTPServer):
         self.server_close()
         self.cut_connections()
         deadline = time.monotonic() + CLOSING_SECONDS
-        for thread in list(self._running):
+        with self._guard:
+            running = list(self._running)
+        for thread in running:
             thread.join(max(0.0, deadline - time.monotonic()))
 
     def cut_connections(self) -> None:
@@ -139,9 +141,9 @@ class LoopbackServer(ThreadingHTTPServer):
                     self._running.discard(threading.current_thread())
 
         thread = threading.Thread(target=run, name=f"{type(self).__name__}-{self.port}", daemon=True)
-        with self._guard:
+        with self._guard:  # so that `close` joins no thread that has not begun
             self._running.add(thread)
-        thread.start()
+            thread.start()
 
     def process_request(self, request: Any, client_address: Any) -> None:
         with self._guard:
