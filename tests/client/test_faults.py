@@ -65,7 +65,7 @@ def test_a_late_copy_of_the_claim_does_not_take_the_lock_again(wire: Wire, wired
     late = wire.deliver_late("UpdateItem")
     lock = wired.acquire("a")
     late.release()
-    assert late.finished.wait(10)
+    assert late.finished.wait(30)
     assert lock.is_held
     lock.heartbeat()
     assert lock.release() is True
@@ -113,7 +113,7 @@ def test_a_closed_client_gives_back_what_it_waited_for_though_the_release_is_thr
     claim = wire.drop_reply("UpdateItem", times=float("inf"), when=is_claim)
     wire.throttle("UpdateItem", times=3, when=lambda request: not is_claim(request))
     pending = in_thread(lambda: wired.acquire("a", wait=60))
-    assert claim.finished.wait(10)
+    assert claim.finished.wait(30)
     wired.close()
     with pytest.raises(ClientClosedError):
         pending()
@@ -356,7 +356,7 @@ def test_a_late_renewal_does_not_turn_the_expiry_back(wire: Wire, wired: LockCli
     lock.heartbeat(lease_duration=60)
     version = rows.version("a")
     late.release()
-    assert late.finished.wait(10)
+    assert late.finished.wait(30)
     assert rows.version("a") == version
     assert lock.is_held
 
@@ -367,7 +367,7 @@ def test_a_late_renewal_does_not_bring_a_released_lock_back(wire: Wire, wired: L
     lock.heartbeat()
     assert lock.release() is True
     late.release()
-    assert late.finished.wait(10)
+    assert late.finished.wait(30)
     assert not rows.is_held("a")
 
 
@@ -376,7 +376,7 @@ def test_a_shortened_lease_counts_from_its_first_send(wire: Wire, wired: LockCli
     lock = wired.acquire("a", lease_duration=60)
     fault = wire.delay_reply("UpdateItem")
     result = in_thread(lambda: lock.heartbeat(lease_duration=5))
-    assert fault.reached.wait(10)
+    assert fault.reached.wait(30)
     assert lock.remaining <= 5
     fault.release()
     result()
@@ -387,7 +387,7 @@ def test_a_release_during_a_renewal_wins(wire: Wire, wired: LockClient, rows: Ro
     lock = wired.acquire("a")
     renewal = wire.hold("UpdateItem")
     result = in_thread(lock.heartbeat)
-    assert renewal.reached.wait(10)
+    assert renewal.reached.wait(30)
     assert lock.release() is True
     renewal.release()
     with pytest.raises(LockAlreadyReleasedError):
@@ -399,14 +399,14 @@ def test_a_release_during_a_renewal_wins(wire: Wire, wired: LockClient, rows: Ro
 def test_renewals_of_one_lock_are_sent_one_after_the_other(wire: Wire, make: Make) -> None:
     lock = make(heartbeat_period=0.1).acquire("a")
     first = wire.delay_reply("UpdateItem")  # the heartbeat's
-    assert first.reached.wait(10)
+    assert first.reached.wait(30)
     result = in_thread(lock.heartbeat)
     time.sleep(0.3)  # nothing can be waited for
     assert wire.count() == 2
     first.release()
     result()
     second = wire.delay_reply("UpdateItem", seconds=None)
-    assert second.reached.wait(10)
+    assert second.reached.wait(30)
     count = wire.count()
     time.sleep(0.3)
     assert wire.count() == count
@@ -519,7 +519,7 @@ def test_a_lost_lock_is_not_renewed_by_a_late_answer(wire: Wire, make: Make, row
     lock = make(heartbeat_period=0).acquire("a", lease_duration=1)
     fault = wire.delay_reply("UpdateItem", seconds=None)
     result = in_thread(lock.heartbeat)
-    assert fault.reached.wait(10)
+    assert fault.reached.wait(30)
     assert lock.wait_lost(10)
     fault.release()
     with pytest.raises(LockLostError):

@@ -293,7 +293,7 @@ def test_closing_the_client_ends_a_waiting_acquire(wire: Wire, wired: LockClient
     held = make(endpoint_url=rows.engine.url).acquire("a")
     polled = wire.delay_reply("GetItem", seconds=0)
     result = in_thread(lambda: wired.acquire("a", wait=60))
-    assert polled.reached.wait(10)
+    assert polled.reached.wait(30)
     wired.close()
     with pytest.raises(ClientClosedError):
         result()
@@ -306,7 +306,7 @@ def test_a_grant_that_arrives_after_closing_is_given_back(
 ) -> None:
     claim = wire.delay_reply("UpdateItem")
     result = in_thread(lambda: wired.acquire("a", wait=wait))
-    assert claim.reached.wait(10)
+    assert claim.reached.wait(30)
     wired.close()
     claim.release()
     with pytest.raises(ClientClosedError):
@@ -327,7 +327,7 @@ def test_closing_is_not_disturbed_by_a_release_at_the_same_moment(wire: Wire, wi
     locks = [wired.acquire(key) for key in "abc"]
     held = wire.hold("UpdateItem")
     result = in_thread(wired.close)
-    assert held.reached.wait(10)
+    assert held.reached.wait(30)
     first = wire.requests[-1].body["Key"]["key"]["S"]
     others = [lock for lock in locks if lock.key != first]
     assert others[0].release() is True

@@ -108,7 +108,7 @@ def test_a_logging_handler_that_exits_ends_neither_renewals_nor_lost_signals(
     client = make(lease_duration=2.5, heartbeat_period=0.2, logger=exits)
     failing = wire.unavailable("UpdateItem", times=2)
     with client.acquire("kept") as kept:
-        assert failing.reached.wait(10)
+        assert failing.reached.wait(30)
         outlast(2.5, rows, "kept")
         lost = Told()
         client.acquire("stolen", on_lost=lost)
@@ -125,7 +125,7 @@ def test_a_stalled_endpoint_delays_neither_the_renewals_nor_the_signals_of_anoth
     locks = [stalled.acquire(f"stalled-{number}", on_lost=callback) for number, callback in enumerate(told)]
     stall = wire.hold("UpdateItem", times=float("inf"))
     with healthy.acquire("healthy") as lock:
-        assert stall.reached.wait(10)
+        assert stall.reached.wait(30)
         for callback in told:
             assert callback.called.wait(20)
         assert all(each.lost for each in locks)
@@ -151,7 +151,7 @@ class Hangs:
 def test_loss_is_told_while_the_renewal_of_the_lock_is_still_under_way(make: Make, client: LockClient) -> None:
     hangs, lost = Hangs(client.transport), Told()
     lock = make(lease_duration=1, transport=hangs).acquire("a", on_lost=lost)
-    assert hangs.reached.wait(10)
+    assert hangs.reached.wait(30)
     assert lost.called.wait(10)
     assert not hangs.go_on.is_set()
     with pytest.raises(LockLostError):
@@ -163,7 +163,7 @@ def test_loss_is_told_while_the_renewal_of_the_lock_is_still_under_way(make: Mak
 def test_a_renewal_by_hand_waits_for_the_one_under_way_but_not_for_ever(make: Make, client: LockClient) -> None:
     hangs = Hangs(client.transport)
     lock = make(lease_duration=60, heartbeat_period=0.1, transport=hangs).acquire("a")
-    assert hangs.reached.wait(10)
+    assert hangs.reached.wait(30)
     with pytest.raises(TransportError, match="is unknown") as caught:
         lock.heartbeat()
     assert caught.value.ambiguous

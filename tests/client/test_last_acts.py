@@ -39,7 +39,7 @@ def test_of_two_last_acts_one_wins_and_the_other_is_told(
     lock = wired.acquire("a", on_lost=lost)
     stall = wire.hold("TransactWriteItems" if first == "commit" else "UpdateItem")
     winner = in_thread(lambda: ACTS[first](lock))
-    assert stall.reached.wait(10)
+    assert stall.reached.wait(30)
     with pytest.raises(LockAlreadyReleasedError):
         ACTS[second](lock)
     stall.release()
@@ -63,7 +63,7 @@ def test_closing_while_the_block_is_left_disturbs_neither(wire: Wire, wired: Loc
 
     stall = wire.hold("UpdateItem")
     leaving = in_thread(leave)
-    assert stall.reached.wait(10)
+    assert stall.reached.wait(30)
     wired.close()
     stall.release()
     leaving()
@@ -76,7 +76,7 @@ def test_the_block_may_be_left_while_close_releases_its_lock(wire: Wire, wired: 
     with wired.acquire("a", on_lost=lost):
         stall = wire.hold("UpdateItem")
         closing = in_thread(wired.close)
-        assert stall.reached.wait(10)
+        assert stall.reached.wait(30)
     stall.release()
     closing()
     assert lost.locks == []

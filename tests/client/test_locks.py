@@ -68,7 +68,7 @@ def test_who_waits_gets_the_lock_once_it_is_released(client: LockClient, make: M
         waiter = make(endpoint_url=wire.url)
         read = wire.delay_reply("GetItem")  # it polls, so it has been refused
         result = in_thread(lambda: waiter.acquire("a", wait=20, refresh_period=0.05))
-        assert read.reached.wait(10)
+        assert read.reached.wait(30)
         held.release()
         read.release()
         lock = result()

@@ -131,7 +131,7 @@ def test_a_replacement_loses_the_race_against_a_claim_between_its_read_and_its_p
     other.acquire("a", attributes={"colour": "red"}).release()
     put = wire.hold("PutItem")
     result = in_thread(lambda: wired.acquire("a", replace=True, wait=wait))
-    assert put.reached.wait(10)
+    assert put.reached.wait(30)
     winner = other.acquire("a", wait=0)
     before = rows["a"]
     put.release()
@@ -147,7 +147,7 @@ def test_a_replacement_loses_the_race_for_a_row_that_was_not_there(
 ) -> None:
     put = wire.hold("PutItem")
     result = in_thread(lambda: wired.try_acquire("a", replace=True))
-    assert put.reached.wait(10)
+    assert put.reached.wait(30)
     winner = make(endpoint_url=rows.engine.url).acquire("a", wait=0)
     put.release()
     assert result() is None
@@ -164,7 +164,7 @@ def test_what_a_late_release_stores_between_read_and_put_is_not_overwritten(
     rows.put_held("a", expires_at=time.time() - 10)
     put = wire.hold("PutItem")
     result = in_thread(lambda: wired.acquire("a", replace=True, wait=0))
-    assert put.reached.wait(10)
+    assert put.reached.wait(30)
     rows.put(
         "a", **{**{key: rows["a"][key] for key in rows["a"] if key != "key"}, "isReleased": {"S": "1"}, name: value}
     )
@@ -233,7 +233,7 @@ def test_a_row_deleted_between_read_and_put_is_not_made_again(wire: Wire, wired:
     rows.put("a")
     put = wire.hold("PutItem")
     result = in_thread(lambda: wired.try_acquire("a", replace=True, only_if_exists=True))
-    assert put.reached.wait(10)
+    assert put.reached.wait(30)
     rows.delete("a")
     put.release()
     assert result() is None
@@ -246,7 +246,7 @@ def test_who_waits_for_a_row_to_exist_gets_the_lock_once_it_does(
 ) -> None:
     polled = wire.delay_reply("GetItem", seconds=0)
     result = in_thread(lambda: wired.acquire("a", only_if_exists=True, replace=replace, wait=60, refresh_period=0.1))
-    assert polled.reached.wait(10)
+    assert polled.reached.wait(30)
     assert rows.get("a") is None
     rows.put("a")
     assert result().is_held
@@ -267,7 +267,7 @@ def test_a_row_that_is_deleted_while_somebody_waits_is_not_made_again(
     rows.put_held("a", expires_at=time.time() + 3600, lease_seconds=3600)
     polled = wire.hold("GetItem")
     result = in_thread(lambda: impatient.acquire("a", only_if_exists=True, wait=30))
-    assert polled.reached.wait(10)
+    assert polled.reached.wait(30)
     rows.delete("a")
     polled.release()
     with pytest.raises(LockTimeoutError, match="does not exist"):
@@ -373,7 +373,7 @@ def test_a_renewal_that_left_less_than_was_asked_for_is_no_success(make: Make, w
     lock = make(clock=clock, heartbeat_period=0).acquire("a", lease_duration=2, context=Context(20))
     reply = wire.delay_reply("UpdateItem")
     result = in_thread(lambda: lock.ensure(19))
-    assert reply.reached.wait(10)
+    assert reply.reached.wait(30)
     clock.now += 1.5
     reply.release()
     with pytest.raises(LockArgumentError, match="the invocation ends"):

@@ -155,7 +155,7 @@ def test_a_late_copy_of_the_claim_does_not_bring_a_lock_back_that_another_had_an
     other = take_over(make, rows, delete_on_release=True)
     assert other.release() is True
     late.release()
-    assert late.finished.wait(10)
+    assert late.finished.wait(30)
     assert rows["a"]["ownerName"] == {"S": lock.owner}
     wire.clear()
     assert lock.lost

@@ -88,7 +88,7 @@ def test_a_wait_is_cancelled_from_another_thread(
     result = in_thread(
         lambda: wired.acquire("a", wait=wait, replace=replace, refresh_period=0.1, cancel_check=cancelled.is_set)
     )
-    assert polled.reached.wait(10)
+    assert polled.reached.wait(30)
     cancelled.set()
     with pytest.raises(LockTimeoutError, match="waiting for lock 'a' was cancelled by cancel_check") as caught:
         result()
@@ -196,7 +196,7 @@ def test_closing_ends_all_waits_and_releases_all_locks(wire: Wire, wired: LockCl
     wait_until(lambda: rows.expiry("a") > first)  # it is renewed
     polls = [wire.delay_reply("GetItem", seconds=0, when=_about(lock.key)) for lock in theirs]
     results = [in_thread(partial(wired.acquire, lock.key, wait=60)) for lock in theirs]
-    assert all(poll.reached.wait(10) for poll in polls)
+    assert all(poll.reached.wait(30) for poll in polls)
     wired.close()
     for result in results:
         with pytest.raises(ClientClosedError):
@@ -216,12 +216,12 @@ def test_closing_does_not_wait_for_a_renewal_in_flight_which_then_changes_nothin
 ) -> None:
     lock = wired.acquire("a", lease_duration=3)
     renewal = wire.hold("UpdateItem")
-    assert renewal.reached.wait(10)
+    assert renewal.reached.wait(30)
     wired.close()
     assert not rows.is_held("a")
     after = rows["a"]
     renewal.release()
-    assert renewal.finished.wait(10)
+    assert renewal.finished.wait(30)
     assert rows["a"] == after
     assert not lock.is_held
     assert not lock.lost

@@ -232,7 +232,7 @@ def test_a_late_copy_of_a_commit_writes_nothing_more(once: Once, wire: Wire, row
     charge.handler(EVENT)
     before = rows["e-1"]
     late.release()
-    assert late.finished.wait(10)
+    assert late.finished.wait(30)
     assert value(rows, "sum") == 1
     assert rows["e-1"] == before
 

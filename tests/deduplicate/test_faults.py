@@ -66,7 +66,7 @@ def test_a_late_copy_of_a_claim_does_not_open_the_event_again(once: Once, wire: 
     handler(EVENT)
     before = rows["e-1"]
     late.release()
-    assert late.finished.wait(10)
+    assert late.finished.wait(30)
     assert rows["e-1"] == before
     handler(EVENT)
     assert calls.count == 1
@@ -83,7 +83,7 @@ def test_a_late_copy_of_a_claim_does_not_open_an_event_that_was_claimed_after_it
     assert late.reached.is_set()
     before = rows["e-1"]
     late.release()
-    assert late.finished.wait(10)
+    assert late.finished.wait(30)
     assert rows["e-1"] == before
 
 
@@ -96,7 +96,7 @@ def test_a_taker_over_who_saw_the_row_before_its_completion_does_not_run_it_agai
     rows.put_held("e-1", expires_at=time.time() - 5, owner="first#1")
     take_over = wire.hold("UpdateItem", when=second())
     running = in_thread(lambda: handler(EVENT))
-    assert take_over.reached.wait(10)
+    assert take_over.reached.wait(30)
     row = rows["e-1"] | {"isReleased": {"S": "1"}, "completedUntil": {"N": str(int(time.time()) + 60)}}
     del row["key"]
     rows.put("e-1", **row, result={"S": '"first"'})
@@ -165,7 +165,7 @@ def test_a_late_copy_of_a_completion_does_not_complete_what_another_owns_after_t
     once("{id}", scope="")(lambda event: None)(EVENT)
     rows.put_held("e-1", expires_at=9e9, owner="another#1")
     late.release()
-    assert late.finished.wait(10)
+    assert late.finished.wait(30)
     assert rows.is_held("e-1")
     assert not is_done(rows, "e-1")
 

@@ -196,7 +196,7 @@ def test_a_late_renewal_of_the_first_handle_is_refused(wire: Wire, wired: LockCl
     adopted = wired.adopt(lock.hand_over())
     version = rows.version("a")
     late.release()
-    assert late.finished.wait(10)
+    assert late.finished.wait(30)
     assert rows.version("a") == version
     adopted.heartbeat()
     assert adopted.is_held
@@ -219,7 +219,7 @@ def test_a_late_copy_of_the_adoption_changes_nothing(wire: Wire, wired: LockClie
     late = wire.deliver_late("UpdateItem")
     adopted = wired.adopt(string)
     late.release()
-    assert late.finished.wait(10)
+    assert late.finished.wait(30)
     assert rows["a"]["fencingToken"] == {"N": str(adopted.fencing_token)}
     adopted.heartbeat()
 

@@ -214,7 +214,7 @@ def test_a_forked_child_hears_of_its_own_locks(make: Make) -> None:
     slow = Slow()
     client = make(hooks=(slow,))
     lock = client.acquire("parents")
-    assert entered.wait(10)  # the hooks' thread is busy when the child is made
+    assert entered.wait(30)  # the hooks' thread is busy when the child is made
 
     def child() -> list[tuple[str, str]]:
         slow.heard.clear()

@@ -137,12 +137,12 @@ def test_a_delayed_reply_waits_for_its_release(wire: Wire, client: Client, engin
     fault = wire.delay_reply()
     with ThreadPoolExecutor(1) as pool:
         sent = pool.submit(client.count_up)
-        assert fault.reached.wait(10)
+        assert fault.reached.wait(30)
         while not counter(engine, table):
             pass  # the request is carried out, although its reply is held back
         assert not sent.done()
         fault.release()
-        assert sent.result(10) == 1
+        assert sent.result(30) == 1
 
 
 def test_a_reply_can_be_delayed_by_a_time(wire: Wire, client: Client) -> None:
@@ -158,10 +158,10 @@ def test_a_held_request_is_delivered_after_its_sender_gave_up(
     client.connection.sock.settimeout(0.05)
     with pytest.raises(TimeoutError):
         client.count_up()
-    assert fault.reached.wait(10)
+    assert fault.reached.wait(30)
     assert counter(engine, table) == 0
     fault.release()
-    assert fault.finished.wait(10)
+    assert fault.finished.wait(30)
     assert counter(engine, table) == 1
 
 
@@ -172,7 +172,7 @@ def test_a_request_can_be_delivered_late_and_more_than_once(
     cut_off(client)
     assert client.count_up() == 1  # this request overtakes it
     fault.release()
-    assert fault.finished.wait(10)
+    assert fault.finished.wait(30)
     assert counter(engine, table) == 3
 
 

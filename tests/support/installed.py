@@ -10,6 +10,8 @@ from typing import Any
 
 from rig.engine import ROOT, inherited_environment
 
+_SECONDS = 240  # pip and venv take seconds, and beside other load minutes
+
 
 def install_alone(folder: Path) -> Path:
     """Build the wheel and install it alone into a new environment in ``folder``. Returns the environment's Python."""
@@ -32,7 +34,7 @@ def finish(command: list[Any], environment: dict[str, str], **options: Any) -> s
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=_SECONDS,
         check=False,
         **options,
     )

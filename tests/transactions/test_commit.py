@@ -186,7 +186,7 @@ def test_a_late_copy_writes_nothing_more(wire: Wire, wired: LockClient, rows: Ro
     lock.commit([add(rows, "sum")])
     wired.acquire("a")
     late.release()
-    assert late.finished.wait(10)
+    assert late.finished.wait(30)
     assert value(rows, "sum") == 1
     assert rows.is_held("a")
 
@@ -315,7 +315,7 @@ def test_a_late_copy_of_a_refused_commit_is_refused_though_the_condition_holds_b
         lock.commit([only_new(rows, "taken"), put(rows, "row")])
     rows.delete("taken")
     late.release()
-    assert late.finished.wait(10)
+    assert late.finished.wait(30)
     assert rows.get("taken") is None
     assert rows.get("row") is None
 
@@ -335,7 +335,7 @@ def test_refused_while_the_release_gets_no_answer_is_unknown_since_a_late_copy_m
     assert rows.is_held("a")
     if late is not None:
         late.release()
-        assert late.finished.wait(10)
+        assert late.finished.wait(30)
         assert value(rows, "sum") == 1  # it did
 
 

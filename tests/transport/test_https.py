@@ -322,7 +322,7 @@ def test_an_answer_that_does_not_come_in_time_is_ambiguous(stub: Stub, https: Ht
 def test_a_connection_with_an_answer_outstanding_is_never_used_again(stub: Stub, https: HttpsTransport) -> None:
     stub.script = [silence]
     fails(https, ambiguous=True, timeout=0.2)
-    assert stub.hung_up.wait(10)
+    assert stub.hung_up.wait(30)
     get(https)
     assert stub.connections == 2
 

@@ -336,7 +336,7 @@ def test_a_waiting_call_goes_on_when_the_lock_is_released(locked: Locked, other:
     thread = threading.Thread(target=lambda: results.append(handler({}, Context())))
     refused = wire.delay_reply("UpdateItem")
     thread.start()
-    assert refused.reached.wait(10)
+    assert refused.reached.wait(30)
     refused.release()
     held.release()
     thread.join(10)
