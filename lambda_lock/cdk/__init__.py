@@ -7,8 +7,14 @@
 from __future__ import annotations
 
 from .. import permissions
-from .lock_layer import LockLayer
-from .lock_table import LockTable
+
+try:
+    from .lock_layer import LockLayer
+    from .lock_table import LockTable
+except ModuleNotFoundError as error:
+    if error.name is None or not error.name.startswith(("aws_cdk", "constructs")):
+        raise
+    raise ImportError("lambda_lock.cdk needs the CDK: pip install 'lambda-lock[cdk]'", name=error.name) from error
 
 ACTIONS = [*permissions.ACTIONS]  # a list, because the CDK takes no tuple
 

@@ -205,6 +205,7 @@ class AsyncLock(Handle):
         return await self._runner.run_last(self._held, self._held.hand_over(lease_duration))
 
     async def __aenter__(self) -> Self:
+        self._held.check_open()
         return self
 
     async def __aexit__(
@@ -256,6 +257,7 @@ class AsyncMultiLock(MultiHandle):
         await self._runner.run_last(self._group, self._group.commit(items))
 
     async def __aenter__(self) -> Self:
+        self._group.check_open()
         return self
 
     async def __aexit__(

@@ -15,10 +15,11 @@ from ..runtime.drive import is_item
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, TypeVar
 
     from ..core.requests import Place
-    from ..transport import Transport
+
+    T = TypeVar("T")
 
 _LONGEST = 365 * 86_400.0  # seconds of anything but a lease
 _LONG_LEASE = 3600.0  # seconds; a longer lease may have been meant in milliseconds
@@ -57,17 +58,19 @@ def options(method: str, function: object, unknown: Mapping[str, object]) -> Non
         raise unknown_option(method, function, unknown)
 
 
-def of_kind(name: str, value: object, kind: type | tuple[type, ...], said: str) -> Any:
-    """Raise TypeError for a value of another type. A bool is no number. said: the type, for the error."""
+def of_kind(name: str, value: object, kind: type | tuple[type, ...], said: str, instead: str = "") -> Any:
+    """Raise TypeError for a value of another type. A bool is no number. said: the type, for the error; instead: what to
+    do for other values."""
     if isinstance(value, bool) or not isinstance(value, kind):
-        raise TypeError(f"{name} must be {said}, not {value!r} ({type(value).__name__})")
+        raise TypeError(f"{name} must be {said}, not {value!r} ({type(value).__name__}){instead}")
     return value
 
 
 def key_text(name: str, value: object, limit: int = PARTITION_KEY_LIMIT) -> str:
     """Check a partition or sort key: a str of 1 to ``limit`` bytes."""
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be a str, not {value!r} ({type(value).__name__})")
+        several = ": acquire_all takes a list of keys" if name == "key" and isinstance(value, (list, tuple)) else ""
+        raise TypeError(f"{name} must be a str, not {value!r} ({type(value).__name__}){several}")
     try:
         size = len(value.encode())
     except UnicodeEncodeError:
@@ -168,8 +171,9 @@ def safe_time(value: object, lease: float) -> float | None:
     return safe
 
 
-def whole(name: str, value: object, *, least: int) -> int:
-    number: int = of_kind(name, value, int, "an int")
+def whole(name: str, value: object, *, least: int, instead: str = "") -> int:
+    """Check a whole number, ``least`` or more. instead: what to do for others, for the error."""
+    number: int = of_kind(name, value, int, "an int", instead)
     if number < least:
         raise LockArgumentError(f"{name}={value!r} is out of range: pass {least} or more")
     return number
@@ -254,9 +258,12 @@ def data(value: object) -> bytes:
     raise TypeError(f"data must be bytes, not {type(value).__name__}: encode it first")
 
 
-def callback(name: str, value: object) -> None:
-    if value is not None and not callable(value):
-        raise TypeError(f"{name} must be a function that takes the Lock, not {value!r} ({type(value).__name__})")
+def callback(name: str, value: object, takes: int = 1) -> None:
+    from ..keys.arguments import Parameters
+
+    if value is not None and not (callable(value) and Parameters(value, follow_wrapped=False).take(takes)):
+        what = "takes the Lock" if takes else "takes nothing"
+        raise TypeError(f"{name} must be a function that {what}, not {value!r} ({type(value).__name__})")
 
 
 def schema(value: object) -> Schema:
@@ -264,13 +271,15 @@ def schema(value: object) -> Schema:
     return given
 
 
-def transport(value: Transport) -> Transport:
-    if not callable(getattr(value, "send", None)):
-        raise TypeError(
-            f"transport must have send(operation, request, *, timeout), and {type(value).__name__} does not. "
-            "Pass a boto3 client as boto3_client="
-        )
+def having(name: str, value: T, method: str, instead: str) -> T:
+    """Check an object by a method that it must have. instead: what to pass."""
+    if value is not None and not callable(getattr(value, method.partition("(")[0], None)):
+        raise TypeError(f"{name} must have {method}, and {type(value).__name__} does not. Pass {instead}")
     return value
+
+
+def transport(value: T) -> T:
+    return having("transport", value, "send(operation, request, *, timeout)", "a boto3 client as boto3_client=")
 
 
 def transact_items(items: object, locks: int = 1) -> list[dict[str, Any]]:
@@ -295,6 +304,8 @@ def transact_items(items: object, locks: int = 1) -> list[dict[str, Any]]:
             )
         wired.append(on_the_wire(item))
         (write,) = wired[number].values()
+        if isinstance(write, dict) and not isinstance(write.get("TableName"), str):
+            raise LockArgumentError(f"item {number} of the commit names no table: give it its TableName, a str")
         if not isinstance(write, dict) or not all(is_item(write.get(part, {})) for part in _PARTS):
             raise LockArgumentError(
                 f"item {number} of the commit has a plain Python value in its {', '.join(_PARTS)}: write DynamoDB "

@@ -102,6 +102,12 @@ def _denied(error: ServiceError, place: Place) -> str:
 
 def _invalid(error: ServiceError, place: Place, said: str) -> LockError:
     message = error.message.lower()
+    if "multiple operations on one item" in message:
+        return LockArgumentError(
+            f"the commit writes a row twice, or the row of lock {place.key!r}, which it releases: merge the two, or "
+            f"leave that row to the lock{said}",
+            key=place.key,
+        )
     if "size" in message and "exceeded" in message:
         return LockArgumentError(
             f"the row of lock {place.key!r} is too large: store less data and fewer attributes{said}", key=place.key

@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
-    from typing import Any, Self, TypeAlias
+    from typing import Any, Never, Self, TypeAlias
 
     from .held import HeldLock
 
@@ -132,6 +132,9 @@ class Handle(Entered):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.key!r} {self._held.state()}, token {self.fencing_token}>"
+
+    def __reduce__(self) -> Never:
+        raise TypeError(f"lock {self.key!r} stays in its process: pass another one the string of hand_over()")
 
     def _complete(self, result: str | None) -> Any:
         """Release the lock and complete its event. An AsyncLock returns an awaitable."""
@@ -272,6 +275,7 @@ class Lock(Handle):
         return self._held.run_last(self._held.hand_over(lease_duration))
 
     def __enter__(self) -> Self:
+        self._held.check_open()
         return self
 
     def __exit__(

@@ -15,6 +15,10 @@ _THEIRS = {
     "lease_duration": "lease lease_time lease_timeout ttl expire expires_in expires_after_seconds auto_release_time",
     "LockClient": "DynamoDBLockClient AmazonDynamoDBLockClient",
     "acquire": "acquire_lock",
+    "on_limited": "on_not_granted",
+    "lock_key": "key",
+    "max_workers": "workers threads concurrency parallelism",
+    "permits": "limit slots concurrency max_concurrency",
     "region_name": "region",
     "table": "table_name",
 }

@@ -426,6 +426,7 @@ class MultiLock(MultiHandle):
         self._group.run_last(self._group.commit(items))
 
     def __enter__(self) -> Self:
+        self._group.check_open()
         return self
 
     def __exit__(

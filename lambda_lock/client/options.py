@@ -160,7 +160,7 @@ def order(
     if on_danger is not None or on_lost is not None or cancel_check is not None:
         checks.callback("on_danger", on_danger)
         checks.callback("on_lost", on_lost)
-        checks.callback("cancel_check", cancel_check)
+        checks.callback("cancel_check", cancel_check, takes=0)
     refresh_period = settings.refresh_period if refresh_period is None else checks.refresh_period(refresh_period)
     session.check_open()
     checks.real_threads()

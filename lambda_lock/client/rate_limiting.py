@@ -57,7 +57,8 @@ def rate_limit(
 
 def limit_of(limit: object, per: object, burst: object, n: object, wait: object) -> core.Limit:
     """What is asked for, checked. Raises LockArgumentError or TypeError."""
-    starts, at_once = checks.whole("limit", limit, least=1), checks.whole("burst", burst, least=1)
+    starts = checks.whole("limit", limit, least=1, instead=": for fewer than one a second, pass a longer per=")
+    at_once = checks.whole("burst", burst, least=1)
     seconds, wanted = checks.seconds("per", per, least=1e-6), checks.whole("n", n, least=1)
     checks.optional_seconds("wait", wait, most=core.LONGEST_WAIT)
     if starts > seconds * 1e6:

@@ -112,9 +112,9 @@ class Settings:
         self.endpoint_url = endpoint_url
         self.boto3_client = boto3_client
         self.boto3_session = boto3_session
-        self.transport = None if transport is None else checks.transport(transport)
-        self.clock = clock
-        self.logger = logger
+        self.transport = checks.transport(transport)
+        self.clock = checks.having("clock", clock, "monotonic()", "one such as lambda_lock.testing.ManualClock()")
+        self.logger = checks.having("logger", logger, "isEnabledFor(level)", "logging.getLogger(name)")
         self.hooks = hooks
 
     def names(self) -> tuple[str, str, str | None]:

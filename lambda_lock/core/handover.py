@@ -88,10 +88,11 @@ def read_handover(string: object, table: str, method: str = "adopt") -> Handover
 
     Raises LockFormatError if `write_handover` did not write it, or wrote it for another table.
     """
+    held = ". A lock that is held here is released by its own lock.release()" if method == "release" else ""
     if not isinstance(string, str):
         raise LockFormatError(
             f"{method} takes the str that hand_over() returned, not {type(string).__name__}; or key=, owner= and "
-            "fencing_token="
+            f"fencing_token={held}"
         )
     try:
         encoded = string.partition(".")[2].partition(".")[0]
@@ -103,7 +104,7 @@ def read_handover(string: object, table: str, method: str = "adopt") -> Handover
         name = "token" if method == "adopt" else "string"
         raise LockFormatError(
             f"{name}={string[:20]!r}{'…' if len(string) > 20 else ''} did not come from hand_over(), or was cut or "
-            "changed on its way. Pass the string on unchanged"
+            f"changed on its way. Pass the string on unchanged{held}"
         ) from error
     if handover.table != bare_name(table):
         raise LockFormatError(

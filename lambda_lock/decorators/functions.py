@@ -19,6 +19,7 @@ _DURABLE_EXECUTION = "aws_durable_execution_sdk_python.execution"  # the module 
 _DURABLE_CONTEXT = "aws_durable_execution_sdk_python.context"  # the module of durable_step and its like
 _PREPARED = "_original_name"  # what that module sets on a prepared step
 _MOST_DECORATORS = 50  # on one function: a bound for chains that are a circle
+_OF_CONTEXTLIB = ("contextmanager.<locals>.helper", "asynccontextmanager.<locals>.helper")  # they make generators too
 _OPTIMIZED = 0x01  # a function's code, not a module's or class body's
 
 
@@ -30,8 +31,8 @@ def check_decorated(
         raise TypeError(f"on_unavailable= must be 'raise' or 'run', got {on_unavailable!r}")
     check_function(func, decorator)
     if client is not None and is_async(acquire_of(client)) != is_async(func):
-        given, needed = type(client).__name__, "an AsyncLockClient" if is_async(func) else "a LockClient"
-        raise TypeError(f"client= is a {given}, but {name_of(func)}() needs {needed}")
+        needed = "an AsyncLockClient" if is_async(func) else "a LockClient"
+        raise TypeError(f"client= has the type {type(client).__name__}, but {name_of(func)}() needs {needed}")
     check_answer_of(func, "on_not_granted", on_not_granted)
 
 
@@ -68,7 +69,8 @@ def check_function(func: object, decorator: str) -> None:
             "context or a branch, write `with durable_lock(context, key, lease_duration=...)` in it "
             "(lambda_lock.durable)"
         )
-    if _flags(func) & (_GENERATOR | _ASYNC_GENERATOR):
+    code = getattr(func, "__code__", None)
+    if _flags(func) & (_GENERATOR | _ASYNC_GENERATOR) or getattr(code, "co_qualname", None) in _OF_CONTEXTLIB:
         raise TypeError(
             f"@{decorator} cannot decorate {name_of(func)}, a generator: its body would run after the lock's release. "
             "Decorate the function that consumes it"

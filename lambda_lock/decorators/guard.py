@@ -58,7 +58,9 @@ class CurrentLocks:
             raise LookupError(f"no @{self.decorator} function is running in {where} (contextvars.copy_context)")
         targets, lock = entries[-1]
         if kind is not None and targets and not isinstance(lock, kind):
-            raise TypeError(f"the innermost lock is a {type(lock).__name__}, not a {kind.__name__}")
+            raise TypeError(
+                f"the innermost lock is of type {type(lock).__name__}, not {kind.__name__}: ask for its own type"
+            )
         return lock
 
 

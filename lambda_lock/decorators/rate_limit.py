@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace  # functools has it loaded
 
+from ..client import checks
 from ..client.rate_limiting import limit_of
 from ..keys.compile import compile_key
 from .environment import prepare
@@ -13,7 +14,7 @@ from .guard import CurrentLocks, Guard, check_times
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
-    from typing import Any, Literal, Unpack, overload
+    from typing import Any, Literal, Never, Unpack, overload
 
     from ..client.async_client import AsyncLockClient
     from ..client.lock_client import LockClient
@@ -56,6 +57,7 @@ def rate_limit(
     on_limited: Any = "raise",
     on_unavailable: Literal["raise", "run"] = "raise",
     client: LockClient | AsyncLockClient | None = None,
+    **unknown: Never,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Start the decorated function at most ``limit`` times in ``per`` seconds, over all callers, in order.
 
@@ -88,6 +90,7 @@ def rate_limit(
         @rate_limit("api#{account}", 10)
         def call_api(account: str) -> None: ...
     """
+    checks.options("rate_limit", rate_limit, unknown)
     check_answer("on_limited", on_limited, ("raise", "skip"))
 
     def start(call: Call) -> Any:

@@ -47,6 +47,8 @@ def from_template(template: str, parameters: Parameters, made_by: str) -> Callab
         written.append(Field(field, parameters))
     parts = separated(written)
     if all(isinstance(part, str) for part in written):
+        if template.startswith(("$.", "$[")):
+            raise Unusable("a JSONPath: write fields in braces, as in {detail[id]}, or pass key_jmespath=", template)
         check_key(joined(parts, str), made_by)
     return partial(joined, parts, Field.made_of, scalar_text)
 

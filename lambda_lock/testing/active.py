@@ -82,9 +82,9 @@ class InMemory(ContextDecorator):
 
     def __init__(self, tables: Mapping[str, KeyNames] | None, clock: Clock | None, schema: Schema) -> None:
         self._arguments = (tables, clock, schema)
-        for method in ("monotonic", "wall"):
-            if clock is not None and not callable(getattr(clock, method, None)):
-                raise TypeError(f"clock must be a ManualClock or similar: {type(clock).__name__} has no {method}()")
+        for method in ("monotonic()", "wall()"):
+            checks.having("clock", clock, method, "a ManualClock")
+        checks.having("tables", tables, "items()", 'a dict, as in {"orders": "order_id"}')
         declared: dict[str, tuple[str, ...]] = {}
         for table, keys in (tables or {}).items():
             names = (keys,) if isinstance(keys, str) else tuple(keys)
