@@ -193,7 +193,13 @@ def one_signature(analyze: Any) -> Any:
     return read
 
 
+def leave_out(app: Any, what: str, name: str, subject: object, skip: bool, options: object) -> bool | None:
+    """Show no ``__new__``, which nobody calls, and no errors below their module: the page has them one by one."""
+    return True if name == "__new__" or (what == "module" and name.endswith("Error")) else None
+
+
 def setup(app: Any) -> None:
     ModuleAnalyzer.analyze = one_signature(ModuleAnalyzer.analyze)  # type: ignore[method-assign]
     app.connect("source-read", read_page)
     app.connect("autodoc-process-docstring", read_docstring)
+    app.connect("autodoc-skip-member", leave_out)

@@ -175,7 +175,7 @@ async def test_current_lock_is_the_innermost_of_this_task() -> None:
 async def test_plain_and_async_functions_nest_and_current_lock_says_which_it_is() -> None:
     @with_lock("plain")
     def plain() -> str:
-        with pytest.raises(TypeError, match="the innermost lock is a Lock, not a AsyncLock"):
+        with pytest.raises(TypeError, match="the innermost lock is of type Lock, not AsyncLock"):
             current_lock(AsyncLock)
         return current_lock(Lock).key
 

@@ -245,8 +245,8 @@ def test_a_late_copy_of_a_commit_writes_nothing_more(once: Once, wire: Wire, row
     [
         ([], {}, LockArgumentError),
         (None, {}, TypeError),
-        ([{"Put": {}}], {"result": object()}, LockArgumentError),
-        ([{"Put": {}}], {"result": "x" * 410_000}, LockArgumentError),
+        ([{"Put": {"TableName": "orders"}}], {"result": object()}, LockArgumentError),
+        ([{"Put": {"TableName": "orders"}}], {"result": "x" * 410_000}, LockArgumentError),
     ],
 )
 def test_what_cannot_be_committed_is_refused_and_the_event_goes_on(

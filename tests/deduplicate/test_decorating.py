@@ -154,9 +154,9 @@ def test_the_order_of_decorators_of_methods_is_named(kind: Any) -> None:
 
 
 def test_a_client_of_the_other_kind_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"client= is a LockClient, but .* needs an AsyncLockClient"):
+    with pytest.raises(TypeError, match=r"client= has the type LockClient, but .* needs an AsyncLockClient"):
         deduplicate("k", client=LockClient())(coroutine_function)
-    with pytest.raises(TypeError, match=r"client= is a AsyncLockClient, but .* needs a LockClient"):
+    with pytest.raises(TypeError, match=r"client= has the type AsyncLockClient, but .* needs a LockClient"):
         deduplicate("k", client=AsyncLockClient())(key_function)
 
 

@@ -181,7 +181,7 @@ def test_the_event_is_in_progress_while_the_function_runs_and_current_dedup_is_i
 ) -> None:
     def handler(event: dict[str, str]) -> str:
         lock: Any = current_dedup()
-        with pytest.raises(TypeError, match="the innermost lock is a"):
+        with pytest.raises(TypeError, match="the innermost lock is of type"):
             current_dedup(Lock if isinstance(lock, AsyncLock) else AsyncLock)
         assert rows.is_held("e-1")
         assert not is_done(rows, "e-1")

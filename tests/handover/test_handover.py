@@ -96,7 +96,7 @@ def test_the_first_handle_has_ended(client: LockClient) -> None:
             lock.release,
             lock.hand_over,
             lock.transact_item,
-            lambda: lock.commit([{"Put": {}}]),
+            lambda: lock.commit([{"Put": {"TableName": "orders"}}]),
         ):
             with pytest.raises(LockAlreadyReleasedError):
                 act()

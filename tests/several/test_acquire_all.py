@@ -423,7 +423,7 @@ def test_a_second_release_is_an_error(client: LockClient) -> None:
     with pytest.raises(LockAlreadyReleasedError):
         locks.heartbeat()
     with pytest.raises(LockAlreadyReleasedError):
-        locks.commit([{"Put": {}}])
+        locks.commit([{"Put": {"TableName": "orders"}}])
 
 
 def test_release_is_false_if_any_was_lost_and_the_others_are_released(client: LockClient, rows: Rows) -> None:
@@ -514,8 +514,8 @@ def test_in_a_forked_child_they_are_not_held_and_not_released(client: LockClient
     with client.acquire_all(["a", "b"]) as locks:
 
         def child() -> tuple[bool, bool, str]:
-            with locks:
-                held = locks.is_held
+            held = locks.is_held
+            locks.__exit__(None, None, None)  # of a block that the parent had entered
             try:
                 locks.release()
             except OwnerMismatchError as error:
@@ -536,8 +536,7 @@ def test_two_threads_do_not_release_the_same_locks_at_once(wire: Wire, wired: Lo
     assert held_up.reached.wait(DEADLINE)
     with pytest.raises(LockAlreadyReleasedError, match="at this moment"):
         locks.release()
-    with locks:  # nor does the end of a block
-        pass
+    locks.__exit__(None, None, None)  # nor does the end of a block
     held_up.release()
     assert first() is True
 

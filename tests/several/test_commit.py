@@ -58,7 +58,7 @@ def transfer(rows: Rows) -> list[dict[str, Any]]:
 
 def has_ended(locks: MultiLock) -> None:
     assert not locks.is_held
-    for act in (locks.heartbeat, locks.release, lambda: locks.commit([{"Put": {}}])):
+    for act in (locks.heartbeat, locks.release, lambda: locks.commit([{"Put": {"TableName": "orders"}}])):
         with pytest.raises(LockAlreadyReleasedError):
             act()
 
@@ -182,5 +182,5 @@ def test_not_for_locks_that_delete_their_rows(make: Make, engine: Any) -> None:
     name = engine.create_table("several-commit-python", partition_key=PYTHON.partition_key, sort_key=PYTHON.sort_key)
     with make(name, schema=PYTHON).acquire_all(["a", "b"]) as locks:
         with pytest.raises(LockConfigurationError, match="deletes its row"):
-            locks.commit([{"Put": {}}])
+            locks.commit([{"Put": {"TableName": "orders"}}])
         assert locks.is_held

@@ -67,7 +67,7 @@ def taken_over(rows: Rows, key: str = "a") -> None:
 
 def has_ended(lock: Lock) -> None:
     assert not lock.is_held
-    for act in (lock.heartbeat, lock.release, lock.hand_over, lock.transact_item, lambda: lock.commit([{"Put": {}}])):
+    for act in (lock.heartbeat, lock.release, lock.hand_over, lock.transact_item, lambda: lock.commit([{"Put": {"TableName": "orders"}}])):
         with pytest.raises(LockAlreadyReleasedError):
             act()
 
@@ -556,7 +556,7 @@ def test_a_hundred_items_are_too_many(wire: Wire, wired: LockClient, rows: Rows)
     [
         ([], LockArgumentError), ([{}], LockArgumentError), ([{"Get": {}}], LockArgumentError),
         ([{"Put": {}, "Update": {}}], LockArgumentError), ([None], LockArgumentError), (None, TypeError),
-        ({"Put": {}}, TypeError), ("Put", TypeError), (7, TypeError),
+        ({"Put": {"TableName": "orders"}}, TypeError), ("Put", TypeError), (7, TypeError),
     ],
 )  # fmt: skip
 def test_what_is_no_list_of_writes_is_refused(

@@ -145,13 +145,13 @@ def test_an_async_function_stays_one(function: Any) -> None:
     "function", [coroutine_function, functools.partial(coroutine_function), AsyncCallable(), AsyncCallable().__call__]
 )
 def test_a_plain_client_for_an_async_function_is_refused(function: Any) -> None:
-    with pytest.raises(TypeError, match=r"client= is a LockClient, but .*\(\) needs an AsyncLockClient"):
+    with pytest.raises(TypeError, match=r"client= has the type LockClient, but .*\(\) needs an AsyncLockClient"):
         with_lock("k", client=LockClient())(function)
 
 
 @pytest.mark.parametrize("function", [key_function, functools.partial(key_function), key_function_factory()])
 def test_an_async_client_for_a_plain_function_is_refused(function: Any) -> None:
-    with pytest.raises(TypeError, match=r"client= is a AsyncLockClient, but .*\(\) needs a LockClient"):
+    with pytest.raises(TypeError, match=r"client= has the type AsyncLockClient, but .*\(\) needs a LockClient"):
         with_lock("k", client=AsyncLockClient())(function)
 
 
