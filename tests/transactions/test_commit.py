@@ -67,7 +67,8 @@ def taken_over(rows: Rows, key: str = "a") -> None:
 
 def has_ended(lock: Lock) -> None:
     assert not lock.is_held
-    for act in (lock.heartbeat, lock.release, lock.hand_over, lock.transact_item, lambda: lock.commit([{"Put": {"TableName": "orders"}}])):
+    put = {"Put": {"TableName": "orders"}}
+    for act in (lock.heartbeat, lock.release, lock.hand_over, lock.transact_item, lambda: lock.commit([put])):
         with pytest.raises(LockAlreadyReleasedError):
             act()
 
