@@ -6,7 +6,7 @@ for (const table of document.querySelectorAll("article table")) {
   const headings = [...table.querySelectorAll("thead th")].map((cell) => cell.textContent.trim());
   const room = table.parentElement.clientWidth;
   if (headings.length > 4 || !window.matchMedia("(max-width: 40em)").matches) continue;
-  const isSqueezed = [...table.tBodies[0].rows].some((row) => row.offsetHeight > 150);
+  const isSqueezed = [...table.tBodies[0].rows].some((row) => row.offsetHeight > 200);
   if (table.scrollWidth <= room && !isSqueezed) continue;
   for (const row of table.tBodies[0].rows) {
     [...row.cells].forEach((cell, column) => {

@@ -86,10 +86,8 @@ class Visibility:
             limit, per = self._rate
             refused[error.key] += 1
             return min(ceil(error.retry_after + (refused[error.key] - 1) * per / limit) or 1, _MOST_AFTER)
-        if not callable(self._wanted):
-            return None if self._wanted is None else _whole(self._wanted)
         try:
-            seconds = self._wanted(record, error)
+            seconds = self._wanted(record, error) if callable(self._wanted) else self._wanted
             return None if seconds is None else _whole(seconds)
         except Exception:  # noqa: BLE001 - the application's function failed, but the batch already has its outcome
             logger.exception(  # not a warning: the application has a bug

@@ -68,7 +68,7 @@ class Acquiring(Entered, Coroutine["Any", "Any", "E"]):
         self._coroutine.close()
 
     def __bool__(self) -> bool:
-        raise TypeError(f"this is no answer yet, because nothing was awaited: write `await` before {self!r}")
+        raise TypeError(f"this is no answer yet, because nothing was awaited: write `await` before {self._coroutine!r}")
 
     if not TYPE_CHECKING:
 
@@ -86,9 +86,6 @@ class Acquiring(Entered, Coroutine["Any", "Any", "E"]):
     ) -> None:
         assert self._lock is not None, "it was entered"
         await self._lock.__aexit__(kind, error, trace)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of {self._coroutine!r}>"
 
 
 def entered_too(method: Callable[P, Coroutine[Any, Any, E]]) -> Callable[P, Acquiring[E]]:

@@ -225,8 +225,7 @@ def tell_refused(
     holder, event = None, "duplicate"
     if isinstance(error, LockNotGrantedError):
         holder = error.holder
-        known = HELD_HERE.get((os.getpid(), holder))
-        here = None if known is None else known()
+        here = HELD_HERE.get((os.getpid(), holder), lambda: None)()
         if place.permits is None and here is not None and not here.ended:
             lines = [held.options.line for held in session.open_locks.handled() if held.hold.owner == holder]
             error.add(_OWN if line in lines else _HERE)

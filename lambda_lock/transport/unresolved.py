@@ -19,8 +19,8 @@ import socket
 from ..errors import LockConfigurationError
 from .endpoint import without_password
 
-_PLACES = ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL")
-_PROXIES = ("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY")
+_REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
+_URLS = ("AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL", "https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY")
 
 
 def refuse_unknown_host(error: BaseException | None, host: str) -> None:
@@ -29,16 +29,14 @@ def refuse_unknown_host(error: BaseException | None, host: str) -> None:
     error: why nothing was sent, as the layer below raised it. host: the endpoint's or the proxy's. The text names the
         variable that it comes from.
     """
-    cause = error
-    while cause is not None and not isinstance(cause, OSError):  # what comes before it may be the application's
-        cause = cause.__cause__ or cause.__context__
-    if not isinstance(cause, socket.gaierror) or cause.errno != socket.EAI_NONAME:
+    while error is not None and not isinstance(error, OSError):  # what comes before it may be the application's
+        error = error.__cause__ or error.__context__
+    if not isinstance(error, socket.gaierror) or error.errno != socket.EAI_NONAME:
         return
-    values = {name: os.environ.get(name, "").lower() for name in (*_PLACES, *_PROXIES)}
-    regions = [f"{name}={value}" for name, value in values.items() if value and value in host]
-    urls = [name for name, value in values.items() if host in value]  # without the value: it may have a password
-    written = [*regions, *urls, "region_name or endpoint_url, the boto3 session or the profile"][0]
+    named = [f"{name}={value}" for name in _REGIONS if (value := os.environ.get(name, "").lower()) and value in host]
+    named += [name for name in _URLS if host in os.environ.get(name, "").lower()]  # without its value: a password
+    written = [*named, "region_name or endpoint_url, the boto3 session or the profile"][0]
     raise LockConfigurationError(
         f"there is no host {without_password(host)!r}, so nothing was sent: correct the Region or the endpoint in "
         f"{written}. If it is right, its name cannot be looked up from here: check the name servers"
-    ) from cause
+    ) from error
