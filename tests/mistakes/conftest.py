@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -52,3 +52,28 @@ def told() -> Told:
         return said
 
     return told
+
+
+class Mistake(NamedTuple):
+    name: str
+    act: Callable[..., Any]
+    kind: type[Exception] | tuple[type[Exception], ...]
+    words: tuple[str, ...]
+
+
+def plural(mistakes: list[tuple[Any, ...]]) -> list[Any]:
+    return [pytest.param(Mistake(name, act, kind, tuple(words)), id=name) for name, act, kind, *words in mistakes]
+
+
+@pytest.fixture
+def sent(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The operations that were sent since the test looked last."""
+    operations: list[str] = []
+    send = Memory.send
+
+    def counted(self: Memory, operation: str, request: dict[str, Any], *, timeout: float) -> Any:
+        operations.append(operation)
+        return send(self, operation, request, timeout=timeout)
+
+    monkeypatch.setattr(Memory, "send", counted)
+    return operations

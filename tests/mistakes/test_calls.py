@@ -7,12 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import itertools
-import logging
-import multiprocessing
-import os
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import boto3
 import pytest
@@ -21,26 +16,15 @@ import lambda_lock.table
 import lambda_lock.testing
 import lambda_lock.web
 from lambda_lock import (
-    AsyncLock,
     AsyncLockClient,
-    ClientClosedError,
-    Lock,
-    LockAlreadyReleasedError,
     LockArgumentError,
     LockClient,
     LockConfigurationError,
     LockFormatError,
-    LockLostError,
-    MultiLock,
-    OwnerMismatchError,
-    SessionMonitorNotSetError,
-    current_lock,
-    with_lock,
 )
 from lambda_lock.testing.memory import Memory
-from tests.support.elsewhere import in_child
 
-from .conftest import Told
+from .conftest import Mistake, Told, plural
 
 untyped: Any = lambda_lock
 make: Any = LockClient
@@ -48,32 +32,6 @@ MINUTE = datetime.timedelta(minutes=1)
 RESOURCE: Any = boto3.resource("dynamodb", region_name="eu-west-1")
 S3: Any = boto3.client("s3", region_name="eu-west-1")
 DYNAMODB: Any = boto3.client("dynamodb", region_name="eu-west-1")
-PUT: dict[str, Any] = {"TableName": "orders", "Item": {"key": {"S": "7"}}}
-
-
-class Mistake(NamedTuple):
-    name: str
-    act: Callable[..., Any]
-    kind: type[Exception] | tuple[type[Exception], ...]
-    words: tuple[str, ...]
-
-
-def plural(mistakes: list[tuple[Any, ...]]) -> list[Any]:
-    return [pytest.param(Mistake(name, act, kind, tuple(words)), id=name) for name, act, kind, *words in mistakes]
-
-
-@pytest.fixture
-def sent(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The operations that were sent since the test looked last."""
-    operations: list[str] = []
-    send = Memory.send
-
-    def counted(self: Memory, operation: str, request: dict[str, Any], *, timeout: float) -> Any:
-        operations.append(operation)
-        return send(self, operation, request, timeout=timeout)
-
-    monkeypatch.setattr(Memory, "send", counted)
-    return operations
 
 
 # -- acquire ----------------------------------------------------------------------------------------------------------
@@ -302,197 +260,3 @@ def test_what_cannot_be_set_up_is_told_before_anything_is_sent(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     told(mistake.kind, mistake.act, *mistake.words)
-
-
-# -- a lock that is held ----------------------------------------------------------------------------------------------
-
-HELD = plural(
-    [
-        (
-            "a release of the lock by the client",
-            lambda c, h: c.release(h),
-            LockFormatError,
-            "not Lock",
-            "lock.release()",
-        ),
-        ("an adoption of the lock itself", lambda c, h: c.adopt(h), LockFormatError, "takes the str that hand_over()"),
-        (
-            "time left without a safe time",
-            lambda c, h: h.is_almost_expired,
-            SessionMonitorNotSetError,
-            "pass safe_time=",
-        ),
-        ("a time as text", lambda c, h: h.ensure("5"), TypeError, "seconds must be a number of seconds, not '5'"),
-        ("a commit of nothing", lambda c, h: h.commit([]), LockArgumentError, "1 to 99 items, not 0"),
-        (
-            "a commit of 100",
-            lambda c, h: h.commit([{"Put": PUT}] * 100),
-            LockArgumentError,
-            "99 items, not 100",
-            "needs",
-        ),
-        ("a write without its list", lambda c, h: h.commit({"Put": PUT}), TypeError, "commit takes a list of items"),
-        ("a write without its kind", lambda c, h: h.commit([PUT]), LockArgumentError, "must be {'Put' | 'Update'"),
-        ("a kind in small letters", lambda c, h: h.commit([{"put": PUT}]), LockArgumentError, "but it has 'put'"),
-        (
-            "a write without a table",
-            lambda c, h: h.commit([{"Put": {"Item": PUT["Item"]}}]),
-            LockArgumentError,
-            "item 0 of the commit names no table: give it its TableName",
-        ),
-        (
-            "a heartbeat that does two things",
-            lambda c, h: h.heartbeat(data=b"x", delete_data=True),
-            LockArgumentError,
-            "takes data= or delete_data=True, not both",
-        ),
-    ]
-)
-
-
-@pytest.mark.parametrize("mistake", HELD)
-def test_what_cannot_be_done_with_a_lock_is_told_and_it_stays_held(
-    mistake: Mistake, client: LockClient, sent: list[str], told: Told
-) -> None:
-    lock = client.acquire("a")
-    sent.clear()
-    told(mistake.kind, lambda: mistake.act(client, lock), *mistake.words)
-    assert sent == []
-    assert lock.is_held
-
-
-def test_a_commit_of_the_lock_s_own_row_is_told(client: LockClient, told: Told) -> None:
-    lock = client.acquire("a")
-    own = {"Delete": {"TableName": os.environ["LAMBDA_LOCK_TABLE"], "Key": {"key": {"S": "a"}}}}
-    words = ("writes a row twice, or the row of lock 'a', which it releases", "leave that row to the lock")
-    told(LockArgumentError, lambda: lock.commit([own]), *words)
-
-
-def entered(lock: Any) -> None:
-    with lock:
-        pytest.fail("runs without the lock")
-
-
-ENDED = plural(
-    [
-        ("released again", lambda lock: lock.release(), LockAlreadyReleasedError, "a handle is released once"),
-        ("renewed", lambda lock: lock.heartbeat(), LockAlreadyReleasedError, "acquire it again"),
-        ("extended", lambda lock: lock.ensure(5), (LockAlreadyReleasedError, LockLostError), "'a'"),
-        ("committed", lambda lock: lock.commit([{"Put": PUT}]), LockAlreadyReleasedError, "'a'"),
-        ("handed over", lambda lock: lock.hand_over(), LockAlreadyReleasedError, "'a'"),
-        ("entered", entered, LockAlreadyReleasedError, "acquire it again"),
-    ]
-)
-
-
-@pytest.mark.parametrize("mistake", ENDED)
-@pytest.mark.parametrize("ending", ["release", "hand_over", "with"])
-def test_a_lock_that_has_ended_is_not_used_again(
-    mistake: Mistake, ending: str, client: LockClient, sent: list[str], told: Told
-) -> None:
-    lock = client.acquire("a")
-    if ending == "with":
-        with lock:
-            pass
-    else:
-        getattr(lock, ending)()
-    sent.clear()
-    told(mistake.kind, lambda: mistake.act(lock), *mistake.words)
-    assert sent == []
-
-
-def test_several_locks_that_have_ended_are_not_entered_again(client: LockClient, told: Told) -> None:
-    locks = client.acquire_all(["a", "b"])
-    locks.release()
-    told(LockAlreadyReleasedError, lambda: entered(locks), "were released or committed: acquire them again")
-
-
-def test_async_locks_that_have_ended_are_not_entered_again(memory: Memory, told: Told) -> None:
-    async def again(taking: Any) -> None:
-        lock = await taking
-        await lock.release()
-        async with lock:
-            pytest.fail("runs without the lock")
-
-    async def one() -> None:
-        async with AsyncLockClient() as tasks:
-            await again(tasks.acquire("a"))
-
-    async def several() -> None:
-        async with AsyncLockClient() as tasks:
-            await again(tasks.acquire_all(["a", "b"]))
-
-    for main in (one, several):
-        told(LockAlreadyReleasedError, lambda main=main: asyncio.run(main()), "again")
-
-
-def test_a_token_is_adopted_once(client: LockClient, told: Told) -> None:
-    token = client.acquire("a").hand_over()
-    with client.adopt(token):
-        told(LockLostError, lambda: client.adopt(token), "lock 'a' is no longer ours", "Acquire it again")
-
-
-def test_a_client_that_was_closed_acquires_nothing(client: LockClient, told: Told) -> None:
-    client.close()
-    told(ClientClosedError, lambda: client.acquire("a"), "this LockClient was closed: create a new one")
-
-
-def test_a_forked_child_is_told_whose_lock_it_is(client: LockClient) -> None:
-    lock = client.acquire("a")
-
-    def said() -> list[str]:
-        found = []
-        for act in (lock.release, lock.heartbeat, lock.hand_over, lambda: entered(lock)):
-            try:
-                act()
-            except OwnerMismatchError as error:
-                found.append(str(error))
-        return found
-
-    found = in_child(said)()
-    assert len(found) == 4
-    for each in found:
-        assert f"lock 'a' was acquired by process {os.getpid()}" in each
-        assert "Acquire it here, or leave it to the parent" in each
-
-
-def test_a_lock_does_not_travel_to_another_process(client: LockClient, told: Told) -> None:
-    with client.acquire("a") as lock:
-        told(
-            TypeError,
-            lambda: multiprocessing.reduction.ForkingPickler.dumps(lock),
-            "stays in its process",
-            "hand_over()",
-        )
-        assert lock.is_held
-
-
-def test_a_lock_of_another_kind_than_asked_for_is_told(client: LockClient, told: Told) -> None:
-    for kind in (AsyncLock, MultiLock):
-        act = with_lock("a")(lambda kind=kind: current_lock(kind))
-        told(TypeError, act, f"the innermost lock is of type {Lock.__name__}, not {kind.__name__}")
-
-
-def test_a_lease_that_was_meant_in_milliseconds_is_said_once(
-    client: LockClient, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("lambda_lock.client.checks._warned", False)
-    with caplog.at_level(logging.WARNING, logger="lambda_lock"):
-        client.acquire("a", lease_duration=20_000).release()
-    assert "If you meant milliseconds, pass 20" in caplog.text
-
-
-# -- one key, two kinds -----------------------------------------------------------------------------------------------
-
-KINDS: dict[str, Callable[[LockClient], Any]] = {
-    "lock": lambda client: client.acquire("a", wait=0),
-    "semaphore": lambda client: client.acquire("a", wait=0, permits=2),
-    "rate limit": lambda client: client.rate_limit("a", 5, wait=0),
-}
-
-
-@pytest.mark.parametrize(("first", "second"), [*itertools.permutations(KINDS, 2)])
-def test_a_key_of_one_kind_is_not_another_kind(first: str, second: str, client: LockClient, told: Told) -> None:
-    held = KINDS[first](client)
-    told(LockFormatError, lambda: KINDS[second](client), f"a {first}, not a {second}", "another key")
-    assert held is not None
