@@ -451,13 +451,13 @@ class _Run:
 
     def raise_misconfigured(self) -> None:
         """Raise LockConfigurationError if no record was done, and each one that was started failed with it. The rest
-        was not started: because of the failures before, or for lack of time. An argument error about a key is that of
-        one record: others would not fail with it."""
+        was not started: because of the failures before, or for lack of time."""
         errors = [error for _, error in sorted(self.failed.items()) if error is not None]
-        if not errors or len(self.failed) < len(self.records):
-            return
-        for error in errors:
-            is_of_a_record = isinstance(error, LockArgumentError) and error.key is not None
-            if is_of_a_record or not isinstance(error, LockConfigurationError):
-                return
-        raise errors[0]
+        if errors and len(self.failed) == len(self.records) and all(map(_is_misconfigured, errors)):
+            raise errors[0]
+
+
+def _is_misconfigured(error: Exception) -> bool:
+    # An argument error about a key is that of one record: others would not fail with it.
+    of_a_record = isinstance(error, LockArgumentError) and error.key is not None
+    return isinstance(error, LockConfigurationError) and not of_a_record
