@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Self
 
-    from ..client.session import Operation, Session
-    from ..core.outcome import Reply
+    from ..client.session import Operation
     from ..core.requests import Place
     from ..runtime.invocation import Invocation
 
@@ -121,7 +120,10 @@ class StandIn:
 
     def _writing(self, items: Sequence[Mapping[str, Any]]) -> Operation[Any]:
         self._check_held()
-        return write_unguarded(session_of(self._client), items, self.keys[0])
+        session, key = session_of(self._client), self.keys[0]
+        request = {"TransactItems": checks.transact_items(items), "ClientRequestToken": session.entropy.nonce()}
+        place = session.settings.place(key, None if session.settings.names()[2] is None else key)
+        return ask(session, place, ("TransactWriteItems", request))
 
     def _check_held(self) -> None:
         if self._released.is_set():
@@ -174,10 +176,3 @@ def unguarded_item(place: Place) -> dict[str, Any]:
             "ExpressionAttributeNames": {"#n0": "lambdaLockDisabled"},
         }
     }
-
-
-def write_unguarded(session: Session, items: Sequence[Mapping[str, Any]], key: str) -> Operation[Reply]:
-    """The operation of `Lock.commit` while locks are disabled."""
-    request = {"TransactItems": checks.transact_items(items), "ClientRequestToken": session.entropy.nonce()}
-    place = session.settings.place(key, None if session.settings.names()[2] is None else key)
-    return ask(session, place, ("TransactWriteItems", request))

@@ -14,8 +14,7 @@ import boto3
 import pytest
 
 from lambda_lock import LockClient
-from lambda_lock.client.session import session_of
-from lambda_lock.decorators.disabled import write_unguarded
+from lambda_lock.decorators.disabled import StandIn
 from lambda_lock.errors import LockConfigurationError, LockError, LockFormatError, LockNotGrantedError, TransportError
 from lambda_lock.observe.log import shown, tell
 from lambda_lock.transport import Credentials, HttpsTransport, Reply, choose
@@ -23,6 +22,7 @@ from lambda_lock.transport.boto import own_transport
 from lambda_lock.transport.credentials import ContainerCredentials
 from lambda_lock.transport.endpoint import Endpoint
 from tests.support.clocks import LeapingClock
+from tests.support.stand_ins import made
 
 from .conftest import Stub, answer, cut, error, say
 from .test_answers import now, row
@@ -118,11 +118,6 @@ def test_no_error_shows_what_another_server_answered(
     transport.close()
 
 
-def unguarded(client: LockClient, items: Any) -> None:
-    """A commit while locks are disabled."""
-    session_of(client).run(*write_unguarded(session_of(client), items, "a"))
-
-
 @pytest.mark.parametrize("kind", ["https", "boto3"])
 def test_no_error_shows_the_items_of_a_commit(stub: Stub, https: HttpsTransport, keys: Any, kind: str) -> None:
     transport = https if kind == "https" else own_transport(boto3.Session(), "eu-west-1", stub.url, reason="a test")
@@ -130,14 +125,14 @@ def test_no_error_shows_the_items_of_a_commit(stub: Stub, https: HttpsTransport,
     stub.otherwise = say(error("ValidationException", quoted))
     items: list[dict[str, Any]] = [{"Put": {"TableName": "orders", "Item": {"id": {"S": SECRET}}}}]
     with LockClient("locks", transport=transport) as client:
-        caught = raised(lambda: unguarded(client, items))
+        caught = raised(lambda: made(StandIn, "a", client=client).commit(items))
         assert SECRET not in shows(caught)
         assert "at 'transactItems' failed: too many" in str(caught)
         items[0]["Put"]["Item"]["id"]["S"] = {SECRET: SECRET}
-        assert SECRET not in shows(raised(lambda: unguarded(client, items)))
+        assert SECRET not in shows(raised(lambda: made(StandIn, "a", client=client).commit(items)))
         mistakes: list[Any] = [SECRET, {"Put": {}, "Item": SECRET}, [SECRET]]
         for wrong in mistakes:
-            assert SECRET not in shows(raised(lambda: unguarded(client, [wrong])))  # noqa: B023
+            assert SECRET not in shows(raised(lambda: made(StandIn, "a", client=client).commit([wrong])))  # noqa: B023
         assert SECRET not in shows(raised(lambda: client.acquire("a", attributes=[SECRET]), TypeError))  # type: ignore[arg-type]
     transport.close()
 
