@@ -6,11 +6,10 @@ import time
 from contextlib import suppress
 
 from ..core.protocol import DECISION, OUTAGE, SEND, Send, may_pass
-from ..errors import LockAlreadyReleasedError, LockError, TransportError
+from ..errors import LockError
 from ..runtime.drive import drive
 from ..runtime.timeline import SYSTEM
-from .renewer import leave_to_lease
-from .taking import give_back, unsent
+from .taking import release_each
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def close(session: Session, *, release: bool) -> None:
     session.closed.set()
     if release:
         _settle(session)
-        _release_all(session)
+        release_each(session, _to_release(session))
     else:
         session.open_locks.abandon()
     session.end()
@@ -82,27 +81,6 @@ def _ending(steps: Steps[Any], sent: list[Send]) -> Steps[bool]:
             step = steps.send(event)
     except (StopIteration, _Ended):
         return answered
-
-
-def _release_all(session: Session) -> None:
-    unanswered = 0  # in a row
-    for hold, held in _to_release(session):
-        if unanswered == OUTAGE:
-            leave_to_lease(session, hold, unsent(hold))
-            if held is not None:
-                held.abandon()
-            continue
-        try:
-            if held is None:
-                give_back(session, hold)
-            else:
-                held.run_last(held.release())
-            unanswered = 0
-        except LockAlreadyReleasedError:
-            continue  # by its holder, a moment ago
-        except LockError as error:
-            leave_to_lease(session, hold, error)
-            unanswered = unanswered + 1 if isinstance(error, TransportError) else 0
 
 
 def _to_release(session: Session) -> Iterator[tuple[Hold, HeldLock | None]]:

@@ -10,6 +10,7 @@ from ..core.outcome import ServiceError
 from ..core.protocol import OUTAGE
 from ..errors import (
     DuplicateEventError,
+    LockAlreadyReleasedError,
     LockConfigurationError,
     LockError,
     LockNotGrantedError,
@@ -25,7 +26,7 @@ from .session import Explained
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Any, Protocol, TypeVar
 
     from ..core.lease import ClockReading
@@ -142,20 +143,11 @@ class Fresh:
     def give_back(self) -> None:
         """Release on this thread what was granted, the newest first: an interrupt or close came before the lock was
         returned."""
-        unanswered = 0  # in a row
-        for hold in reversed(self.granted):
+        for hold in self.granted:
             if hold.resumed:
                 hold.end()
                 self._session.open_locks.discard(hold)
-                continue
-            try:
-                if unanswered == OUTAGE:
-                    raise unsent(hold)
-                give_back(self._session, hold)
-                unanswered = 0
-            except LockError as error:
-                leave_to_lease(self._session, hold, error)
-                unanswered = min(unanswered + 1, OUTAGE) if isinstance(error, TransportError) else 0
+        release_each(self._session, ((hold, None) for hold in reversed(self.granted) if not hold.resumed))
 
     def keep(self, hold: Hold) -> None:
         """From here on close() releases it."""
@@ -251,6 +243,29 @@ def tell_failed(session: Session, place: Place, error: Exception) -> None:
 def unsent(hold: Hold) -> TransportError:
     """Return the error for a lock for which nothing was sent, after OUTAGE others in a row got no answer."""
     return TransportError(False, "DynamoDB does not answer, nothing was sent", key=hold.place.key)
+
+
+def release_each(session: Session, holds: Iterable[tuple[Hold, HeldLock | None]]) -> None:
+    """Release holds, each with its HeldLock if it has one, on this thread. After OUTAGE in a row without an answer, the
+    others are left to their lease.
+    """
+    unanswered = 0  # in a row
+    for hold, held in holds:
+        try:
+            if unanswered >= OUTAGE:
+                if held is not None:
+                    held.abandon()
+                raise unsent(hold)
+            if held is None:
+                give_back(session, hold)
+            else:
+                held.run_last(held.release())
+            unanswered = 0
+        except LockAlreadyReleasedError:
+            continue  # by its holder, a moment ago
+        except LockError as error:
+            leave_to_lease(session, hold, error)
+            unanswered = unanswered + 1 if isinstance(error, TransportError) else 0
 
 
 def give_back(session: Session, hold: Hold) -> None:
