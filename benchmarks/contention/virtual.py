@@ -19,7 +19,7 @@ from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
 from lambda_lock.core.permit_queue import PermitPace, PermitQueue
 from lambda_lock.core.permits import PermitPlace
-from lambda_lock.core.protocol import AcquireRequest, Entropy, Event, Memory, Send, Wait
+from lambda_lock.core.protocol import AcquireRequest, Entropy, Recall, Resumption, Send, Wait
 from lambda_lock.core.queue import Pace, Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.schema import JAVA
@@ -38,7 +38,7 @@ MANY = Row(100, SWEEP_HOLD, 0, ())  # more than there are places
 _WAIT = 100_000.0  # seconds; no wait ends
 _PLACE = Place("locks", JAVA, "key", "k", None, None)
 
-Steps = Generator[Send | Wait, Event, Any]
+Steps = Generator[Send | Wait, Resumption, Any]
 
 
 class World:
@@ -55,7 +55,7 @@ class World:
         self._chance = Entropy(lambda: f"{self._rng.getrandbits(128):032x}", self._rng.random)
         self._table = Table("key", None)
         self._now = 0.0
-        self._agenda: list[tuple[float, int, Steps, Send | None, Event | None]] = []
+        self._agenda: list[tuple[float, int, Steps, Send | None, Resumption | None]] = []
         self._numbers = itertools.count()
         self._workers = [{"waits": [], "writes": 0, "reads": 0, "removed": 0, "errors": []} for _ in range(row.workers)]
 
@@ -76,19 +76,19 @@ class World:
         while self._agenda and self._agenda[0][0] <= end:
             self._now, _, life, sent, event = heapq.heappop(self._agenda)
             if sent is None:
-                step = next(life) if event is None else life.send(Event(self._look(), event.outcome))
+                step = next(life) if event is None else life.send(Resumption(self._look(), event.outcome))
                 if isinstance(step, Wait):
-                    self._then(step.seconds, life, event=Event(self._look(), None))
+                    self._then(step.seconds, life, event=Resumption(self._look(), None))
                 else:
                     requests += 1
                     self._of[life]["reads" if step.operation == "GetItem" else "writes"] += 1
                     self._then(self._half(), life, sent=step)
             else:
-                self._then(self._half(), life, event=Event(self._look(), self._apply(sent)))
+                self._then(self._half(), life, event=Resumption(self._look(), self._apply(sent)))
         return requests
 
     def _life(self, number: int, worker: dict[str, Any]) -> Steps:
-        row, memory = self._row, Memory(10)
+        row, memory = self._row, Recall(10)
         while True:
             wait: list[Any] = [self._now, None, None, None, None]
             worker["waits"].append(wait)
@@ -118,7 +118,7 @@ class World:
     def _half(self) -> float:
         return self._rng.uniform(*_TRIP) / 2
 
-    def _then(self, seconds: float, life: Steps, *, sent: Send | None = None, event: Event | None = None) -> None:
+    def _then(self, seconds: float, life: Steps, *, sent: Send | None = None, event: Resumption | None = None) -> None:
         heapq.heappush(self._agenda, (self._now + max(seconds, 0.0), next(self._numbers), life, sent, event))
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
-from lambda_lock.core.protocol import Entropy, Event, Send, Wait
+from lambda_lock.core.protocol import Entropy, Resumption, Send, Wait
 from lambda_lock.testing.table import Table
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ class World:
             self._at(self.now + self.rng.uniform(*HOP), self._arrive, life, action)
 
     def _wake(self, life: Life) -> None:
-        self._resume(life, Event(self.reading(), None))
+        self._resume(life, Resumption(self.reading(), None))
 
     def _arrive(self, life: Life, action: Send | Ask) -> None:
         writes = action.operation != "GetItem" if isinstance(action, Send) else action[0]
@@ -115,7 +115,7 @@ class World:
         self._at(self.now + self.rng.uniform(*HOP), self._answer, life, action, answer)
 
     def _answer(self, life: Life, action: Send | Ask, answer: Any) -> None:
-        self._resume(life, Event(self.reading(), answer) if isinstance(action, Send) else answer)
+        self._resume(life, Resumption(self.reading(), answer) if isinstance(action, Send) else answer)
 
     def _serves(self, writes: bool) -> bool:
         number = int(self.now / BIN)

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from typing import Protocol, TypeAlias
 
     from .outcome import Item, Outcome
-    from .protocol import AcquireRequest, Entropy, Memory, Steps
+    from .protocol import AcquireRequest, Entropy, Recall, Steps
     from .row import Row
 
-    class Queue(Protocol):
+    class Waiting(Protocol):
         """The queue, which only those who wait load."""
 
         def run(self, step: Next) -> Steps[Next]: ...
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 def acquire(
     wanted: AcquireRequest,
-    memory: Memory,
+    memory: Recall,
     entropy: Entropy,
     reading: lease.ClockReading,
     keep: Callable[[Hold], None] | None = None,
@@ -96,7 +96,7 @@ class Acquisition:
     def __init__(
         self,
         wanted: AcquireRequest,
-        memory: Memory,
+        memory: Recall,
         entropy: Entropy,
         reading: lease.ClockReading,
         keep: Callable[[Hold], None] | None = None,
@@ -116,7 +116,7 @@ class Acquisition:
         self.last = Held()  # what is known about the holder, for the error that names it
         self.row: Row | None = None  # the newest one shown, and its Date
         self.date: int | None = None
-        self.queue: Queue | None = None  # of core/queue.py, once this has to wait
+        self.queue: Waiting | None = None  # of core/queue.py, once this has to wait
         self.polls = 0
 
     def finish(self) -> Steps[Hold]:

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .lease import ClockReading
-    from .protocol import AcquireRequest, Entropy, Memory, Steps
+    from .protocol import AcquireRequest, Entropy, Recall, Steps
     from .requests import Place, Request
     from .row import Row
 
 
-def forget(wanted: AcquireRequest, memory: Memory, entropy: Entropy, reading: ClockReading) -> Steps[bool]:
+def forget(wanted: AcquireRequest, memory: Recall, entropy: Entropy, reading: ClockReading) -> Steps[bool]:
     """Forget an event. Return whether it was done.
 
     wanted: as for a plain lock (``window`` None). Its owner and lease are for a take-over of a dead holder.

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .acquire import Next
     from .lease import ClockReading
     from .outcome import Item
-    from .protocol import AcquireRequest, Entropy, Hold, Memory, Steps
+    from .protocol import AcquireRequest, Entropy, Hold, Recall, Steps
     from .row import Row
 
 _FORMAT = "LH1"
@@ -128,7 +128,7 @@ def _checked(fields: Any) -> list[Any]:
     return fields
 
 
-def hand_over(hold: Hold, memory: Memory, entropy: Entropy, reading: ClockReading, *, lease_ms: int) -> Steps[str]:
+def hand_over(hold: Hold, memory: Recall, entropy: Entropy, reading: ClockReading, *, lease_ms: int) -> Steps[str]:
     """End the hold and renew it to ``lease_ms``, even beyond this invocation. Return the string to adopt.
 
     Raises LockLostError if the renewal is refused, LockFormatError if the row refuses every version of ours, and the
@@ -233,7 +233,7 @@ class Adoption(Acquisition):
 def adopt(
     wanted: AcquireRequest,
     token: int,
-    memory: Memory,
+    memory: Recall,
     entropy: Entropy,
     reading: ClockReading,
     *,

@@ -11,7 +11,7 @@ from .row import base_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..errors import TransportError
-    from .protocol import Entropy, Hold, Memory, Steps
+    from .protocol import Entropy, Hold, Recall, Steps
     from .row import Row
 
 
@@ -25,7 +25,7 @@ class Renewal:
 
 def renew(
     hold: Hold,
-    memory: Memory,
+    memory: Recall,
     entropy: Entropy,
     reading: lease.ClockReading,
     *,
@@ -89,7 +89,7 @@ def _extended(hold: Hold, sent: lease.ClockReading, reading: lease.ClockReading,
 
 def release(
     hold: Hold,
-    memory: Memory,
+    memory: Recall,
     entropy: Entropy,
     reading: lease.ClockReading,
     *,
@@ -174,7 +174,7 @@ def last_write(
     )
 
 
-def completion(hold: Hold, memory: Memory, reading: lease.ClockReading, result: str | None) -> requests.Completion:
+def completion(hold: Hold, memory: Recall, reading: lease.ClockReading, result: str | None) -> requests.Completion:
     """Return the completion of an event at this moment. The event gets its full window, even after a freeze."""
     assert hold.window is not None, "a plain lock completes nothing"
     return requests.Completion(-int(-memory.server.after_freezes(reading) // 1) + hold.window, result)

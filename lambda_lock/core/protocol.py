@@ -3,7 +3,7 @@ keep.py.
 
 This module defines how the three talk to the code that drives them. acquire.py takes locks. keep.py keeps locks and
 gives them back. All three consist of generators without I/O, clocks or threads. They yield Send(request) or
-Wait(seconds), and are resumed with an Event: a reading of the clocks and the outcome. Threads, asyncio and the
+Wait(seconds), and are resumed with a Resumption: a reading of the clocks and the outcome. Threads, asyncio and the
 simulator drive the same code.
 
 The rules
@@ -101,7 +101,7 @@ if TYPE_CHECKING:
     from .row import Row
 
     T = TypeVar("T")
-    Steps: TypeAlias = Generator["Send | Wait", "Event", T]
+    Steps: TypeAlias = Generator["Send | Wait", "Resumption", T]
 
 SEND = 3.0  # seconds that one send may take if it must connect; on an open connection, a transport waits 1 s
 DECISION = 5.0  # seconds for all sends of one decision
@@ -133,7 +133,7 @@ class Wait:
         self.seconds = seconds
 
 
-class Event:
+class Resumption:
     """Resumes a generator: a reading of the clocks, taken now, and the outcome of a Send."""
 
     __slots__ = ("outcome", "reading")
@@ -154,7 +154,7 @@ class Entropy:
         self.jitter = jitter
 
 
-class Memory:
+class Recall:
     """What one client remembers between calls: DynamoDB's time, and what it has observed of holders and rate limits."""
 
     def __init__(self, observation_cache_size: int) -> None:
@@ -366,7 +366,7 @@ class Hold:
 
 
 def exchange(
-    request: requests.Request, memory: Memory, entropy: Entropy, reading: ClockReading, until: float
+    request: requests.Request, memory: Recall, entropy: Entropy, reading: ClockReading, until: float
 ) -> Steps[tuple[Outcome, bool, ClockReading]]:
     """Send a request. Send the same body again while its outcome is unknown or temporary (rule 3).
 
@@ -438,7 +438,7 @@ def row_of(outcome: Outcome | None, place: Place) -> Row | None:
     return place.view(outcome.item) if isinstance(outcome, ConditionFailed) and outcome.item else None
 
 
-def ask(request: requests.Request, memory: Memory, entropy: Entropy, reading: ClockReading) -> Steps[Reply]:
+def ask(request: requests.Request, memory: Recall, entropy: Entropy, reading: ClockReading) -> Steps[Reply]:
     """Send a request that changes nothing. Send it again while its outcome is unclear or a temporary refusal."""
     outcome, _, _ = yield from exchange(request, memory, entropy, reading, reading.elapsed + DECISION)
     if not isinstance(outcome, Reply):
@@ -446,7 +446,7 @@ def ask(request: requests.Request, memory: Memory, entropy: Entropy, reading: Cl
     return outcome
 
 
-def read(place: Place, memory: Memory, entropy: Entropy, reading: ClockReading) -> Steps[tuple[Row | None, int | None]]:
+def read(place: Place, memory: Recall, entropy: Entropy, reading: ClockReading) -> Steps[tuple[Row | None, int | None]]:
     """Return the row as it is now (None if there is none) and the reply's Date."""
     reply = yield from ask(requests.read(place), memory, entropy, reading)
     return place.row(reply.item), reply.date

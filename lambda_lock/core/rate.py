@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from .lease import ClockReading
     from .outcome import Item, Outcome
-    from .protocol import AcquireRequest, Entropy, Memory, Steps
+    from .protocol import AcquireRequest, Entropy, Recall, Steps
     from .requests import Request
 
 KEPT = 86_400  # seconds that a row is kept at least after its nextAt
@@ -93,7 +93,7 @@ class Start:
         self,
         wanted: AcquireRequest,
         limit: Limit,
-        memory: Memory,
+        memory: Recall,
         entropy: Entropy,
         reading: ClockReading,
         differs: Callable[[str], None],

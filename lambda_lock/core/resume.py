@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from .acquire import Next
     from .outcome import Item
-    from .protocol import AcquireRequest, Entropy, Memory, Steps
+    from .protocol import AcquireRequest, Entropy, Recall, Steps
     from .requests import Place
     from .row import Row
 
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 def resume(
     wanted: AcquireRequest,
     token: int,
-    memory: Memory,
+    memory: Recall,
     entropy: Entropy,
     reading: lease.ClockReading,
     *,
@@ -157,7 +157,7 @@ def _is_of_hold(row: Row, place: Place, owner: str, token: int) -> bool:
 
 
 def release(
-    place: Place, owner: str, token: int, memory: Memory, entropy: Entropy, reading: lease.ClockReading
+    place: Place, owner: str, token: int, memory: Recall, entropy: Entropy, reading: lease.ClockReading
 ) -> Steps[bool]:
     """Release the hold of ``owner``, its base or an attempt of it, under ``token``. See rule 5.
 
@@ -295,7 +295,7 @@ class HolderAcquisition(Acquisition):
 
 def acquire(
     wanted: AcquireRequest,
-    memory: Memory,
+    memory: Recall,
     entropy: Entropy,
     reading: lease.ClockReading,
     keep: Callable[[Hold], None] | None = None,

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any, Protocol, TypeVar
 
-    from .protocol import AcquireRequest, Entropy, Event, Hold, Memory, Send, Steps
+    from .protocol import AcquireRequest, Entropy, Hold, Recall, Resumption, Send, Steps
 
     T = TypeVar("T")
 
@@ -72,7 +72,7 @@ def ordered(keys: Iterable[str]) -> list[str]:
     return sorted(set(keys), key=lambda key: key.encode())
 
 
-def acquire_all(keeper: Keeper, memory: Memory, entropy: Entropy, reading: lease.ClockReading) -> Steps[list[Hold]]:
+def acquire_all(keeper: Keeper, memory: Recall, entropy: Entropy, reading: lease.ClockReading) -> Steps[list[Hold]]:
     """Take all locks that ``keeper`` asks for, or none. Return the Holds, in the order of their keys.
 
     Raises what `acquire` raises, with the key of the lock that it is about.
@@ -83,7 +83,7 @@ def acquire_all(keeper: Keeper, memory: Memory, entropy: Entropy, reading: lease
 class Several:
     """One acquisition of several locks."""
 
-    def __init__(self, keeper: Keeper, memory: Memory, entropy: Entropy, reading: lease.ClockReading) -> None:
+    def __init__(self, keeper: Keeper, memory: Recall, entropy: Entropy, reading: lease.ClockReading) -> None:
         self.keeper = keeper
         self.memory = memory
         self.entropy = entropy
@@ -206,7 +206,7 @@ class Several:
         taken. So is an interrupt.
         """
         resume: Callable[[Any], Send | Wait] = steps.send
-        value: Event | BaseException | None = None
+        value: Resumption | BaseException | None = None
         try:
             while True:
                 try:

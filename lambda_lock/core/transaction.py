@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from ..errors import TransportError
     from .outcome import Outcome
-    from .protocol import Entropy, Hold, Memory, Steps
+    from .protocol import Entropy, Hold, Recall, Steps
     from .row import Row
 
 _TOKEN_KNOWN = 590.0  # seconds; DynamoDB remembers a client token for ten minutes (API reference, TransactWriteItems)
@@ -51,7 +51,7 @@ _CONFLICT = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThr
 def commit(
     holds: list[Hold],
     items: list[dict[str, Any]],
-    memory: Memory,
+    memory: Recall,
     entropy: Entropy,
     reading: lease.ClockReading,
     released: Callable[[Hold], None] | None = None,
@@ -165,7 +165,7 @@ def _named(holds: list[Hold], alone: Hold | None) -> str:
 
 
 def _send(
-    request: requests.Request, hold: Hold, memory: Memory, entropy: Entropy, reading: lease.ClockReading
+    request: requests.Request, hold: Hold, memory: Recall, entropy: Entropy, reading: lease.ClockReading
 ) -> Steps[tuple[Outcome, bool, lease.ClockReading]]:
     """Send the commit. Send it again while validity lasts and only conflicts with other transactions prevent it.
 

@@ -6,7 +6,7 @@ import os
 import time
 
 from ..core.outcome import ConditionFailed, ServiceError, TransactionCanceled, another_answer
-from ..core.protocol import Event, Send, Wait
+from ..core.protocol import Resumption, Send, Wait
 from ..errors import OwnerMismatchError, TransportError
 
 TYPE_CHECKING = False
@@ -40,7 +40,7 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
     """
     pid = os.getpid()
     resume: Callable[[Any], Send | Wait] = steps.send
-    value: Event | BaseException | None = None
+    value: Resumption | BaseException | None = None
     outcome: Outcome | None = None
     try:
         while True:
@@ -54,7 +54,7 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
                         outcome = send(step, transport)
                     else:
                         (time.sleep if isinstance(step, Pause) else sleep)(step.seconds)
-                    resume, value = steps.send, Event(timeline.reading(), outcome)
+                    resume, value = steps.send, Resumption(timeline.reading(), outcome)
             except BaseException as error:
                 if steps.gi_frame is None:  # type: ignore[attr-defined]  # they have ended with it
                     if isinstance(error, StopIteration):  # else one of the application's, as of its cancel_check

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 
-from ..core.protocol import Event, Send
+from ..core.protocol import Resumption, Send
 from ..errors import TransportError
 from .drive import Pause, check_process, send
 from .signalsafe import Caller
@@ -77,7 +77,7 @@ async def drive_async(
                     outcome = send(step, transport)
                 else:
                     timeline.clock.sleep(step.seconds)
-                step = steps.send(Event(timeline.reading(), outcome))
+                step = steps.send(Resumption(timeline.reading(), outcome))
         except StopIteration as end:
             return end.value
         finally:
@@ -92,7 +92,7 @@ async def drive_async(
                 outcome = await outcome_of(step)
             else:
                 await (asyncio.sleep if isinstance(step, Pause) else sleep)(step.seconds)
-            event = Event(timeline.reading(), outcome)
+            event = Resumption(timeline.reading(), outcome)
     except GeneratorExit:
         raise
     except BaseException as error:

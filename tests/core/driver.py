@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from lambda_lock.core import acquire, keep, requests
 from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
-from lambda_lock.core.protocol import AcquireRequest, Entropy, Event, Hold, Memory, Send, Wait
+from lambda_lock.core.protocol import AcquireRequest, Entropy, Hold, Recall, Resumption, Send, Wait
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.schema import JAVA, Schema
 from lambda_lock.testing.table import Table
@@ -37,14 +37,14 @@ class Driver:
         self.sent: list[tuple[str, dict[str, Any]]] = []
         self.steps = 0
         self.thrown: dict[int, BaseException] = {}
-        self.memory = Memory(10)
+        self.memory = Recall(10)
         rng = random.Random(1)
         self.entropy = Entropy(lambda: f"{rng.getrandbits(128):032x}", rng.random)
 
     def reading(self) -> ClockReading:
         return ClockReading(self.now, self.now, NOW + self.now)
 
-    def run(self, steps: Generator[Send | Wait, Event, T]) -> T:
+    def run(self, steps: Generator[Send | Wait, Resumption, T]) -> T:
         try:
             step = next(steps)
             while True:
@@ -58,7 +58,7 @@ class Driver:
                     self.now += step.seconds
                 else:
                     outcome = self.send(step)
-                step = steps.send(Event(self.reading(), outcome))
+                step = steps.send(Resumption(self.reading(), outcome))
         except StopIteration as end:
             result: T = end.value
             return result

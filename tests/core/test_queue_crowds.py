@@ -11,7 +11,7 @@ import pytest
 from lambda_lock.core import acquire, keep, requests
 from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import ConditionFailed, ServiceError
-from lambda_lock.core.protocol import Event, Send, Wait
+from lambda_lock.core.protocol import Resumption, Send, Wait
 from lambda_lock.core.queue import PATIENCE, Queue
 from lambda_lock.core.row import MOST_WAITERS
 from lambda_lock.errors import LockNotGrantedError, LockTimeoutError
@@ -59,7 +59,7 @@ class Member:
         self.drive(acquire.acquire(wanted, self.process.memory, self.process.entropy, self.reading()))
 
     def drive(self, steps: Any) -> None:
-        def resume(event: Event | None) -> None:
+        def resume(event: Resumption | None) -> None:
             try:
                 step = steps.send(event)
             except StopIteration as end:
@@ -70,11 +70,11 @@ class Member:
                 return
             now = self.crowd.now
             if isinstance(step, Wait):
-                self.crowd.at(now + step.seconds, lambda: resume(Event(self.reading())))
+                self.crowd.at(now + step.seconds, lambda: resume(Resumption(self.reading())))
                 return
             outcome: list[Any] = []
             self.crowd.at(now + self.trip / 2, lambda: outcome.append(self.land(step)))
-            self.crowd.at(now + self.trip, lambda: resume(Event(self.reading(), outcome[0])))
+            self.crowd.at(now + self.trip, lambda: resume(Resumption(self.reading(), outcome[0])))
 
         resume(None)
 

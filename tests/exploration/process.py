@@ -17,7 +17,7 @@ from lambda_lock.core import acquire, handover, keep, lease, resume, transaction
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
 from lambda_lock.core.permit_queue import PermitQueue
 from lambda_lock.core.permits import PermitPlace, name_of
-from lambda_lock.core.protocol import AcquireRequest, Entropy, Event, Hold, Memory
+from lambda_lock.core.protocol import AcquireRequest, Entropy, Hold, Recall, Resumption
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.schema import JAVA
@@ -104,7 +104,7 @@ class Process:
         self.name = setup.holder or f"p{index}"
         self.world = SimpleNamespace(entropy=Entropy(self._nonce, lambda: 0.999))
         self.entropy = self.world.entropy
-        self.memory = Memory(4)
+        self.memory = Recall(4)
         monotonic, boottime, wall = setup.read(start, 0)
         self.latest = lease.ClockReading(0.0, monotonic, wall, boottime)
         self.drawn = 0
@@ -258,7 +258,7 @@ class Process:
         reading = self.reading(clocks)
         self.wakes += early and task == MAIN
         self.clean = self.clean and lost != "late"
-        self._go(task, Event(reading, outcome))
+        self._go(task, Resumption(reading, outcome))
 
     def die(self, clocks: tuple[float, float, float]) -> None:
         """Nothing of it goes on. Its hold lasts as long as its clocks would have let it."""
@@ -277,7 +277,7 @@ class Process:
 
     def _go(self, task: int, told: Any) -> None:
         steps: Generator[Any, Any, Any] = self.tasks[task]
-        answered = isinstance(told, Event) and isinstance(told.outcome, (Reply, ConditionFailed))
+        answered = isinstance(told, Resumption) and isinstance(told.outcome, (Reply, ConditionFailed))
         self.ended = self.gave_up = self.answered = False
         self.robbed = None
         hold = self.hold

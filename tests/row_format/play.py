@@ -12,7 +12,7 @@ from typing import Any
 from lambda_lock.core import acquire, forget, handover, keep, lease, requests, resume, tickets
 from lambda_lock.core.outcome import ConditionFailed, Reply
 from lambda_lock.core.permits import PermitPlace
-from lambda_lock.core.protocol import AcquireRequest, Entropy, Hold, Memory
+from lambda_lock.core.protocol import AcquireRequest, Entropy, Hold, Recall
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.row import make_version
@@ -55,7 +55,7 @@ class Player(Driver):
         self.write = write
         nonces = iter(scenario["nonces"])
         self.entropy = Entropy(lambda: next(nonces), lambda: 0.5)
-        self.memories: dict[str, Memory] = {}
+        self.memories: dict[str, Recall] = {}
         self.holds: dict[str, Hold] = {}
         self.strings: dict[str, str] = {}
         self.step: Json = {}
@@ -71,7 +71,7 @@ class Player(Driver):
         if step["act"] == "another writes":
             self.write(step["item"])
             return {"exchanges": [], "outcome": {}}
-        self.memory = self.memories.setdefault(step.get("client", ""), Memory(10))
+        self.memory = self.memories.setdefault(step.get("client", ""), Recall(10))
         act: Callable[[Json], Json] = getattr(self, step["act"].replace(" ", "_"))
         try:
             outcome = act(step)

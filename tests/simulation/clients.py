@@ -10,7 +10,7 @@ from lambda_lock.core import acquire, handover, keep, lease, protocol, transacti
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.permit_queue import PermitQueue
 from lambda_lock.core.permits import PermitPlace
-from lambda_lock.core.protocol import AcquireRequest, Event, Send, Wait
+from lambda_lock.core.protocol import AcquireRequest, Resumption, Send, Wait
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.row import is_attempt
@@ -33,7 +33,7 @@ from .schedule import draw_lease
 from .world import Life, Process, World
 
 T = TypeVar("T")
-Part = Generator[Send | Wait, Event, T]
+Part = Generator[Send | Wait, Resumption, T]
 
 _DOCUMENTED = (LockNotGrantedError, LockLostError, TransportError, ServiceError)
 _LAST_ACTS = 3  # how often the end of a hold is tried again after an interrupt
@@ -63,7 +63,7 @@ class Client:
 
     takes_strings = True  # of other clients
     process: Process
-    memory: protocol.Memory
+    memory: protocol.Recall
 
     def __init__(
         self, world: World, name: str, keys: list[str], kind: str, beside: Client | None = None, string: str = ""
@@ -73,7 +73,7 @@ class Client:
         self.keys = keys
         self.kind = kind  # of leases that it asks for
         self.process = beside.process if beside else Process(world, name, world.rng.choice(world.settings.skews))
-        self.memory = beside.memory if beside else protocol.Memory(100)
+        self.memory = beside.memory if beside else protocol.Recall(100)
         self.zombies: list[OurHolding] = []  # lost, but released only later
         self.polls = world.rng.random() < world.settings.pollers if world.settings.pollers else False
         if not beside and self.takes_strings:

@@ -15,14 +15,14 @@ from collections.abc import Generator
 from typing import Any
 
 from lambda_lock.core.outcome import Reply
-from lambda_lock.core.protocol import Event, Send, Wait
+from lambda_lock.core.protocol import Resumption, Send, Wait
 from lambda_lock.core.schema import JAVA
 
 from .clocks import Clocks
 from .schedule import draw_lease
 from .world import Life, Process, World
 
-Part = Generator[Send | Wait, Event, Any]
+Part = Generator[Send | Wait, Resumption, Any]
 _TIMEOUT = 2.0  # seconds
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lambda_lock.core.protocol import Event, Send, Wait
+from lambda_lock.core.protocol import Resumption, Send, Wait
 
 from .world import GivenUp
 
@@ -42,8 +42,8 @@ THROWN = (GivenUp, Unexpected)
 
 
 def driven(
-    process: Process, task: Task | None, steps: Generator[Send | Wait, Event, T], what: str
-) -> Generator[Send | Wait, Event, T]:
+    process: Process, task: Task | None, steps: Generator[Send | Wait, Resumption, T], what: str
+) -> Generator[Send | Wait, Resumption, T]:
     """Run the steps of one operation, as a driver does. Sometimes something is thrown into them, at any yield.
 
     task: None on the thread of the heartbeat.
@@ -61,7 +61,7 @@ class _Thrower:
         self,
         process: Process,
         task: Task | None,
-        steps: Generator[Send | Wait, Event, Any],
+        steps: Generator[Send | Wait, Resumption, Any],
         what: str,
         kind: str,
     ) -> None:
@@ -77,7 +77,7 @@ class _Thrower:
         self.yields = 0
         self.due = False  # while an interrupt is planned
 
-    def run(self) -> Generator[Send | Wait, Event, Any]:
+    def run(self) -> Generator[Send | Wait, Resumption, Any]:
         resume: Any = self.steps.send
         value: Any = None
         thrown = False

@@ -120,7 +120,7 @@ class RateClient:
         self.kind = kind
         self.judge: RateJudge = world.judge  # type: ignore[assignment]
         self.process = Process(world, name, world.rng.choice(world.settings.skews))
-        self.memory = protocol.Memory(10)
+        self.memory = protocol.Recall(10)
         self.task: Task = self.process.start(self.life())
 
     def life(self) -> Life:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from lambda_lock.core import lease
-from lambda_lock.core.protocol import Entropy, Event, Send, Wait
+from lambda_lock.core.protocol import Entropy, Resumption, Send, Wait
 from lambda_lock.testing.table import Table
 
 from .clocks import ALL, EPOCH, NAMES, Clocks
@@ -26,7 +26,7 @@ from .schedule import Settings, draw_skew
 
 MAX_EVENTS = 1_000_000  # of a run; more would mean an endless loop. One of 265,000 runs needed more than 150,000
 
-Life = Generator[Send | Wait, Event, None]
+Life = Generator[Send | Wait, Resumption, None]
 
 
 class GivenUp(BaseException):
@@ -236,7 +236,7 @@ class Task:
         """Take the answer to action number ``serial``. It is too late if something else came first."""
         if serial != self._serial or self.done:
             return
-        event = Event(self.process.reading(), outcome)
+        event = Resumption(self.process.reading(), outcome)
         if self.watcher is not None:
             self.watcher.woke(outcome)
         self._go(self.life.send, event if serial else None)
