@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, TypeVar
 
 import click
@@ -91,13 +92,7 @@ def units(name: str, help: str) -> Callable[[F], F]:
 
 def together(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     """Several options as one decorator."""
-
-    def decorate(function: F) -> F:
-        for option in reversed(options):
-            function = option(function)
-        return function
-
-    return decorate
+    return lambda function: reduce(lambda decorated, option: option(decorated), reversed(options), function)
 
 
 sort_value = click.option(
