@@ -163,7 +163,7 @@ class Group(LastActs):
         """What each member calls for ``event``: the callback, with the MultiLock, by the first member that calls."""
         if callback is None:
             return None
-        reference, wanted = weakref.ref(self), callback  # weakly: the members have this, and the group has them
+        reference, wanted = weakref.ref(self), callback  # weakly: the group refers to its members, and they to this
 
         def call(_: object) -> None:
             group = reference()

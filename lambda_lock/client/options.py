@@ -92,7 +92,7 @@ if TYPE_CHECKING:
         context: object
 
 
-_SHORTEST_QUEUED = 0.25  # seconds of wait: with less, a place is not worth its write
+_SHORTEST_QUEUED = 0.25  # seconds of wait: for less, it is not worth a write to take a place in the queue
 _HOLDER_LIMIT = 512  # bytes, as of an owner's prefix
 _EXTRA_WAIT = 5.0  # seconds over the lease: enough to outlive a dead holder of the same lease
 

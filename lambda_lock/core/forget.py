@@ -63,7 +63,7 @@ class Forgetting(Acquisition):
                 done = yield from self.erase(step.row)
                 if done is not None:
                     return done
-            elif isinstance(step, Hold):  # taken over from the dead: give it back, and count it never again
+            elif isinstance(step, Hold):  # taken over from a dead holder: release it. It never counts as a grant again
                 yield from self.abandon(looked=True)
                 self.sent[step.version].struck = True
             elif isinstance(step, Held):

@@ -386,7 +386,7 @@ class PermitPlace(Place):
             raise LockFormatError(f"{self.key!r} is {kind_of(version)}, not a semaphore: {advice}", key=self.key)
         maps = [_map(item, name) for name in (schema.permits, schema.permit_tokens)]
         if schema.version in item:
-            # Beside a released one, a lock's claim would be let in.
+            # With the mark of a release in it, the row would be free for the claim of a lock.
             sound = None not in maps and schema.released not in item
             sound = sound and all(len(one or ()) <= MOST_PERMITS for one in maps)
         else:

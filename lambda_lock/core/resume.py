@@ -268,7 +268,7 @@ class HolderAcquisition(Acquisition):
 
     def note_instead(self, item: Item | None, date: int | None, reading: lease.ClockReading) -> None:
         """Note who has the lock instead of the hold that is lost: an outage after this does not make it free."""
-        self.reading = reading  # a version counts as seen from here on, and not from before the resume
+        self.reading = reading  # the time for which a version is observed begins here, and not before the resume
         row = self.wanted.place.row(item)
         if row is None or row.is_free or row.version in self.sent or holder_of(row.owner) == self.holder:
             return

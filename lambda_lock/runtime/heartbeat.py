@@ -182,7 +182,7 @@ class Renewals:
 
         before: the end of the lock's validity, in elapsed seconds. The soonest is called first.
         """
-        # It compares numbers alone: nothing can come in between.
+        # Entries are compared by their numbers alone, so no other code can run within the push.
         heapq.heappush(self._waiting, (before, next(self._numbers), weakref.ref(lock)))
         self._tokens.put(True)
         if len(self._idle) >= len(self._waiting) or len(self.senders) >= _MOST_SENDERS:

@@ -161,7 +161,7 @@ def enter(invocation: Invocation | None) -> Token[Invocation | None]:
 
 
 def replace(invocation: Invocation | None) -> Token[Invocation | None]:
-    """As enter(), but without an invocation there is no enclosing one."""
+    """As enter(), but None means that there is no enclosing invocation from here on."""
     return _enclosing.set(invocation)
 
 

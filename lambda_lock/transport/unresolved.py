@@ -29,7 +29,7 @@ def refuse_unknown_host(error: BaseException | None, host: str) -> None:
     error: why nothing was sent, as the layer below raised it. host: the endpoint's or the proxy's. The text names the
         variable that it comes from.
     """
-    while error is not None and not isinstance(error, OSError):  # what comes before it may be the application's
+    while error is not None and not isinstance(error, OSError):  # no further: the rest may be the application's errors
         error = error.__cause__ or error.__context__
     if not isinstance(error, socket.gaierror) or error.errno != socket.EAI_NONAME:
         return
