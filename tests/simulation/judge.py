@@ -525,12 +525,13 @@ class Waiter(Errand):
         if not self.wanted.waits:
             return
         now, refresh = self.world.now, self.wanted.refresh_period
+        since = max(self.started, self.process.faulted, self.world.judge.changed.get(self.key, 0.0))
+        if now <= since + (refresh if self.wanted.queue is None else LONGEST_NAP) + SLACK:  # however long its patience
+            return
         if self.wanted.queue is not None:  # it naps, and has patience with those ahead, until their places expire
             patience = min(PATIENCE * self.world.judge.line.ahead(self), LONGEST_BELIEVED + DATES)
             queued = LONGEST_NAP + patience + (LONGEST_OUTSIDE if self._throttled else 0.0)
             refresh = max(refresh, queued) if self.strayed or self.losses > 1 else queued
-        since = max(self.started, self.process.faulted, self.world.judge.changed.get(self.key, 0.0))
-        if self.wanted.queue is not None:
             since = max(since, self.world.judge.line.fewer(self))
         if now <= since + refresh + SLACK:
             return
