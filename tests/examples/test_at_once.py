@@ -18,12 +18,14 @@ def run(name: str) -> str:
     return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=300).stdout
 
 
+@pytest.mark.long
 def test_a_service_that_bears_three_calls_gets_no_more_with_permits() -> None:
     said = run("fragile_service.py")
     assert "\nwith permits: 0 of 24 calls failed" in said
     assert re.match(r"without permits: \d+ of 24 calls failed", said)
 
 
+@pytest.mark.long
 def test_transfers_in_any_order_lose_no_cent_and_all_get_done() -> None:
     said = run("transfers.py")
     assert "4 of 4 processes did their 10 transfers" in said

@@ -311,6 +311,7 @@ def execution(number: int, folder: Path, begin: Begin, client: LockClient) -> in
     return refused
 
 
+@pytest.mark.long
 def test_no_more_than_two_of_six_executions_that_are_killed_and_frozen_are_inside(
     client: LockClient, rows: Rows, tmp_path: Path, begin: Begin
 ) -> None:

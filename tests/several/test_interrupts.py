@@ -14,7 +14,9 @@ from tests.client.test_interrupts import apart, held, sweep
 KEYS = ["a", "b"]
 
 
-@pytest.mark.parametrize("opcodes", [False, True], ids=["lines", "instructions"])
+@pytest.mark.parametrize(
+    "opcodes", [pytest.param(False, id="lines"), pytest.param(True, id="instructions", marks=pytest.mark.long)]
+)
 def test_an_interrupted_acquire_leaves_nothing_that_closing_the_client_does_not_release(opcodes: bool) -> None:
     apart(lambda memory: _interrupted_acquire(memory, opcodes))
 
