@@ -41,8 +41,7 @@ def unknown_option(method: str, function: Any, options: Mapping[str, object]) ->
     from inspect import signature
 
     name, value = next(iter(options.items()))
-    parameters = signature(function).parameters.values()
-    known = [each.name for each in parameters if each.kind is each.KEYWORD_ONLY or each.name == "table"]
+    known = [p.name for p in signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY or p.name == "table"]
     remedy = ""
     if name in ("blocking", "block", "nowait") and "wait" in known:
         remedy = ": pass wait=0 to try once, or wait=inf to wait without end"

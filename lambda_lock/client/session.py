@@ -338,11 +338,10 @@ class Client(Entered):
         def __getattr__(self, name: str) -> Any:
             from .meant import meant
 
-            if hasattr(type(self), name):  # a property of a subclass: its own error is the one to see
-                return object.__getattribute__(self, name)
             ours = "" if name[:1] == "_" else meant(name, [known for known in dir(type(self)) if known[0] != "_"])
-            remedy = f": did you mean {ours}?" if ours else ""
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}{remedy}")
+            if not ours or hasattr(type(self), name):  # a property of a subclass: its own error is the one to see
+                return object.__getattribute__(self, name)
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}: did you mean {ours}?")
 
     def _begin(self, session: Session) -> None:
         self._session = session
