@@ -39,13 +39,13 @@ def names(monkeypatch: pytest.MonkeyPatch) -> NameServers:
     return servers
 
 
-def client_of(way: str, **place: Any) -> LockClient:
+def client_of(way: str, decision_time: float = 5.0, **place: Any) -> LockClient:
     """A client that sends with the standard library, through boto3, or through a client of boto3 that was passed."""
     if way == "boto3_client":
         place.setdefault("region_name", "eu-wset-1")
-        return LockClient("locks", decision_time=0.25, boto3_client=boto3.client("dynamodb", **place))
+        return LockClient("locks", decision_time=decision_time, boto3_client=boto3.client("dynamodb", **place))
     session = boto3.Session() if way == "boto3" else None
-    return LockClient("locks", decision_time=0.25, boto3_session=session, **place)
+    return LockClient("locks", decision_time=decision_time, boto3_session=session, **place)
 
 
 WAYS = pytest.mark.parametrize("way", ["https", "boto3", "boto3_client"])
@@ -118,7 +118,7 @@ def test_a_host_that_the_application_looked_up_before_is_not_taken_for_ours(
 ) -> None:
     """A handler of its failed call takes a lock, and meets an outage: a connection that is refused."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", "http://127.0.0.1:9")
-    client = client_of(way)
+    client = client_of(way, decision_time=0.25)
     try:
         raise socket.gaierror(socket.EAI_NONAME, "there is no such partner")
     except OSError:
@@ -133,13 +133,13 @@ def test_a_name_that_cannot_be_looked_up_now_is_an_outage(
     names.answer = getattr(socket, answer)
     ran = []
 
-    @with_lock("a", client=client_of(way), wait=0, on_unavailable="run")
+    @with_lock("a", client=client_of(way, decision_time=0.25), wait=0, on_unavailable="run")
     def handler() -> None:
         ran.append(1)
 
     handler()
     assert ran == [1]
-    told(TransportError, lambda: client_of(way).acquire("a", wait=0))
+    told(TransportError, lambda: client_of(way, decision_time=0.25).acquire("a", wait=0))
 
 
 @pytest.mark.parametrize("way", ["https", "boto3"])
