@@ -237,6 +237,8 @@ class HeldLock(LastActs):
 
     def _release(self, reading: ClockReading, **options: Any) -> Steps[bool]:
         done = yield from keep.release(self.hold, self.session.memory, self.session.entropy, reading, **options)
+        if self.released:  # closing the client has released it in the midst of this
+            return True
         self.end_release(done)
         return done
 

@@ -259,13 +259,24 @@ def release_each(session: Session, holds: Iterable[tuple[Hold, HeldLock | None]]
             if held is None:
                 give_back(session, hold)
             else:
-                held.run_last(held.release())
+                _release(session, held)
             unanswered = 0
         except LockAlreadyReleasedError:
             continue  # by its holder, a moment ago
         except LockError as error:
             leave_to_lease(session, hold, error)
             unanswered = unanswered + 1 if isinstance(error, TransportError) else 0
+
+
+def _release(session: Session, held: HeldLock) -> None:
+    try:
+        held.run_last(held.release())
+    except LockAlreadyReleasedError:
+        if held.released or not session.under_way.is_interrupted():
+            raise
+        # A signal handler has interrupted its release here, in between two requests. That may never go on.
+        give_back(session, held.hold)
+        held.abandon()
 
 
 def give_back(session: Session, hold: Hold) -> None:

@@ -67,6 +67,11 @@ class UnderWay:
             if self._by.get(what) == here and getattr(what, "gi_suspended", False):
                 self.leave(what)
 
+    def is_interrupted(self) -> bool:
+        """Whether this thread goes on with any: a signal handler has interrupted their own code."""
+        here = os.getpid(), threading.get_ident()
+        return here in list(self._by.values())
+
     def elsewhere(self) -> bool:
         """Whether another thread of this process goes on with any."""
         pid, mine = os.getpid(), (_NOBODY, threading.get_ident())

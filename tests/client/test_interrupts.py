@@ -6,6 +6,7 @@ import dis
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -15,6 +16,7 @@ import pytest
 import lambda_lock
 from lambda_lock import Lock, LockClient
 from lambda_lock.client.lock import held_by
+from lambda_lock.errors import LockAlreadyReleasedError
 from lambda_lock.testing import in_memory
 from lambda_lock.testing.memory import Memory
 from tests.support.clients import Make
@@ -142,6 +144,49 @@ def _interrupted_release(memory: Memory) -> None:
         lock = client.acquire("a")
     assert points > 10
     client.close()
+
+
+class Closer(Interrupter):
+    """Closes the client at the n-th event, as a signal handler does, and notes what is held then."""
+
+    def __init__(self, at: int, client: LockClient, memory: Memory) -> None:
+        super().__init__(at, event="line")
+        self.client = client
+        self.memory = memory
+        self.left_held: list[str] = []
+
+    def trace(self, frame: FrameType, event: str, argument: object) -> Any:
+        outer: FrameType | None = frame
+        while outer is not None:
+            if outer.f_code.co_filename.startswith(OURS_NOT):
+                return None
+            outer = outer.f_back
+        try:
+            return super().trace(frame, event, argument)
+        except KeyboardInterrupt:
+            sys.settrace(None)
+            self.client.close()
+            self.left_held = held(self.memory)
+            return None
+
+
+def test_a_signal_handler_that_closes_the_client_at_any_point_of_a_release_leaves_nothing_held() -> None:
+    apart(_closed_in_the_midst_of_a_release)
+
+
+def _closed_in_the_midst_of_a_release(memory: Memory) -> None:
+    at, struck = 0, True
+    while struck:
+        client, losses = LockClient(heartbeat_period=0), list[Lock]()
+        lock = client.acquire("a", on_lost=losses.append)
+        closer, outcome = Closer(at, client, memory), True
+        with closer, suppress(LockAlreadyReleasedError):
+            outcome = lock.release()
+        client.close()
+        assert closer.left_held == [], f"point {at}"
+        assert (outcome, losses) == (True, []), f"point {at}"
+        at, struck = at + 1, closer.struck
+    assert at > 100
 
 
 def test_an_interrupted_reentrant_acquire_is_not_counted() -> None:
