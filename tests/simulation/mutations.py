@@ -543,7 +543,7 @@ MUTATIONS: dict[str, Mutation] = {
         "stormy fast", 4000, edit(keep.release, "copied or parked → parked"), shows="copy left",
     ),
     "a late copy that lands where release freed what is not answered for": Mutation(
-        "interrupted-permit-holds given-back-late-permit-holds", 4000,
+        "interrupted-permit-holds-claims", 600,
         edit(keep.release, "for _ in range(STEPS): → for _ in range(1):"), shows="copy left",
     ),
     "whatever a refused release shows released as a late copy": Mutation(

@@ -480,6 +480,12 @@ BIASES: dict[str, dict[str, Any]] = {
     "interrupted-permit-holds": _bias(
         _PERMIT_HOLDS, _LATE, interrupt=0.4, give_up=0.0, adopt=0.4, park=0.8, reheartbeat=0.5, die=0.02,
     ),
+    # Copies of a holder's claims, which land when an interrupted handover has given its permit back.
+    "interrupted-permit-holds-claims": _bias(
+        _CLEAN, _PERMIT_HOLDS, interrupt=0.35, late=0.35, double=0.2, reply_lost=0.3, adopt=0.0, park=1.0,
+        by_string=0.1, by_holder=1.0, acquire_again=0.0, die=0.0, zombies=0.0, deadline=0.0, leases=("medium",),
+        skews=("right",), clients=(0, 1), executions=(2, 3), permits=(2, 3),
+    ),
     "interrupted": _bias(interrupt=0.6, give_up=0.0, hand_over=0.25, commit=0.25, reheartbeat=0.7),
     # A clock 2.5 to 6 s fast in each new process, and give-backs that come when others have the lock.
     "given-back-late": _bias(

