@@ -110,7 +110,8 @@ class AsyncLockClient(Client):
             ...
     """
 
-    _seconds: Coroutine[Any, Any, float]  # declared for type checkers: what rate_limit returns
+    _seconds: Coroutine[Any, Any, float]  # declared for type checkers: what rate_limit and sleep return
+    _done: Coroutine[Any, Any, None]
     if not TYPE_CHECKING:
         __init__ = init_of("AsyncLockClient")
 

@@ -40,7 +40,8 @@ class LockClient(Client):
             ...
     """
 
-    _seconds: float  # declared for type checkers: what rate_limit returns
+    _seconds: float  # declared for type checkers: what rate_limit and sleep return
+    _done: None
     if not TYPE_CHECKING:
         __init__ = init_of("LockClient")
 
@@ -106,14 +107,12 @@ class LockClient(Client):
             acquire never queues. Not together with replace, delete_on_release or reentrant. None: anybody's.
         context: the Lambda context, for the time it has left. None: that of the enclosing decorator, or as registered.
 
-        Returns the Lock.
-
-        Raises LockNotGrantedError at once if ``wait=0`` finds the lock held, or if less than a second is left;
-        LockTimeoutError if a wait ran out; LockFormatError for a held row that cannot be read, a lock's row with
-        ``permits`` and a semaphore's without; LockConfigurationError if something is wrong with the table, its keys,
-        the schema, the Region, the credentials or a permission; TransportError if DynamoDB did not answer; LockError if
-        the heartbeat's thread cannot start; ClientClosedError if the client was closed; LockArgumentError or TypeError
-        for bad input.
+        Returns the Lock. Raises LockNotGrantedError at once if ``wait=0`` finds the lock held, or if less than a second
+        is left; LockTimeoutError if a wait ran out; LockFormatError for a held row that cannot be read, a lock's row
+        with ``permits`` and a semaphore's without; LockConfigurationError if something is wrong with the table, its
+        keys, the schema, the Region, the credentials or a permission; TransportError if DynamoDB did not answer;
+        LockError if the heartbeat's thread cannot start; ClientClosedError if the client was closed; LockArgumentError
+        or TypeError for bad input.
 
         After an error nothing is held here. A claim that may have reached DynamoDB is released first, which may take
         5 s. If the release gets no answer either, the row looks held until the lease ends.

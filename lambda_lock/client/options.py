@@ -136,7 +136,7 @@ def order(
     settings = session.settings
     place = settings.place(key, sort_key)
     if holder is not None:
-        _check_holder(holder, key, delete_on_release, replace, reentrant)
+        check_holder(holder, key, delete_on_release, replace, reentrant)
         prefix, queue = f"{holder}#", False
     if lease_duration is None:
         lease_duration, period = settings.lease_duration, settings.heartbeat_period
@@ -216,7 +216,9 @@ def order(
     return wanted, kept, cancel_check
 
 
-def _check_holder(holder: object, key: str, delete_on_release: bool, replace: bool, reentrant: bool) -> None:
+def check_holder(
+    holder: object, key: str, delete_on_release: bool = False, replace: bool = False, reentrant: bool = False
+) -> None:
     """Check the name of a holder, and that the other options make sense for a hold that is resumed."""
     if holder == "":
         raise LockArgumentError(

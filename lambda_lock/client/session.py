@@ -53,6 +53,15 @@ if TYPE_CHECKING:
         def _seconds(self) -> T_co: ...
         def _run(self, operation: Operation[Any], after_wait: Callable[[], None] | None = None, /) -> Any: ...
 
+    class Resting(Protocol[T_co]):
+        """A client, by how it returns nothing: as None, or as what is awaited for it."""
+
+        _session: Session
+
+        @property
+        def _done(self) -> T_co: ...
+        def _run(self, operation: Operation[Any], after_wait: Callable[[], None] | None = None, /) -> Any: ...
+
     def takes(init: Callable[Concatenate[Settings, P], None]) -> Callable[..., Callable[Concatenate[Any, P], None]]:
         """What it decorates takes the arguments of ``init``."""
 
@@ -381,6 +390,36 @@ class Client(Entered):
         session, times = self._session, {"reserve": reserve, "sort_key": sort_key, "context": context}
         waited: T_co = self._run(rate_limit(session, key, limit, per, burst, n, wait, **times), session.check_open)
         return waited
+
+    def sleep(
+        self: Resting[T_co],
+        key: str,
+        *,
+        holder: str,
+        task_token: str,
+        permits: int | None = None,
+        sort_key: str | None = None,
+    ) -> T_co:
+        """Let a state machine sleep until the lock ``key`` is free for it. Call it after an acquire was refused.
+
+        The table's waker (``LockTable(wake=...)``) takes the lock for whoever has slept longest and calls it. The
+        state then ends, and ``acquire(key, holder=holder, wait=0)`` goes on with what was taken. Being called proves
+        nothing: acquire decides. Whoever is called has 60 s for that.
+
+        key, sort_key, permits: as for that acquire.
+        holder: the name that acquires, such as the execution's. A second call of it replaces the first.
+        task_token: of a state with ``.waitForTaskToken``, 1 to 2,048 characters.
+
+        Raises LockNotGrantedError if 256 sleep already, LockConfigurationError also for other schemas than JAVA and
+        where the table has no waker (``LAMBDA_LOCK_WAKE`` is not set), and otherwise what `get` raises. After an
+        error, call it again.
+
+        Example: ``client.sleep("report", holder=event["execution"], task_token=event["token"])``
+        """
+        from .sleeping import sleep
+
+        done: T_co = self._run(sleep(self._session, key, holder, task_token, permits, sort_key))
+        return done
 
     @property
     def transport(self) -> Transport:

@@ -28,6 +28,8 @@ to those of protocol.py:
    does not give up. If that hold is lost, it goes on. A claim that it gave up and is shown after all is no grant; it is
    corrected (rule 4 of protocol.py) or released. In a semaphore, the entries of others do not matter: it finds what is
    kept under the holder's name (permits.py), and its claims are refused while there is anything.
+7. **It does not pass those who sleep** (waker/): while a ticket of theirs counts, what is free is for one of them. So
+   its first claim requires that nobody waits. Whoever waits awake is passed by the next, as by any that does not queue.
 
 The newest attempt to land excludes all others of its hold by rule 1, and everybody else like any holder: a resume
 requires that the row is still the hold's, and never writes an expiry below the one that it finds.
@@ -37,7 +39,7 @@ from __future__ import annotations
 
 from ..errors import LockFormatError, LockLostError, TransportError
 from . import lease, requests
-from .acquire import Acquisition, Held, too_late
+from .acquire import Acquisition, Held, Take, too_late
 from .handover import damaged
 from .keep import not_there
 from .outcome import ConditionFailed, Reply, undated, unknown
@@ -283,14 +285,17 @@ class HolderAcquisition(Acquisition):
         for sent in self.sent.values():
             sent.struck, sent.may_land = True, False
 
+    def first(self) -> Next:
+        return Take(queue=requests.NOBODY_WAITS)
+
     def see(self, item: Item | None, date: int | None) -> Next:
         step, row = super().see(item, date), self.row
-        if isinstance(step, Hold) or row is None or row.is_free or row.version in self.sent:
+        if isinstance(step, Hold) or row is None or row.version in self.sent:
             return step
-        names_hold = row.token is not None and row.expiry_ms is not None
+        names_hold = not row.is_free and row.token is not None and row.expiry_ms is not None
         if names_hold and self.holder is not None and holder_of(row.owner) == self.holder:
             raise _FoundError(row)
-        return step
+        return Held() if isinstance(step, Take) and row.sleepers_come(date) else step
 
 
 def acquire(

@@ -45,6 +45,8 @@ LONGEST_LEASE = 366 * 86_400.0  # seconds; keeps expiries at 13 digits. A semaph
 _LONGEST_TICKET = 64  # characters; ours have 14
 TICKET_NAME = 8  # characters of a ticket; the other 6 are its expiry
 LONGEST_BELIEVED = 35  # seconds from now to a ticket's expiry: the longest lease of a ticket, and 5 s for wrong clocks
+SLEEPERS = "~sleeper"  # the name of the ticket that the waker has for those who sleep (waker/)
+LONGEST_NAP_ASLEEP = 935  # seconds from now to the expiry of that: the longest time between two looks, and 35 s
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _SECONDS_DIGITS = 11  # enough for epoch seconds up to the year 5138
 
@@ -244,6 +246,15 @@ class Row:
         held_ms = None if name is None else whole_of(self.item, name, _MS_DIGITS)
         return None if held_ms is None or held_ms > _DAY_MS else held_ms
 
+    @property
+    def sleepers(self) -> int:
+        """How many sleep until the lock is free, as the waker has noted it."""
+        return whole_of(self.item, self.schema.sleepers or "", 4) or 0
+
+    def sleepers_come(self, date: int | None) -> bool:
+        """Return whether those who sleep have a ticket that counts."""
+        return any(is_of_sleepers(ticket) and counts(ticket, date) for ticket in self.waiters or ())
+
     def waiting(self, date: int | None) -> int:
         """Return how many of the tickets count by a Date."""
         return sum(counts(ticket, date) for ticket in self.waiters or ())
@@ -322,7 +333,13 @@ def ticket_expiry(ticket: str) -> int | None:
 def counts(ticket: str, date: int | None) -> bool:
     """Return whether somebody is expected to wait with a ticket, by a Date. Without a Date, each of ours counts."""
     expiry = ticket_expiry(ticket)
-    return expiry is not None and (date is None or date <= expiry <= date + LONGEST_BELIEVED)
+    believed = LONGEST_NAP_ASLEEP if is_of_sleepers(ticket) else LONGEST_BELIEVED
+    return expiry is not None and (date is None or date <= expiry <= date + believed)
+
+
+def is_of_sleepers(ticket: str) -> bool:
+    """Return whether a ticket is the one of those who sleep."""
+    return ticket.startswith(SLEEPERS)
 
 
 def whole_of(item: Item, name: str, digits: int) -> int | None:

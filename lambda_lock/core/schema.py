@@ -42,6 +42,9 @@ class Schema:
         limits.
     last_take: the attribute with the name of the newest take of a start; None if this schema has no rate limits.
     rate: the attribute that says how often; None if this schema has no rate limits.
+    sleepers: the attribute with the number of suspended executions that sleep until the lock is free (waker/); None if
+        nobody can sleep.
+    wake_at: the attribute with the time of the waker's next look; None if nobody can sleep.
 
     Raises LockArgumentError for an unknown field, an unknown lease_format, or two fields with the same attribute name.
 
@@ -72,6 +75,8 @@ class Schema:
     next_at: str | None
     last_take: str | None
     rate: str | None
+    sleepers: str | None
+    wake_at: str | None
 
     __slots__ = tuple(sorted(__annotations__))
 
@@ -234,10 +239,22 @@ JAVA = Schema(
     next_at="nextAt",
     last_take="lastTake",
     rate="rate",
+    sleepers="sleepers",
+    wake_at="wakeAt",
 )
 #: The schema of the Go client, cirello.io/dynamolock. It has no queue: a Go client that waits writes the columns of its
-#: first poll back. For the same reason it has no rate limits.
-GO = JAVA.replace(name="GO", lease_format="go", waiters=None, held_ms=None, next_at=None, last_take=None, rate=None)
+#: first poll back. For the same reason it has no rate limits and no sleepers.
+GO = JAVA.replace(
+    name="GO",
+    lease_format="go",
+    waiters=None,
+    held_ms=None,
+    next_at=None,
+    last_take=None,
+    rate=None,
+    sleepers=None,
+    wake_at=None,
+)
 #: The schema of python-dynamodb-lock, which deletes a row on release and always gives it an expiry_time.
 PYTHON = GO.replace(
     name="PYTHON",

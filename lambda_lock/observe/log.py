@@ -18,6 +18,7 @@ LEVELS = {
     "granted": logging.DEBUG,
     "released": logging.DEBUG,
     "started": logging.DEBUG,
+    "woken": logging.DEBUG,
     "not_granted": logging.INFO,
     "cancelled": logging.INFO,
     "too_late": logging.INFO,
@@ -48,6 +49,7 @@ LEVELS = {
     "callback_failed": logging.ERROR,
     "hook_failed": logging.ERROR,
     "record_failed": logging.ERROR,
+    "wake_failed": logging.ERROR,
     "heartbeat": logging.ERROR,
 }
 
