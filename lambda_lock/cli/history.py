@@ -239,6 +239,7 @@ def _as_dict(track: Track, since: float) -> dict[str, Any]:
         "seconds_left": show.seconds_left(record),
         "token": record.fencing_token,
         "waiters": record.waiters,
+        "sleepers": record.sleepers,
         "unreadable": [_bounded(name) for name in record.unreadable[:_NAMES]],
         "holds": holds,
         "waits": track.waits,

@@ -13,7 +13,8 @@ from rich.console import Console, Group
 from rich.live import Live
 
 from ..client.lock_client import LockClient
-from ..client.record import LockRecord, ask, pages_of
+from ..client.pages import pages_of
+from ..client.record import LockRecord, ask
 from ..client.session import run, session_of
 from ..errors import LockError
 from . import show

@@ -25,8 +25,8 @@ STATES = tuple(_STYLES)  # the words of `state`
 _HOLDER_FIELDS = ("owner", "expires_at", "fencing_token")
 _FIELDS = (
     *("key", "sort_key", "state", "owner", "holders", "fencing_token", "lease_duration", "seconds_left", "expires_at"),
-    *("read_at", "version", "data", "attributes", "completed_until", "result", "waiters", "unreadable"),
-    *("rate", "next_at"),
+    *("read_at", "version", "data", "attributes", "completed_until", "result", "waiters", "sleepers"),
+    *("unreadable", "rate", "next_at"),
 )
 _NONCE_SHOWN = 6  # digits of an owner's nonce in the table: enough to tell two owners apart at a glance
 
@@ -153,7 +153,7 @@ def lock_table(records: Sequence[LockRecord], width: int) -> Table:
             "STATE": Text(_with_time(record), _STYLES[state(record)]),
             "OWNER": Text("" if record.is_released else ", ".join(map(_short, _owners(record)))),
             "TOKEN": Text(_text(record.fencing_token)),
-            "WAITING": Text(str(record.waiters or "")),
+            "WAITING": Text(_waiting(record) or ""),
         }
         for record in records
     ]
@@ -179,7 +179,7 @@ def print_record(record: LockRecord, *, err: bool = False) -> None:
         ("lease", None if record.lease_duration is None else f"{record.lease_duration:g} s"),
         ("expires", _moment(record.expires_at) if held else None),
         ("fencing token", _text(record.fencing_token) or None),
-        ("waiting", str(record.waiters) if record.waiters else None),
+        ("waiting", _waiting(record)),
         ("rate", record.rate and "{} per {} s, burst {}".format(*f"{record.rate}/?/?".split("/"))),
         ("taken until", _moment(record.next_at)),
         ("completed until", _moment(record.completed_until)),
@@ -193,6 +193,11 @@ def print_record(record: LockRecord, *, err: bool = False) -> None:
     for name, text in lines:
         style = _STYLES.get(state(record), "red") if name == "state" else ""
         console.print(Text.assemble((f"{name:<{width}}  ", "bold"), (printable(text), style)))
+
+
+def _waiting(record: LockRecord) -> str | None:
+    asleep = f" ({record.sleepers} asleep)" if record.sleepers else ""
+    return f"{record.waiters}{asleep}" if record.waiters or asleep else None
 
 
 def _with_time(record: LockRecord) -> str:

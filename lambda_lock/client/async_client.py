@@ -12,6 +12,7 @@ from .async_lock import AsyncLock, AsyncMultiLock, AsyncRunner
 from .closing import close
 from .lock_client import LockClient
 from .multi_lock import MultiLock
+from .pages import pages_of
 from .session import Client, Entered, init_of, session_of
 
 TYPE_CHECKING = False
@@ -231,7 +232,7 @@ class AsyncLockClient(Client):
 
         Example: ``held = [record.key async for record in client.list() if not record.is_released]``
         """
-        pages = record.pages_of(self._session, key)
+        pages = pages_of(self._session, key)
         while (request := pages.request()) is not None:
             for found in pages.take(await self._run(record.ask(self._session, pages.place, request))):
                 yield found

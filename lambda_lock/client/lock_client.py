@@ -276,7 +276,8 @@ class LockClient(Client):
 
         Example: ``held = [record.key for record in client.list() if not record.is_released]``
         """
-        from .record import ask, pages_of
+        from .pages import pages_of
+        from .record import ask
 
         pages = pages_of(self._session, key)
         while (request := pages.request()) is not None:

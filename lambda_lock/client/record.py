@@ -1,4 +1,4 @@
-"""What the application stores in a row (data, attributes, the result of an event) and what a row shows: get, list.
+"""What the application stores in a row (data, attributes, the result of an event) and what a row shows: get.
 
 Loaded when used. Values become DynamoDB JSON and back without boto3 ("Supported data types and naming rules", Amazon
 DynamoDB Developer Guide)."""
@@ -10,25 +10,22 @@ from collections.abc import Mapping
 from contextlib import suppress
 
 from ..core import protocol
-from ..core.outcome import unusable
 from ..core.requests import Place, decode_data, encode_data
 from ..core.row import RATE, SEAL, Row
-from ..errors import LockArgumentError, LockConfigurationError, LockFormatError, printable
+from ..errors import LockArgumentError, LockFormatError, printable
 from . import checks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from typing import Any
 
     from ..core.lease import ClockReading, Holder
     from ..core.outcome import Item, Reply
     from ..core.protocol import Hold, Steps
     from ..core.requests import Request
-    from ..core.schema import Schema
     from .session import Operation, Session
 
-MOST_PAGES = 100_000  # of one list: a page has up to 1 MB (API reference, Scan), so this is 100 GB
 PREWARM_KEY = "lambda_lock#prewarm"  # of a row that is never written
 _INFINITY = float("inf")
 _LONGEST_NUMBER = 200  # characters; DynamoDB's numbers have up to 38 digits, and exponents up to 125
@@ -308,6 +305,8 @@ class LockRecord:
     completed_until: the time until which a completed event counts as done, in epoch seconds; None if there is none.
     result: the JSON text that it stored; None if there is none.
     waiters: the number of acquires that wait in the queue, without those whose places have expired by ``read_at``.
+        Those who sleep have one place together.
+    sleepers: the number of suspended executions that sleep until the lock is free, when the waker counted them last.
     rate, next_at: of a rate limit: ``limit/per/burst``, and until when it is taken, in epoch seconds; otherwise None.
     unreadable: the names of the attributes that cannot be read, such as a lease of another schema or of zero; () if all
         can be read. They are None here, or absent from ``attributes``, and an acquire may raise LockFormatError.
@@ -335,6 +334,7 @@ class LockRecord:
     completed_until: int | None
     result: str | None
     waiters: int
+    sleepers: int
     rate: str | None
     next_at: float | None
     unreadable: tuple[str, ...]
@@ -379,6 +379,7 @@ class LockRecord:
             completed_until=row.completed_until,
             result=result_parts(item.get(schema.result, {}).get("S"))[0],
             waiters=row.waiting(read_at),
+            sleepers=row.sleepers,
             rate=row.rate,
             next_at=None if row.next_at is None else row.next_at / 1e6,
             unreadable=tuple(unreadable),
@@ -402,72 +403,6 @@ class LockRecord:
         return f"LockRecord({self.key!r}, {state}, token {self.fencing_token})"
 
 
-class Pages:
-    """`request` returns the request for the next page, or None after the last. `take` yields the records in a reply.
-
-    A list ends, whatever the answers say: pages that lead in a circle are noticed, and there are at most MOST_PAGES.
-    """
-
-    def __init__(
-        self, table: str, schema: Schema, partition_key_name: str, sort_key_name: str | None, key: str | None
-    ) -> None:
-        self.place = Place(table, schema, partition_key_name, key or "", sort_key_name, None)
-        self._names = (partition_key_name, sort_key_name)
-        self._request: dict[str, Any] | None = {"TableName": table, "ConsistentRead": True}
-        self._operation = "Scan"
-        self._count = 0
-        self._mark: object = None  # where a page began: the last one whose number was a power of two
-        if key is not None:
-            self._operation = "Query"
-            self._request |= {
-                "KeyConditionExpression": "#k = :k",
-                "ExpressionAttributeNames": {"#k": partition_key_name},
-                "ExpressionAttributeValues": {":k": {"S": key}},
-            }
-
-    def request(self) -> Request | None:
-        return None if self._request is None else (self._operation, self._request)
-
-    def take(self, reply: Reply) -> Iterator[LockRecord]:
-        page: dict[str, Any] = reply.item or {}
-        self._request = self._next(self._request or {}, page.get("LastEvaluatedKey"))
-        for item in page.get("Items", []):
-            partition_key_name, sort_key_name = self._names
-            key = self._key_of(item, partition_key_name)
-            sort_key = None if sort_key_name is None else self._key_of(item, sort_key_name)
-            row = Row(item, self.place.schema)
-            if row.version is not None:  # else it is not a lock's row, or written in another schema
-                place = Place(self.place.table, self.place.schema, partition_key_name, key, sort_key_name, sort_key)
-                yield LockRecord(row, place, reply.date)
-
-    def _next(self, request: dict[str, Any], last: Any) -> dict[str, Any] | None:
-        """Return the request for the next page, or None after the last.
-
-        An answer that does not lead to a new page is refused: the same pages would be requested for ever. A circle is
-        found by comparing with one page alone, after at most three times its length (Brent's algorithm).
-        """
-        if last is None:
-            return None
-        names = {name for name in self._names if name is not None}
-        if not isinstance(last, dict) or names - last.keys() or last == self._mark:
-            raise unusable("a page of a Scan or Query does not say where the next page begins")
-        self._count += 1
-        if self._count >= MOST_PAGES:
-            raise unusable(f"a Scan or Query has more than {MOST_PAGES} pages")
-        if self._count & (self._count - 1) == 0:
-            self._mark = last
-        return {**request, "ExclusiveStartKey": last}
-
-    def _key_of(self, item: Item, name: str) -> str:
-        key: str | None = item.get(name, {}).get("S")
-        if key is None:
-            raise LockConfigurationError(
-                f"table {self.place.table!r} does not have the key {name!r} (string). Set partition_key_name= and "
-                "sort_key_name= (or LAMBDA_LOCK_PARTITION_KEY, LAMBDA_LOCK_SORT_KEY) to the table's own names"
-            )
-        return key
-
-
 def get(session: Session, key: str, sort_key: str | None) -> Operation[LockRecord | None]:
     """The operation of `LockClient.get`."""
     place = session.settings.place(key, sort_key)
@@ -484,15 +419,6 @@ def prewarm(session: Session) -> Operation[LockRecord | None]:
     """The operation of `LockClient.prewarm`: a read of a row that does not exist."""
     has_sort_key = session.settings.names()[2] is not None
     return get(session, PREWARM_KEY, PREWARM_KEY if has_sort_key else None)
-
-
-def pages_of(session: Session, key: str | None) -> Pages:
-    """What `LockClient.list` reads, page by page."""
-    session.check_open()
-    if key is not None:
-        checks.key_text("key", key)
-    table, partition_key_name, sort_key_name = session.settings.names()
-    return Pages(table, session.settings.schema, partition_key_name, sort_key_name, key)
 
 
 def ask(session: Session, place: Place, request: Request) -> Operation[Reply]:

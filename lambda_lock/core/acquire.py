@@ -383,6 +383,8 @@ class Acquisition:
         if self.last.missing:
             return "does not exist, and only_if_exists was given"
         waiting = "1 waits" if ahead == 1 else f"{ahead} wait"
+        if self.row is not None and self.row.sleepers:
+            waiting += f" ({self.row.sleepers} asleep)"
         if ahead and self.row is not None and self.row.vacancy:
             return f"{self.row.vacancy}, but {waiting} before this one"
         state = "is held by somebody else" if self.last.row is None else self.last.row.state()

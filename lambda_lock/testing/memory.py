@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from ..client import checks
 from ..client.options import content_of
-from ..client.record import Pages
+from ..client.pages import Pages
 from ..client.settings import TABLE_VARIABLE, Settings
 from ..core import lease
 from ..core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled

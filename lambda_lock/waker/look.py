@@ -2,9 +2,9 @@
 
 The rules
 ---------
-1. **A look reads the lock's row, and then that of its sleepers.** Whoever lies down causes a look by the stream, after
-   the entry is written. So either a look finds the lock free, or its mark is there before the release. The mark lets
-   that release cause another look.
+1. **A look reads the lock's row and that of its sleepers.** Whoever lies down causes a look by the stream, after the
+   entry is written. So either a look finds the lock free, or its mark is there before the release. The mark lets that
+   release cause another look.
 2. **The mark** is one write: how many sleep, when the next look comes, and a ticket at the end of those who wait, for
    all sleepers together. It requires that the lock is still held; if the lock is free by now, the look begins anew.
    A look that finds everything as it would write it writes nothing: so no mark causes looks without end.

@@ -1,0 +1,169 @@
+"""What is simulated: a plan for each kind of trouble, and the rules, each broken on its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+from lambda_lock.core import requests, resume, row
+from lambda_lock.core.protocol import Resumption
+from lambda_lock.waker import claim, filters, look
+from tests.prove.mistakes import Change, edit, planted, put, wrap
+
+from . import filtering
+from .scene import WakingJudge, simulate
+
+#: By name. "all" has a bit of everything.
+PLANS: dict[str, dict[str, Any]] = {
+    "calm": {"ordered": True, "executions": 12, "bound": 20.0},
+    "calm permits": {"executions": 12, "permits": 3, "bound": 20.0},
+    "network": {"faults": 0.03},
+    "network, permits": {"faults": 0.03, "permits": 2, "executions": 10},
+    "killed": {"killed": 0.08},
+    "killed after a request": {"killed": 0.08, "after": True},
+    "killed, permits": {"killed": 0.08, "after": True, "permits": 2, "executions": 10},
+    "holders that die": {"dies": 0.4},
+    "holders of permits that die": {"dies": 0.4, "permits": 2, "executions": 10},
+    "sleepers that leave": {"cancelled": 0.3, "gives_up": 0.2, "executions": 10},
+    "doubled and late records": {"late": 0.1, "doubled": 0.4},
+    "lost records": {"lost": 0.2},
+    "unclear calls": {"unclear": 0.2},
+    "forged calls": {"forged": 20, "executions": 10},
+    "throttled": {"throttled": 0.4},
+    "down for ten minutes": {"down": (10.0, 610.0)},
+    "slow to wake": {"slow": 0.3},
+    "beside those in the queue": {"callers": 4, "rounds": 25, "hold": (0.5, 2.0), "most": 40},
+    "beside those in the queue, permits": {
+        "callers": 5, "rounds": 15, "hold": (0.5, 2.0), "permits": 2, "executions": 8, "most": 60,
+    },
+    "beside pollers": {"pollers": 3, "rounds": 60, "hold": (0.5, 2.0)},
+    "all": {
+        "faults": 0.02, "killed": 0.02, "dies": 0.1, "cancelled": 0.1, "gives_up": 0.1, "callers": 2, "late": 0.05,
+        "doubled": 0.2, "unclear": 0.05, "throttled": 0.1, "forged": 3, "slow": 0.05, "after": True,
+    },
+    "all, permits": {
+        "faults": 0.02, "killed": 0.02, "dies": 0.1, "cancelled": 0.1, "gives_up": 0.1, "callers": 2, "late": 0.05,
+        "doubled": 0.2, "unclear": 0.05, "throttled": 0.1, "forged": 3, "slow": 0.05, "permits": 2, "executions": 10,
+    },
+}  # fmt: skip
+
+
+class Mutation:
+    """plan: in which it shows. runs: within which it must. shows: the kinds of failure, one of which must be seen."""
+
+    def __init__(self, plan: str, runs: int, change: Change, *shows: str, **more: Any) -> None:
+        self.plan = plan
+        self.runs = runs
+        self.change = change
+        self.shows = shows
+        self.more = more
+
+
+def _no_message(original: Any) -> Any:
+    """A mark that sees to no next look."""
+
+    def mark(*arguments: Any) -> Iterator[Any]:
+        steps, event = original(*arguments), None
+        try:
+            while True:
+                step = steps.send(event)
+                event = None if isinstance(step, look.Message) else (yield step)
+                if event is None:
+                    event = Resumption(arguments[0].reading)
+        except StopIteration as end:
+            return end.value
+
+    return mark
+
+
+class _ByHolder(claim.Claim, resume.HolderAcquisition):
+    """A claim that takes what its sleeper has already for itself."""
+
+
+def _released_by_name(original: Any) -> Any:
+    """A look that releases what a sleeper has, because its call is closed."""
+
+    def refused(self: Any, asleep: Any, sleeper: Any, made: Any) -> Iterator[Any]:
+        row, calls = made.row, len(self.woken)
+        is_over = yield from original(self, asleep, sleeper, made)
+        if len(self.woken) > calls and isinstance(self.woken[-1][1], look.ClosedError):
+            place, token = made.wanted.place, row.token
+            yield from self._send(requests.release(place, owner=row.owner, token=token, content=requests.Content()))
+        return is_over
+
+    return refused
+
+
+_FORGOTTEN = ("forgotten", "stuck")
+
+MUTATIONS: dict[str, Mutation] = {
+    "no message for the end of a lease": Mutation(
+        "holders that die", 20, wrap(look.Look, "_mark", _no_message), *_FORGOTTEN,
+    ),
+    "the entry removed before the call": Mutation(
+        "killed", 100,
+        edit(look.Look._serve, "answer = yield from self._call(sleeper) → yield from self._remove(asleep)\n    "
+             "answer = yield from self._call(sleeper)"), *_FORGOTTEN, killed=0.15,
+    ),
+    "wakeAt written before the message": Mutation(
+        "holders that die", 400,
+        edit(look.Look._mark, "yield Message(seconds + LATER) → late = seconds + LATER\n    else:\n        late = 0",
+             "return isinstance(outcome, Reply) → if late:\n        yield Message(late)\n    "
+             "return isinstance(outcome, Reply)"), *_FORGOTTEN, killed=0.15, after=True,
+    ),
+    "a claim by holder instead of an ordinary one": Mutation(
+        "killed after a request", 200, put(look, "Claim", _ByHolder), "robbed", killed=0.15,
+    ),
+    "a holder's row released because its old call is closed": Mutation(
+        "killed after a request", 200, wrap(look.Look, "_refused", _released_by_name), "robbed", killed=0.15,
+    ),
+    "the release of a semaphore passes no filter": Mutation(
+        "calm permits", 20, put(filtering, "FILTERS", filters.FILTERS[:2]), *_FORGOTTEN,
+    ),
+    "a release passes no filter": Mutation(
+        "calm", 20, put(filtering, "FILTERS", filters.FILTERS[:1]), *_FORGOTTEN,
+    ),
+    "no ticket for those who sleep": Mutation(
+        "beside those in the queue", 20, edit(look.Look._mark, "self._stand_in_line(update, row, wake_at) → pass"),
+        "starved", rounds=60,
+    ),
+    "their ticket believed no longer than that of others": Mutation(
+        "beside those in the queue", 20, put(row, "LONGEST_NAP_ASLEEP", 35), "starved",
+        hold=(200.0, 240.0), lease=(260.0, 300.0), callers=3, rounds=20, most=20,
+    ),
+    "those who sleep before others that were first": Mutation(
+        "beside those in the queue", 40, edit(claim.Claim.see, "self.ahead = _ahead(self.row, date) → pass"), "jumped",
+    ),
+    "newcomers who pass those who sleep": Mutation(
+        "calm", 60, edit(resume.HolderAcquisition.see, "row.sleepers_come(date) → False"), "out of order",
+    ),
+    "a mark that is written each time": Mutation(
+        "calm permits", 20, edit(look.Look._mark, "not update.sets → False",
+                                 'row.item.get(name) != {"N": str(value)} → True'), "busy loop", "endless",
+    ),
+    "who is cancelled keeps what was claimed for it": Mutation(
+        "sleepers that leave", 60, edit(look.Look._serve, "isinstance(answer, (ClosedError, DeniedError)) → False"),
+        *_FORGOTTEN, bound=30.0,
+    ),
+}  # fmt: skip
+
+
+def broken(name: str) -> AbstractContextManager[None]:
+    return planted(MUTATIONS[name].change)
+
+
+def shown_by(name: str) -> str:
+    """What the first run shows that finds a mutation. "": none does."""
+    mutation = MUTATIONS[name]
+    with broken(name):
+        for seed in range(mutation.runs):
+            failures = simulate(seed, PLANS[mutation.plan] | mutation.more).failures
+            for kind in mutation.shows:
+                if kind in failures:
+                    return f"{kind}, in run {seed} of {mutation.plan!r}"
+    return ""
+
+
+def run_many(first: int, runs: int, name: str) -> list[tuple[int, WakingJudge]]:
+    return [(seed, simulate(seed, PLANS[name])) for seed in range(first, first + runs)]

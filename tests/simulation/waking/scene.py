@@ -1,0 +1,474 @@
+"""One run: a table with its stream, a queue, a waker, executions that sleep, and callers that wait awake."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from lambda_lock.core import acquire, keep, resume, sleepers
+from lambda_lock.core.lease import ClockReading
+from lambda_lock.core.outcome import ServiceError
+from lambda_lock.core.permit_queue import PermitQueue
+from lambda_lock.core.permits import PermitPlace, name_of
+from lambda_lock.core.protocol import AcquireRequest, Hold, Recall, Send, Wait
+from lambda_lock.core.queue import Queue
+from lambda_lock.core.requests import Content, Place
+from lambda_lock.core.row import counts, is_of_sleepers
+from lambda_lock.core.schema import JAVA
+from lambda_lock.errors import LockError, LockNotGrantedError, TransportError
+from lambda_lock.waker.look import Call, ClosedError, Look, Message
+from tests.simulation.clocks import EPOCH
+from tests.simulation.schedule import Settings
+from tests.simulation.world import EndlessError, Life, Process, World
+
+from .filtering import key_of
+
+KEY = "k"
+CLOCKS = ("right", "right", "near", "fast", "slow")
+
+
+class Plan:
+    """What may happen in a run. Shares are of the occasions; seconds are true."""
+
+    executions = 6
+    permits: int | None = None
+    callers = 0  # that wait awake, in the queue
+    pollers = 0  # that take what is free again and again, without waiting
+    rounds = 4  # of each of these
+    hold = (0.5, 20.0)
+    lease = (25.0, 60.0)
+    faults = 0.0  # of the network: of each kind
+    dies = 0.0  # of the executions that are granted, without a release
+    cancelled = 0.0  # of those that sleep
+    gives_up = 0.0
+    killed = 0.0  # of the steps of a waker
+    kill_at: int | None = None  # the step at which the first look that gets there is killed
+    after = False  # ... after its request was sent
+    throttled = 0.0  # of the invocations of the waker
+    down: tuple[float, float] | None = None
+    lag = (0.1, 1.0)  # of the stream
+    late = 0.0  # of its records: a minute
+    doubled = 0.0  # of the records and messages
+    lost = 0.0  # of the records
+    unclear = 0.0  # of the calls
+    forged = 0  # wake-ups that nobody asked for
+    slow = 0.0  # of the wake-ups: more than a minute
+    bound = 100.0  # seconds that a lock may stand idle while somebody sleeps, without any of the above
+    ordered = False  # whether sleepers are to be served in order, because nothing goes wrong
+    most = 0  # grants to others while one sleeps, if they are counted
+
+    def __init__(self, **changes: Any) -> None:
+        for name, value in changes.items():
+            getattr(type(self), name)
+            setattr(self, name, value)
+
+
+class Working:
+    """What somebody was granted, and works under."""
+
+    def __init__(self, process: Process, hold: Hold, who: str) -> None:
+        self.process = process
+        self.hold = hold
+        self.who = who
+        self.ended = False
+
+    @property
+    def is_held(self) -> bool:
+        return not (self.ended or self.process.dead) and self.hold.is_held(self.process.peek())
+
+
+class WakingJudge:
+    """Judges a run in true time: who works at once, who was robbed, and how long the lock stood idle."""
+
+    def __init__(self, scene: Scene) -> None:
+        self.scene = scene
+        self.world = scene.world
+        self.failures: dict[str, str] = {}
+        self.working: list[Working] = []
+        self.busy_until = 0.0
+        self.troubled_until = 0.0
+        self.longest = 0.0
+        self.grants = 0
+        self.registered = 0
+        self.errands: dict[int, Any] = {}
+
+    def fail(self, kind: str, message: str) -> None:
+        self.world.trace("JUDGE", f"{kind}: {message}")
+        self.failures.setdefault(kind, f"at {self.world.now:.1f} s: {message}")
+
+    def looked(self, process: Process, elapsed: float) -> None: ...
+    def thawed(self, process: Process) -> None: ...
+    def committed(self, *_: Any) -> None: ...
+
+    def trouble(self, seconds: float = 0.0) -> None:
+        self.troubled_until = max(self.troubled_until, self.world.now + seconds)
+
+    def wrote(self, process: Process, action: Send, before: Any, key: str) -> None:
+        after = self.world.table.get(key)
+        for one in self.working:
+            if key == KEY and one.is_held and not self._has(after, one.hold):
+                self.fail("robbed", f"{one.who} lost its row to {process.name}")
+        if key == KEY and before and after and before.get(JAVA.token) != after[JAVA.token]:
+            self._jumped(process, before)
+        for entry in sleepers.entries_of(after):
+            sleeper = sleepers.read_sleeper(entry)
+            for each in self.scene.executions:
+                if sleeper is not None and each.name == sleeper.holder and not each.registered:
+                    self.registered += 1
+                    each.registered = self.registered
+        self.scene.streamed(key, after)
+
+    def _has(self, item: Any, hold: Hold) -> bool:
+        row = hold.place.row(item)
+        return row is not None and not row.is_free and row.owner == hold.owner and row.token == hold.token
+
+    def _jumped(self, process: Process, before: Any) -> None:
+        """A grant of the waker: nobody who is alive in the line is before those who sleep."""
+        line = [ticket["S"] for ticket in before.get(JAVA.waiters, {}).get("L", [])]
+        ours = next((at for at, ticket in enumerate(line) if is_of_sleepers(ticket)), len(line))
+        date = int(EPOCH + self.world.now)
+        ahead = [each for each in line[:ours] if counts(each, date - 1) and counts(each, date + 1)]
+        if process.name.startswith("w") and ahead and self.scene.plan.permits is None:
+            self.fail("jumped", f"{process.name} passed {', '.join(ahead)}")
+
+    def granted(self, process: Process, hold: Hold, who: str) -> Working:
+        self.grants += 1
+        one = Working(process, hold, who)
+        self.world.trace(who, "WORKS")
+        others = [other for other in self.working if other.is_held]
+        if len(others) >= (self.scene.plan.permits or 1):
+            self.fail("overlap", f"{who} works beside {', '.join(other.who for other in others)}")
+        asleep = [each for each in self.scene.executions if each.is_asleep]
+        mine = next((each for each in self.scene.executions if each.name == who), None)
+        slept = [
+            *(each.asleep_since for each in asleep),
+            *([] if mine is None or not mine.slept else [mine.asleep_since]),
+        ]
+        if slept:
+            idle = self.world.now - max(self.busy_until, min(slept), self.troubled_until)
+            self._idle(idle, f"before {who} got it")
+        for each in asleep:
+            each.passed += 1
+            if self.scene.plan.most and each.passed > self.scene.plan.most:
+                self.fail("starved", f"{each.passed} others were granted while {each.name} slept")
+            is_before = mine is not None and each.registered and (each.registered < (mine.registered or 10**9))
+            if self.scene.plan.ordered and is_before and self.world.now - each.asleep_since > 5:
+                self.fail("out of order", f"{who} came before {each.name}")
+        self.working.append(one)
+        return one
+
+    def _idle(self, seconds: float, what: str) -> None:
+        self.longest = max(self.longest, seconds)
+        if seconds > self.scene.plan.bound:
+            self.fail("forgotten", f"the lock stood idle for {seconds:.0f} s {what}, while somebody slept")
+
+    def ended(self, one: Working, until: float | None = None) -> None:
+        if len(self.working) >= (self.scene.plan.permits or 1):
+            self.busy_until = max(self.busy_until, self.world.now if until is None else until)
+        one.ended = True
+        self.working = [other for other in self.working if not other.ended]
+
+
+class Scene:
+    """A run of a plan from a seed."""
+
+    def __init__(self, seed: int, plan: Plan, trace: Callable[[str], None] | None = None) -> None:
+        self.rng = rng = random.Random(seed)
+        self.plan = plan
+        settings = Settings()
+        settings.freeze = settings.step = settings.late_give_backs = 0.0
+        for name in ("lost", "reply_lost", "double", "late", "failed_after", "failed_before", "throttled", "unsent"):
+            setattr(settings, name, plan.faults)
+        settings.slow, settings.front_ends = plan.faults, 0.2
+        self.world = World(rng, settings, trace)
+        self.judge: Any = WakingJudge(self)
+        vars(self.world)["judge"] = self.judge  # in the place of one that judges other things
+        self.executions: list[Execution] = []
+        self.looks = 0
+        self.looked: list[float] = []
+        self._newest: dict[str, float] = {}  # when the newest record of a row is delivered
+        self._warm: list[tuple[Process, Recall]] = []  # environments of the waker that are idle
+        self._kill_at = plan.kill_at
+        for number in range(plan.executions):
+            self.world.at(rng.uniform(0, 5), Execution(self, f"x{number}").begin)
+        for number in range(plan.callers):
+            process = Process(self.world, f"c{number}", rng.choice(CLOCKS))
+            self.world.at(rng.uniform(0, 5), process.start, self.caller(process, waits=True))
+        for number in range(plan.pollers):
+            process = Process(self.world, f"p{number}", rng.choice(CLOCKS))
+            self.world.at(rng.uniform(0, 5), process.start, self.caller(process, waits=False))
+        for _ in range(plan.forged):
+            self.world.at(rng.uniform(5, 100), self.forge)
+
+    def run(self) -> WakingJudge:
+        try:
+            self.world.run()
+        except EndlessError as error:
+            self.judge.fail("endless", str(error))
+        for execution in self.executions:
+            if not execution.over:
+                self.judge.fail("stuck", f"{execution.name} never got the lock")
+        judged: WakingJudge = self.judge
+        return judged
+
+    # -- the table's stream, and the queue
+
+    def streamed(self, key: str, image: Any) -> None:
+        """A row was written: its record passes the filter or not, and is delivered after those before it."""
+        rng, plan = self.rng, self.plan
+        if (named := key_of(key, image)) is None:
+            return
+        if rng.random() < plan.lost:
+            self.judge.trouble(3700)
+            return
+        lag = 60.0 if rng.random() < plan.late else rng.uniform(*plan.lag)
+        self.judge.trouble(0 if lag < 60 else lag)
+        when = self._newest[key] = max(self._newest.get(key, 0.0), self.world.now + lag)
+        for _ in range(1 + (rng.random() < plan.doubled)):
+            self.world.at(when, self.invoke, named, "stream")
+
+    def queued(self, key: str, seconds: float) -> None:
+        for _ in range(1 + (self.rng.random() < self.plan.doubled)):
+            self.world.at(self.world.now + seconds + self.rng.uniform(0, 2), self.invoke, key, "queue")
+
+    def again(self, key: str, source: str) -> None:
+        """The waker died: the stream repeats its record, and the queue its message."""
+        seconds = 2.0 if source == "stream" else 70.0
+        self.judge.trouble(seconds + 70.0)
+        self.world.at(self.world.now + seconds, self.invoke, key, source)
+
+    def invoke(self, key: str, source: str) -> None:
+        world, rng, plan = self.world, self.rng, self.plan
+        if plan.down is not None and plan.down[0] <= world.now < plan.down[1]:
+            self.judge.trouble(plan.down[1] - world.now + 75)
+            world.at(plan.down[1] + rng.uniform(0, 5), self.invoke, key, source)
+            return
+        if rng.random() < plan.throttled:
+            self.judge.trouble(70.0)
+            world.at(world.now + rng.uniform(1, 10), self.invoke, key, source)
+            return
+        world.at(world.now + rng.uniform(0.02, 0.6), self.look, key, source)
+
+    def look(self, key: str, source: str) -> None:
+        self.looks += 1
+        self.looked = [*self.looked[-300:], self.world.now]
+        if len(self.looked) > 300 and self.world.now - self.looked[0] < 60:
+            self.judge.fail("busy loop", "the waker looked 300 times in a minute")
+            return
+        if self._warm and self.rng.random() < 0.8:
+            process, memory = self._warm.pop()
+        else:
+            process = Process(self.world, f"w{self.looks}", "right" if self.rng.random() < 0.8 else "near")
+            memory = Recall(10)
+        process.start(self.looking(process, key, source, memory))
+
+    def looking(self, process: Process, key: str, source: str, memory: Recall) -> Life:
+        """The waker's function: a look of the shipped code. Its calls and messages happen here."""
+        world, plan, rng = self.world, self.plan, self.rng
+        place = Place("locks", JAVA, "key", key, None, None)
+        steps = Look(place, memory, world.entropy, process.reading()).run()
+        step, number = next(steps), 0
+        try:
+            while True:
+                number += 1
+                if self._kill_at == number or rng.random() < plan.killed:
+                    self._kill_at = None
+                    self.again(key, source)
+                    if plan.after and isinstance(step, Send):
+                        world.at(world.now + 0.0005, process.die)
+                        yield step
+                    if plan.after and isinstance(step, Call):
+                        self.called(step)
+                    process.die()
+                    return
+                if isinstance(step, (Call, Message)):
+                    event = yield Wait(rng.uniform(0.01, 0.2))
+                    if isinstance(step, Call):
+                        event.outcome = self.called(step)
+                    else:
+                        world.trace(process.name, f"message in {step.seconds} s")
+                        self.queued(key, step.seconds)
+                else:
+                    event = yield step
+                step = steps.send(event)
+        except StopIteration:
+            self._warm.append((process, memory))
+        except (LockError, ServiceError, TransportError) as error:
+            world.trace(process.name, f"failed: {error!r}")
+            self.judge.trouble(80.0)
+            self.queued(key, 5)
+            self._warm.append((process, memory))
+
+    def called(self, step: Call) -> Exception | None:
+        """A call arrives, or not, and its answer too."""
+        execution = next(each for each in self.executions if each.name == step.sleeper.holder)
+        self.world.trace(execution.name, f"is called by {step.sleeper.callback}")
+        draw = self.rng.random()
+        if draw < self.plan.unclear:
+            self.judge.trouble(3700 if draw < self.plan.unclear / 2 else 70)
+            if draw > self.plan.unclear / 2:
+                execution.wake(step.sleeper.callback)
+            return TimeoutError("no answer")
+        return None if execution.wake(step.sleeper.callback) else ClosedError("TaskTimedOut")
+
+    def forge(self) -> None:
+        asleep = [execution for execution in self.executions if execution.is_asleep]
+        if asleep:
+            execution = self.rng.choice(asleep)
+            execution.wake(execution.callback)
+
+    # -- who wants the lock
+
+    def place(self, owner: str, permits: int | None) -> Place:
+        place = Place("locks", JAVA, "key", KEY, None, None)
+        return place if permits is None else PermitPlace(place, permits, owner)
+
+    def wanted(self, owner: str, reading: ClockReading, wait: float = 0.0) -> AcquireRequest:
+        permits, seconds = self.plan.permits, self.rng.uniform(*self.plan.lease)
+        queue = None if not wait else Queue if permits is None else PermitQueue
+        return AcquireRequest(
+            self.place(owner, permits),
+            owner,
+            int(seconds * 1000),
+            Content(ttl=86_400),
+            wait_until=reading.elapsed + wait,
+            waits=wait > 0,
+            queue=queue,
+        )
+
+    def caller(self, process: Process, waits: bool) -> Life:
+        """One that waits awake, in the queue; or one that polls with wait=0."""
+        rng, world, memory = self.rng, self.world, Recall(10)
+        for _ in range(self.plan.rounds):
+            reading = process.reading()
+            wanted = self.wanted(f"{process.name}#{world.entropy.nonce()}", reading, 120.0 if waits else 0.0)
+            try:
+                hold = yield from acquire.acquire(wanted, memory, world.entropy, reading)
+            except (LockError, ServiceError):
+                yield Wait(rng.uniform(0.05, 0.3))
+                continue
+            yield from self.work(process, hold, process.name, memory, rng.uniform(*self.plan.hold) / 4)
+            if not waits:
+                yield Wait(rng.uniform(0.0, 0.2))
+
+    def work(self, process: Process, hold: Hold, who: str, memory: Recall, seconds: float) -> Life:
+        one = self.judge.granted(process, hold, who)
+        until = hold.expiry_ms / 1000 - EPOCH + 2.0
+        self.world.at(self.world.now + hold.lease_ms / 1000, self._left, one, until)
+        event = yield Wait(min(seconds, hold.lease_ms / 1000 - 5))
+        try:
+            yield from keep.release(hold, memory, self.world.entropy, event.reading)
+        except (LockError, ServiceError):
+            self.judge.ended(one, until)
+            return
+        self.judge.ended(one)
+
+    def _left(self, one: Working, until: float) -> None:
+        """Its lease is over: if it has not released, the row was busy until then."""
+        if not one.ended:
+            self.judge.ended(one, until)
+
+
+class Execution:
+    """One suspended workflow: it tries, sleeps, is woken or times out, tries again, works, and is done."""
+
+    def __init__(self, scene: Scene, name: str) -> None:
+        self.scene = scene
+        self.name = name
+        self.callback = ""
+        self.over = False
+        self.asleep_since = 0.0
+        self.slept = False
+        self.passed = 0  # by others that were granted while it slept
+        self.registered = 0  # when it lay down, as a number that rises
+        self._number = 0
+        self._starting = False
+        scene.executions.append(self)
+
+    @property
+    def is_asleep(self) -> bool:
+        return bool(self.callback) and not self.over
+
+    def begin(self) -> None:
+        """An invocation of its function."""
+        self._starting = False
+        if self.over:
+            return
+        self._number += 1
+        process = Process(self.scene.world, f"{self.name}.{self._number}", self.scene.rng.choice(CLOCKS))
+        process.start(self.attempt(process, Recall(10)))
+
+    def attempt(self, process: Process, memory: Recall) -> Life:
+        scene, world, rng = self.scene, self.scene.world, self.scene.rng
+        reading = process.reading()
+        name = "" if scene.plan.permits is None else f"{name_of(self.name)}/"
+        wanted = scene.wanted(f"{self.name}#{name}{world.entropy.nonce()}", reading)
+        try:
+            hold = yield from resume.acquire(wanted, memory, world.entropy, reading)
+        except LockNotGrantedError:
+            yield from self.lie_down(process, memory, wanted.place)
+            return
+        except (LockError, ServiceError) as error:
+            world.trace(self.name, f"tries again: {error!r}")
+            world.at(world.now + rng.uniform(1, 5), self.begin)
+            return
+        if rng.random() < scene.plan.dies:
+            one = scene.judge.granted(process, hold, self.name)
+            yield Wait(rng.uniform(0.1, 3))
+            self.over = True
+            process.die()
+            scene.judge.ended(one, hold.expiry_ms / 1000 - EPOCH + 2.0)
+            return
+        yield from scene.work(process, hold, self.name, memory, rng.uniform(*scene.plan.hold))
+        self.over = True
+
+    def lie_down(self, process: Process, memory: Recall, place: Place) -> Life:
+        scene, world, rng = self.scene, self.scene.world, self.scene.rng
+        if not self.callback:
+            self.callback, self.asleep_since = f"{self.name}@{world.entropy.nonce()}", world.now
+            world.at(world.now + 3600, self.wake, self.callback)
+        row = Place("locks", JAVA, "key", KEY, None, None)
+        sleeper = sleepers.Sleeper(self.name, "task", self.callback, scene.plan.permits, 86_400)
+        try:
+            done = yield from sleepers.lie_down(row, sleeper, memory, world.entropy, process.reading())
+        except (LockError, ServiceError):
+            done = False
+        if not done:
+            scene.judge.trouble(20.0)
+            world.at(world.now + rng.uniform(1, 5), process.call, process.start, self.lie_down(process, memory, place))
+            return
+        world.trace(self.name, f"sleeps, {self.callback}")
+        self.slept = True
+        draw = rng.random()
+        if draw < scene.plan.cancelled:
+            world.at(world.now + rng.uniform(0, 40), self.cancel)
+        elif draw < scene.plan.cancelled + scene.plan.gives_up:
+            yield Wait(rng.uniform(1, 40))
+            if self.callback == sleeper.callback:
+                self.callback, self.over = "", True
+                try:
+                    yield from sleepers.get_up(row, self.name, memory, world.entropy, process.reading())
+                except (LockError, ServiceError):
+                    return
+
+    def cancel(self) -> None:
+        self.scene.judge.trouble(75.0)  # it may have been called just before, and has the lock for a minute
+        self.callback, self.over = "", True
+
+    def wake(self, callback: str) -> bool:
+        """A callback is answered. Returns whether somebody slept."""
+        scene = self.scene
+        if not self.callback or callback != self.callback or self.over:
+            return False
+        self.callback = ""
+        seconds = scene.rng.uniform(0.15, 2.5)
+        if scene.rng.random() < scene.plan.slow:
+            seconds = 70.0
+            scene.judge.trouble(150.0)
+        scene.world.at(scene.world.now + seconds, self.begin)
+        return True
+
+
+def simulate(seed: int, plan: Mapping[str, Any], trace: Callable[[str], None] | None = None) -> WakingJudge:
+    return Scene(seed, Plan(**plan), trace).run()
