@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..core.lease import ClockReading
-    from ..core.protocol import Steps
+    from ..core.protocol import Entropy, Recall, Steps
     from ..core.requests import Place
     from .session import Client, Operation, Session
 
@@ -47,7 +47,8 @@ def lie_down(
     """
     session = session_of(client)
     place = _place(session, key, sort_key, holder, permits)
-    return run(client, _lying_down(session, place, holder, kind, callback, permits))
+    sleeper = sleepers.Sleeper(holder, kind, callback, permits, session.settings.ttl)
+    return run(client, (place, lambda reading: sleepers.lie_down(place, sleeper, *_shared(session, reading))))
 
 
 def get_up(client: Client, key: str, *, holder: str, sort_key: str | None = None) -> Any:
@@ -56,7 +57,7 @@ def get_up(client: Client, key: str, *, holder: str, sort_key: str | None = None
     place = _place(session, key, sort_key, holder, None)
 
     def steps(reading: ClockReading) -> Steps[bool]:
-        return sleepers.get_up(place, holder, session.memory, session.entropy, reading)
+        return sleepers.remove(place, lambda entry: sleepers.is_of(entry, holder), *_shared(session, reading))
 
     return run(client, (place, steps))
 
@@ -80,27 +81,21 @@ def sleep(
             f"not know of it. Deploy LockTable(wake=...) and connect the function, which sets {WAKE_VARIABLE}=1",
             key=key,
         )
-    _, lying_down = _lying_down(session, place, holder, "task", task_token, permits)
+    sleeper = sleepers.Sleeper(holder, "task", task_token, permits, session.settings.ttl)
 
     def steps(reading: ClockReading) -> Steps[None]:
-        if not (yield from lying_down(reading)):
+        if not (yield from sleepers.lie_down(place, sleeper, *_shared(session, reading))):
             raise LockNotGrantedError(
-                f"lock {key!r} is held, and {sleepers.MOST_SLEEPERS} sleep until it is free already. Try again later",
+                f"lock {key!r} is held, and as many sleep until it is free as can ({sleepers.MOST_SLEEPERS}). Try "
+                "again later",
                 key=key,
             )
 
     return place, steps
 
 
-def _lying_down(
-    session: Session, place: Place, holder: str, kind: str, callback: str, permits: int | None
-) -> Operation[bool]:
-    sleeper = sleepers.Sleeper(holder, kind, callback, permits, session.settings.ttl)
-
-    def steps(reading: ClockReading) -> Steps[bool]:
-        return sleepers.lie_down(place, sleeper, session.memory, session.entropy, reading)
-
-    return place, steps
+def _shared(session: Session, reading: ClockReading) -> tuple[Recall, Entropy, ClockReading]:
+    return session.memory, session.entropy, reading
 
 
 def _place(session: Session, key: str, sort_key: str | None, holder: object, permits: int | None) -> Place:

@@ -13,7 +13,7 @@ from ..errors import DuplicateEventError, LockFormatError
 from . import lease
 from .lease import Holder
 from .outcome import undated
-from .schema import NUMERALS
+from .schema import ASLEEP, NUMERALS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -249,7 +249,7 @@ class Row:
     @property
     def sleepers(self) -> int:
         """How many sleep until the lock is free, as the waker has noted it."""
-        return whole_of(self.item, self.schema.sleepers or "", 4) or 0
+        return whole_of(self.item, ASLEEP, 4) or 0 if self.schema.waiters is not None else 0
 
     def sleepers_come(self, date: int | None) -> bool:
         """Return whether those who sleep have a ticket that counts."""

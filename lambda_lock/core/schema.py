@@ -12,6 +12,7 @@ NUMERALS = frozenset("0123456789+-.eE")
 _LONGEST_MS = 2**63 - 1  # the longest lease that a Java client can write; anything above it counts as unreadable
 _VERSION_NAMES = ("recordVersionNumber", "record_version_number")  # of JAVA and GO, and of PYTHON
 _LONGEST_DURATION = 64  # characters; Go writes at most "2562047h47m16.854775807s"
+ASLEEP, WAKE_AT = "sleepers", "wakeAt"  # how many sleep until the lock is free, and when the waker looks next (waker/)
 #: Fields of a Schema that do not name an attribute of the lock's own.
 _NO_ATTRIBUTES = ("lease_format", "name", "partition_key", "sort_key", "sort_key_value", "ttl_seconds")
 
@@ -42,9 +43,6 @@ class Schema:
         limits.
     last_take: the attribute with the name of the newest take of a start; None if this schema has no rate limits.
     rate: the attribute that says how often; None if this schema has no rate limits.
-    sleepers: the attribute with the number of suspended executions that sleep until the lock is free (waker/); None if
-        nobody can sleep.
-    wake_at: the attribute with the time of the waker's next look; None if nobody can sleep.
 
     Raises LockArgumentError for an unknown field, an unknown lease_format, or two fields with the same attribute name.
 
@@ -75,8 +73,6 @@ class Schema:
     next_at: str | None
     last_take: str | None
     rate: str | None
-    sleepers: str | None
-    wake_at: str | None
 
     __slots__ = tuple(sorted(__annotations__))
 
@@ -131,7 +127,8 @@ class Schema:
 
     def attribute_names(self) -> tuple[str | None, ...]:
         """Return the names that belong to the lock. The application's own attributes must not use them."""
-        return tuple([getattr(self, field) for field in self.__slots__ if field not in _NO_ATTRIBUTES])
+        own = [getattr(self, field) for field in self.__slots__ if field not in _NO_ATTRIBUTES]
+        return (*own, ASLEEP, WAKE_AT) if self.waiters is not None else tuple(own)
 
     @property
     def foreign_versions(self) -> tuple[str, ...]:
@@ -239,22 +236,10 @@ JAVA = Schema(
     next_at="nextAt",
     last_take="lastTake",
     rate="rate",
-    sleepers="sleepers",
-    wake_at="wakeAt",
 )
 #: The schema of the Go client, cirello.io/dynamolock. It has no queue: a Go client that waits writes the columns of its
-#: first poll back. For the same reason it has no rate limits and no sleepers.
-GO = JAVA.replace(
-    name="GO",
-    lease_format="go",
-    waiters=None,
-    held_ms=None,
-    next_at=None,
-    last_take=None,
-    rate=None,
-    sleepers=None,
-    wake_at=None,
-)
+#: first poll back. For the same reason it has no rate limits.
+GO = JAVA.replace(name="GO", lease_format="go", waiters=None, held_ms=None, next_at=None, last_take=None, rate=None)
 #: The schema of python-dynamodb-lock, which deletes a row on release and always gives it an expiry_time.
 PYTHON = GO.replace(
     name="PYTHON",

@@ -28,6 +28,7 @@ from .row import MOST_PERMITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any, TypeAlias
 
     from .lease import ClockReading
@@ -41,50 +42,40 @@ SUFFIX = "~sleepers"
 MOST_SLEEPERS = 256
 _MOST_BYTES = 380_000  # of all entries: a row has up to 400 KB
 _KEPT = 2 * 86_400  # seconds that the row is kept past the newest registration: nobody sleeps for longer than a day
-_ASLEEP, _NEWEST = "asleep", "newest"
-KINDS = ("task", "durable")
+_ASLEEP, NEWEST = "asleep", "newest"
 
 
 class Sleeper:
-    """One entry: who sleeps, and how to call it.
+    """One who sleeps, and how to call it.
 
     kind: "task" (Step Functions) or "durable" (a durable function). callback: its token or id.
     permits: N of a semaphore; None for a lock.
     ttl: seconds for the time to live of the lock's row, as its client writes it; None for none.
-    text: the entry as it is stored.
     """
 
-    __slots__ = ("callback", "holder", "kind", "permits", "text", "ttl")
-
     def __init__(
-        self, holder: str, kind: str, callback: str, permits: int | None, ttl: int | None, text: str | None = None
+        self, holder: str, kind: str, callback: str, permits: int | None = None, ttl: int | None = None
     ) -> None:
         self.holder = holder
         self.kind = kind
         self.callback = callback
         self.permits = permits
         self.ttl = ttl
-        fields = [holder, kind, callback, permits, ttl]
-        self.text = text or json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
+
+    def entry(self) -> Entry:
+        return {"S": json.dumps(list(vars(self).values()), separators=(",", ":"), ensure_ascii=False)}
 
 
 def read_sleeper(entry: Entry) -> Sleeper | None:
     """Return the sleeper of an entry. None if we did not write it."""
-    text = entry.get("S")
     try:
-        fields = json.loads(text or "")
-    except (TypeError, ValueError, RecursionError):
+        holder, kind, callback, permits, ttl = json.loads(entry["S"])
+    except (LookupError, TypeError, ValueError, RecursionError):
         return None
-    kinds: tuple[tuple[type, ...], ...] = ((str,), (str,), (str,), (int, type(None)), (int, type(None)))
-    if not isinstance(fields, list) or len(fields) != len(kinds):
-        return None
-    if not all(type(field) in kind for field, kind in zip(fields, kinds, strict=True)):
-        return None
-    holder, kind, callback, permits, ttl = fields
-    in_range = (permits is None or 1 <= permits <= MOST_PERMITS) and (ttl is None or 0 <= ttl < 10**10)
-    if not (holder and callback and kind in KINDS and in_range):
-        return None
-    return Sleeper(holder, kind, callback, permits, ttl, text)
+    is_sound = all(isinstance(text, str) and text for text in (holder, callback)) and kind in ("task", "durable")
+    for number, most in ((permits, MOST_PERMITS), (ttl, 10**10)):
+        is_sound = is_sound and (number is None or (type(number) is int and 0 <= number <= most))
+    return Sleeper(holder, kind, callback, permits, ttl) if is_sound else None
 
 
 def place_of_sleepers(place: Place) -> Place:
@@ -111,92 +102,69 @@ def lie_down(place: Place, sleeper: Sleeper, memory: Recall, entropy: Entropy, r
         if not isinstance(outcome, (Reply, ConditionFailed)):
             raise outcome
         item = outcome.item or {}
-        if any(name in item for name in (place.schema.version, *place.schema.foreign_versions)):
+        if {place.schema.version, *place.schema.foreign_versions} & item.keys():
             raise LockConfigurationError(
                 f"nobody can sleep until lock {place.key!r} is free: {there.key!r}, where its sleepers would be, is a "
                 "lock of its own. Give that one another key",
                 key=place.key,
             )
         entries = entries_of(item)
-        mine = next((at for at, entry in enumerate(entries) if _holder_of(entry) == sleeper.holder), None)
-        is_full = len(entries) >= MOST_SLEEPERS or len(repr(entries).encode()) > _MOST_BYTES
-        if mine is None and is_full:
+        mine = next((at for at, entry in enumerate(entries) if is_of(entry, sleeper.holder)), None)
+        if mine is None and (len(entries) >= MOST_SLEEPERS or len(repr(entries).encode()) > _MOST_BYTES):
             return False
-        old = None if mine is None else (mine, entries[mine])
-        now = memory.server.now(reading)
-        request = _registration(there, sleeper.text, old, entropy.nonce(), int(now) + _KEPT)
+        ttl = {"N": str(int(memory.server.now(reading)) + _KEPT)}
+        request = _registration(there, sleeper.entry(), entries, mine, {"S": entropy.nonce()}, ttl)
         outcome, _, reading = yield from exchange(request, memory, entropy, reading, until)
         if isinstance(outcome, Reply):
             return True
     raise contended(place.key)
 
 
-def get_up(place: Place, holder: str, memory: Recall, entropy: Entropy, reading: ClockReading) -> Steps[bool]:
-    """Remove the entry of one who sleeps no more. Return whether there was one."""
-    there, found = place_of_sleepers(place), False
-    until = reading.elapsed + DECISION
+def remove(
+    place: Place, goes: Callable[[Entry], bool], memory: Recall, entropy: Entropy, reading: ClockReading
+) -> Steps[bool]:
+    """Remove the entries that are to go. Return whether there were any."""
+    there, until, removed = place_of_sleepers(place), reading.elapsed + DECISION, False
     outcome, _, reading = yield from exchange(requests.read(there), memory, entropy, reading, until)
     for _ in range(STEPS):
         if not isinstance(outcome, (Reply, ConditionFailed)):
             raise outcome
-        entries = entries_of(outcome.item)
-        mine = next((entry for entry in entries if _holder_of(entry) == holder), None)
-        if mine is None:
-            return found
-        found = True
-        outcome, _, reading = yield from exchange(_removal(there, entries, mine), memory, entropy, reading, until)
+        found = next(((at, entry) for at, entry in enumerate(entries_of(outcome.item)) if goes(entry)), None)
+        if found is None:
+            return removed
+        update = Update(there)
+        asleep, removed = update.name(_ASLEEP), True
+        update.removes += [f"{asleep}[{found[0]}]", update.name(NEWEST)]
+        update.require(f"{asleep}[{found[0]}] = :entry", entry=found[1])
+        request = update.request(ReturnValues="ALL_NEW")
+        outcome, _, reading = yield from exchange(request, memory, entropy, reading, until)
     raise contended(place.key)
 
 
-def remove(
-    place: Place, entries: list[Entry], entry: Entry, memory: Recall, entropy: Entropy, reading: ClockReading
-) -> Steps[ClockReading]:
-    """Remove one entry, wherever it is by now. entries: as they were seen. Return the newest reading."""
-    there, until = place_of_sleepers(place), reading.elapsed + DECISION
-    for _ in range(STEPS):
-        if entry not in entries:
-            return reading
-        outcome, _, reading = yield from exchange(_removal(there, entries, entry), memory, entropy, reading, until)
-        if isinstance(outcome, Reply):
-            return reading
-        if not isinstance(outcome, ConditionFailed):
-            raise outcome
-        entries = entries_of(outcome.item)
-    raise contended(place.key)
-
-
-def _removal(there: Place, entries: list[Entry], entry: Entry) -> Request:
-    """Remove an entry: only while it is where it was seen."""
+def _registration(there: Place, entry: Entry, entries: list[Entry], mine: int | None, newest: Any, ttl: Any) -> Request:
     update = Update(there)
-    asleep, newest, index = update.name(_ASLEEP), update.name(_NEWEST), entries.index(entry)
-    update.removes += [f"{asleep}[{index}]", newest]
-    update.require(f"{asleep}[{index}] = :entry", entry=entry)
-    return update.request(ReturnValues="ALL_NEW")
-
-
-def _registration(there: Place, text: str, old: tuple[int, Entry] | None, nonce: str, ttl: int) -> Request:
-    update = Update(there)
-    asleep, newest = update.name(_ASLEEP), update.name(_NEWEST)
+    asleep = update.name(_ASLEEP)
     update.require(f"attribute_not_exists(#version) AND {update.no_foreign_version()}")
-    update.set(ttl={"N": str(ttl)})
-    update.sets.append(f"{newest} = :newest")
-    update.values[":newest"] = {"S": nonce}
-    if old is None:
+    update.set(ttl=ttl)
+    update.sets.append(f"{update.name(NEWEST)} = :newest")
+    update.values[":newest"] = newest
+    if mine is None:
         update.sets.append(f"{asleep} = list_append(if_not_exists({asleep}, :none), :new)")
-        update.values |= {":none": {"L": []}, ":new": {"L": [{"S": text}]}}
-        update.require(f"NOT contains({asleep}, :entry)", entry={"S": text})
+        update.values |= {":none": {"L": []}, ":new": {"L": [entry]}}
+        update.require(f"NOT contains({asleep}, :entry)", entry=entry)
         most = {"N": str(MOST_SLEEPERS)}
         update.require(f"(attribute_not_exists({asleep}) OR size({asleep}) < :most)", most=most)
     else:
-        update.sets.append(f"{asleep}[{old[0]}] = :new")
-        update.values[":new"] = {"S": text}
-        update.require(f"{asleep}[{old[0]}] = :old", old=old[1])
+        update.sets.append(f"{asleep}[{mine}] = :new")
+        update.values[":new"] = entry
+        update.require(f"{asleep}[{mine}] = :old", old=entries[mine])
     return update.request()
 
 
-def _holder_of(entry: Entry) -> str | None:
+def is_of(entry: Entry, holder: str) -> bool:
+    """Return whether an entry is this holder's."""
     sleeper = read_sleeper(entry)
-    return None if sleeper is None else sleeper.holder
+    return sleeper is not None and sleeper.holder == holder
 
 
 def contended(key: str) -> TransportError:

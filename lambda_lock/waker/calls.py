@@ -10,7 +10,8 @@ import os
 
 from ..core.protocol import Resumption, Wait
 from ..errors import LockConfigurationError
-from .look import Call, ClosedError, DeniedError, Message
+from ..observe.log import logger, tell
+from .look import ClosedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,52 +19,40 @@ if TYPE_CHECKING:
 
     from ..core.protocol import Steps
     from ..core.requests import Place
-    from .look import Looking
 
 QUEUE_VARIABLE = "LAMBDA_LOCK_WAKE_QUEUE"
-CONNECT, ANSWER = 3.0, 5.0  # seconds of one call
 #: Nobody waits for the call any more (API references of SendTaskSuccess and SendDurableExecutionCallbackSuccess).
-_CLOSED = {
-    *("TaskTimedOut", "TaskDoesNotExist", "InvalidToken"),
-    *("CallbackTimeoutException", "ResourceNotFoundException"),
-}
-_DENIED = {"AccessDenied", "AccessDeniedException"}
+_CLOSED = ("TaskTimedOut", "TaskDoesNotExist", "InvalidToken", "CallbackTimeoutException", "ResourceNotFoundException")
+_DENIED = ("AccessDenied", "AccessDeniedException")
 #: Certainly not made, and worth making later.
-_NOT_NOW = {"Throttling", "ThrottlingException", "TooManyRequestsException", "RequestLimitExceeded", "ExpiredToken"}
+_NOT_NOW = ("Throttling", "ThrottlingException", "TooManyRequestsException", "RequestLimitExceeded", "ExpiredToken")
 
 
 class Calls:
-    """The calls of one process. clients: made by ``boto3.client``, if not given."""
+    """The calls of one process. clients: by service; those that are missing are made by boto3."""
 
     def __init__(self, **clients: Any) -> None:
         self._clients: dict[str, Any] = clients
 
-    def call(self, step: Call) -> Exception | None:
+    def call(self, kind: str, callback: str) -> Exception | None:
         """Call a sleeper. Returns None if that was answered, and otherwise why not.
 
         Raises what shows that no call was made: look again later.
         """
         from botocore import exceptions
 
-        sleeper, certain = step.sleeper, (exceptions.EndpointConnectionError, exceptions.ConnectTimeoutError)
         try:
-            if sleeper.kind == "task":
-                self._client("stepfunctions").send_task_success(taskToken=sleeper.callback, output="{}")
+            if kind == "task":
+                self._client("stepfunctions").send_task_success(taskToken=callback, output="{}")
             else:
-                self._client("lambda").send_durable_execution_callback_success(CallbackId=sleeper.callback)
+                self._client("lambda").send_durable_execution_callback_success(CallbackId=callback)
         except exceptions.ClientError as error:
             code = error.response.get("Error", {}).get("Code", "")
             if code in _NOT_NOW:
                 raise
-            if code in _CLOSED:
-                return ClosedError(str(error))
-            return DeniedError(str(error)) if code in _DENIED else RuntimeError(str(error))
-        except certain:
-            raise
-        except (exceptions.HTTPClientError, exceptions.BotoCoreError) as error:
-            if not isinstance(error, exceptions.HTTPClientError):  # no credentials, or arguments that it refuses
-                raise
-            return RuntimeError(repr(error))
+            return ClosedError(str(error)) if code in (*_CLOSED, *_DENIED) else RuntimeError(str(error))
+        except (exceptions.ReadTimeoutError, exceptions.ConnectionClosedError) as error:
+            return RuntimeError(str(error))
         return None
 
     def put(self, place: Place, seconds: int) -> None:
@@ -81,28 +70,33 @@ class Calls:
             import boto3
             from botocore.config import Config
 
-            config = Config(retries={"total_max_attempts": 1}, connect_timeout=CONNECT, read_timeout=ANSWER)
+            config = Config(retries={"total_max_attempts": 1}, connect_timeout=3, read_timeout=5)
             self._clients[service] = boto3.client(service, config=config)
         return self._clients[service]
 
 
-def performed(steps: Looking[None], calls: Calls, place: Place) -> Steps[None]:
+def performed(steps: Steps[None], calls: Calls, place: Place) -> Steps[None]:
     """Make the calls of a look, and pass on the rest to who drives it."""
-    event: Resumption | None = None
-    try:
-        step = next(steps)
-        while True:
-            if isinstance(step, (Call, Message)):
-                answer = None
-                if isinstance(step, Call):
-                    answer = calls.call(step)
-                else:
-                    calls.put(place, step.seconds)
-                event = Resumption((yield Wait(0)).reading, answer)
-            else:
-                event = yield step
+    event: Any = None
+    while True:
+        try:
             step = steps.send(event)
-    except StopIteration:
-        return
-    finally:
-        steps.close()
+        except StopIteration:
+            return
+        asked, answer = getattr(step, "request", {}), None
+        match getattr(step, "operation", None):
+            case "Call":
+                answer = calls.call(asked["kind"], asked["callback"])
+                _tell(place.key, asked["holder"], answer)
+            case "Message":
+                calls.put(place, asked["seconds"])
+            case _:
+                event = yield step
+                continue
+        event = Resumption((yield Wait(0)).reading, answer)
+
+
+def _tell(key: str, holder: str, answer: Exception | None) -> None:
+    is_denied = answer is not None and any(code in str(answer) for code in _DENIED)
+    event = "woken" if answer is None or (isinstance(answer, ClosedError) and not is_denied) else "wake_failed"
+    tell(logger, event, "lock %r: %s was called%s", key, holder, f": {answer}" if answer else "", key=key)

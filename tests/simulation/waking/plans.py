@@ -17,6 +17,7 @@ from .scene import WakingJudge, simulate
 #: By name. "all" has a bit of everything.
 PLANS: dict[str, dict[str, Any]] = {
     "calm": {"ordered": True, "executions": 12, "bound": 20.0},
+    "calm, with newcomers": {"ordered": True, "executions": 12, "arrive": 100.0, "bound": 20.0},
     "calm permits": {"executions": 12, "permits": 3, "bound": 20.0},
     "network": {"faults": 0.03},
     "network, permits": {"faults": 0.03, "permits": 2, "executions": 10},
@@ -68,9 +69,8 @@ def _no_message(original: Any) -> Any:
         try:
             while True:
                 step = steps.send(event)
-                event = None if isinstance(step, look.Message) else (yield step)
-                if event is None:
-                    event = Resumption(arguments[0].reading)
+                skipped = getattr(step, "operation", "") == look.MESSAGE
+                event = Resumption(arguments[0].reading) if skipped else (yield step)
         except StopIteration as end:
             return end.value
 
@@ -84,15 +84,17 @@ class _ByHolder(claim.Claim, resume.HolderAcquisition):
 def _released_by_name(original: Any) -> Any:
     """A look that releases what a sleeper has, because its call is closed."""
 
-    def refused(self: Any, asleep: Any, sleeper: Any, made: Any) -> Iterator[Any]:
-        row, calls = made.row, len(self.woken)
-        is_over = yield from original(self, asleep, sleeper, made)
-        if len(self.woken) > calls and isinstance(self.woken[-1][1], look.ClosedError):
-            place, token = made.wanted.place, row.token
-            yield from self._send(requests.release(place, owner=row.owner, token=token, content=requests.Content()))
-        return is_over
+    def call(self: Any, sleeper: Any) -> Iterator[Any]:
+        answer = yield from original(self, sleeper)
+        if isinstance(answer, look.ClosedError):
+            read = yield from self._send(requests.read(self.place))
+            row = self.place.row(read.item)
+            if resume.holder_of(row.owner) == sleeper.holder:
+                release = requests.release(self.place, owner=row.owner, token=row.token, content=requests.Content())
+                yield from self._send(release)
+        return answer
 
-    return refused
+    return call
 
 
 _FORGOTTEN = ("forgotten", "stuck")
@@ -103,20 +105,23 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "the entry removed before the call": Mutation(
         "killed", 100,
-        edit(look.Look._serve, "answer = yield from self._call(sleeper) → yield from self._remove(asleep)\n    "
+        edit(look.Look._serve, "answer = yield from self._call(sleeper) → yield from sleepers.remove(self.place, "
+             "lambda entry: entry == entries[0], self.memory, self.entropy, self.reading)\n        "
              "answer = yield from self._call(sleeper)"), *_FORGOTTEN, killed=0.15,
     ),
     "wakeAt written before the message": Mutation(
         "holders that die", 400,
-        edit(look.Look._mark, "yield Message(seconds + LATER) → late = seconds + LATER\n    else:\n        late = 0",
-             "return isinstance(outcome, Reply) → if late:\n        yield Message(late)\n    "
-             "return isinstance(outcome, Reply)"), *_FORGOTTEN, killed=0.15, after=True,
+        edit(look.Look._mark, 'yield Send(MESSAGE, {"seconds": delay + LATER}, 0) → late = delay + LATER\n    else:\n'
+             '        late = 0',
+             'return isinstance((yield from self._send(update.request())), Reply) → sent = yield from self._send('
+             'update.request())\n    if late:\n        yield Send(MESSAGE, {"seconds": late}, 0)\n    '
+             'return isinstance(sent, Reply)'), *_FORGOTTEN, killed=0.15, after=True,
     ),
     "a claim by holder instead of an ordinary one": Mutation(
         "killed after a request", 200, put(look, "Claim", _ByHolder), "robbed", killed=0.15,
     ),
     "a holder's row released because its old call is closed": Mutation(
-        "killed after a request", 200, wrap(look.Look, "_refused", _released_by_name), "robbed", killed=0.15,
+        "killed after a request", 200, wrap(look.Look, "_call", _released_by_name), "robbed", killed=0.15,
     ),
     "the release of a semaphore passes no filter": Mutation(
         "calm permits", 20, put(filtering, "FILTERS", filters.FILTERS[:2]), *_FORGOTTEN,
@@ -133,17 +138,20 @@ MUTATIONS: dict[str, Mutation] = {
         hold=(200.0, 240.0), lease=(260.0, 300.0), callers=3, rounds=20, most=20,
     ),
     "those who sleep before others that were first": Mutation(
-        "beside those in the queue", 40, edit(claim.Claim.see, "self.ahead = _ahead(self.row, date) → pass"), "jumped",
+        "beside those in the queue", 40, edit(claim.Claim.see, "self.ahead.append(ticket) → pass"), "jumped",
     ),
     "newcomers who pass those who sleep": Mutation(
-        "calm", 60, edit(resume.HolderAcquisition.see, "row.sleepers_come(date) → False"), "out of order",
+        "calm", 60, edit(resume.HolderAcquisition.see, "row.sleepers_come(date) → False"), "out of order", arrive=100.0,
     ),
     "a mark that is written each time": Mutation(
         "calm permits", 20, edit(look.Look._mark, "not update.sets → False",
                                  'row.item.get(name) != {"N": str(value)} → True'), "busy loop", "endless",
     ),
+    "another look's claim taken for that of a waker that was killed": Mutation(
+        "calm, with newcomers", 200, put(look, "AGAIN", -3), "out of order",
+    ),
     "who is cancelled keeps what was claimed for it": Mutation(
-        "sleepers that leave", 60, edit(look.Look._serve, "isinstance(answer, (ClosedError, DeniedError)) → False"),
+        "sleepers that leave", 60, edit(look.Look._serve, "isinstance(answer, ClosedError) → False"),
         *_FORGOTTEN, bound=30.0,
     ),
 }  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, TypeGuard
 
 from lambda_lock.core import acquire, keep, resume, sleepers
 from lambda_lock.core.lease import ClockReading
@@ -17,7 +17,7 @@ from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.row import counts, is_of_sleepers
 from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import LockError, LockNotGrantedError, TransportError
-from lambda_lock.waker.look import Call, ClosedError, Look, Message
+from lambda_lock.waker.look import CALL, MESSAGE, ClosedError, Look
 from tests.simulation.clocks import EPOCH
 from tests.simulation.schedule import Settings
 from tests.simulation.world import EndlessError, Life, Process, World
@@ -32,6 +32,7 @@ class Plan:
     """What may happen in a run. Shares are of the occasions; seconds are true."""
 
     executions = 6
+    arrive = 5.0  # seconds within which all have begun
     permits: int | None = None
     callers = 0  # that wait awake, in the queue
     pollers = 0  # that take what is free again and again, without waiting
@@ -62,6 +63,10 @@ class Plan:
         for name, value in changes.items():
             getattr(type(self), name)
             setattr(self, name, value)
+
+
+def is_call(step: Send | Wait) -> TypeGuard[Send]:
+    return isinstance(step, Send) and step.operation == CALL
 
 
 class Working:
@@ -191,7 +196,7 @@ class Scene:
         self._warm: list[tuple[Process, Recall]] = []  # environments of the waker that are idle
         self._kill_at = plan.kill_at
         for number in range(plan.executions):
-            self.world.at(rng.uniform(0, 5), Execution(self, f"x{number}").begin)
+            self.world.at(rng.uniform(0, plan.arrive), Execution(self, f"x{number}").begin)
         for number in range(plan.callers):
             process = Process(self.world, f"c{number}", rng.choice(CLOCKS))
             self.world.at(rng.uniform(0, 5), process.start, self.caller(process, waits=True))
@@ -275,20 +280,20 @@ class Scene:
                 if self._kill_at == number or rng.random() < plan.killed:
                     self._kill_at = None
                     self.again(key, source)
-                    if plan.after and isinstance(step, Send):
+                    if plan.after and is_call(step):
+                        self.called(step)
+                    elif plan.after and isinstance(step, Send) and step.operation != MESSAGE:
                         world.at(world.now + 0.0005, process.die)
                         yield step
-                    if plan.after and isinstance(step, Call):
-                        self.called(step)
                     process.die()
                     return
-                if isinstance(step, (Call, Message)):
+                if is_call(step):
                     event = yield Wait(rng.uniform(0.01, 0.2))
-                    if isinstance(step, Call):
-                        event.outcome = self.called(step)
-                    else:
-                        world.trace(process.name, f"message in {step.seconds} s")
-                        self.queued(key, step.seconds)
+                    event.outcome = self.called(step)
+                elif isinstance(step, Send) and step.operation == MESSAGE:
+                    event = yield Wait(rng.uniform(0.01, 0.2))
+                    world.trace(process.name, f"message in {step.request['seconds']} s")
+                    self.queued(key, step.request["seconds"])
                 else:
                     event = yield step
                 step = steps.send(event)
@@ -300,17 +305,18 @@ class Scene:
             self.queued(key, 5)
             self._warm.append((process, memory))
 
-    def called(self, step: Call) -> Exception | None:
+    def called(self, step: Send) -> Exception | None:
         """A call arrives, or not, and its answer too."""
-        execution = next(each for each in self.executions if each.name == step.sleeper.holder)
-        self.world.trace(execution.name, f"is called by {step.sleeper.callback}")
+        callback = step.request["callback"]
+        execution = next(each for each in self.executions if each.name == step.request["holder"])
+        self.world.trace(execution.name, f"is called by {callback}")
         draw = self.rng.random()
         if draw < self.plan.unclear:
             self.judge.trouble(3700 if draw < self.plan.unclear / 2 else 70)
             if draw > self.plan.unclear / 2:
-                execution.wake(step.sleeper.callback)
+                execution.wake(callback)
             return TimeoutError("no answer")
-        return None if execution.wake(step.sleeper.callback) else ClosedError("TaskTimedOut")
+        return None if execution.wake(callback) else ClosedError("TaskTimedOut")
 
     def forge(self) -> None:
         asleep = [execution for execution in self.executions if execution.is_asleep]
@@ -448,7 +454,9 @@ class Execution:
             if self.callback == sleeper.callback:
                 self.callback, self.over = "", True
                 try:
-                    yield from sleepers.get_up(row, self.name, memory, world.entropy, process.reading())
+                    yield from sleepers.remove(
+                        row, lambda entry: sleepers.is_of(entry, self.name), memory, world.entropy, process.reading()
+                    )
                 except (LockError, ServiceError):
                     return
 
