@@ -73,8 +73,8 @@ def read_sleeper(entry: Entry) -> Sleeper | None:
     except (LookupError, TypeError, ValueError, RecursionError):
         return None
     is_sound = all(isinstance(text, str) and text for text in (holder, callback)) and kind in ("task", "durable")
-    for number, most in ((permits, MOST_PERMITS), (ttl, 10**10)):
-        is_sound = is_sound and (number is None or (type(number) is int and 0 <= number <= most))
+    for number, least, most in ((permits, 1, MOST_PERMITS), (ttl, 0, 10**10)):
+        is_sound = is_sound and (number is None or (type(number) is int and least <= number <= most))
     return Sleeper(holder, kind, callback, permits, ttl) if is_sound else None
 
 

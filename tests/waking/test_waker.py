@@ -1,0 +1,404 @@
+"""The waker's function, and what clients say of sleepers, on a table in memory."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from lambda_lock import GO, JAVA, PYTHON, LockArgumentError, LockClient, LockConfigurationError, LockNotGrantedError
+from lambda_lock.client.sleeping import get_up, lie_down
+from lambda_lock.core.sleepers import MOST_SLEEPERS, Sleeper, read_sleeper
+from lambda_lock.core.tickets import make_ticket
+from lambda_lock.waker.look import ClosedError
+
+from .support import Scene, lain_down, message, record
+
+
+def sleepers(scene: Scene, key: str = "k") -> list[str]:
+    (item,) = [item for item in scene.memory.items("locks") if item["key"]["S"] == f"{key}~sleepers"]
+    return [each.holder if (each := read_sleeper(entry)) else "?" for entry in item["asleep"]["L"]]
+
+
+def row(scene: Scene, key: str = "k") -> Any:
+    return next(item for item in scene.memory.items("locks") if item["key"]["S"] == key)
+
+
+# -- the way of a sleeper
+
+
+def test_a_sleeper_is_called_when_the_lock_is_released_and_goes_on_with_what_was_claimed(scene: Scene) -> None:
+    held = scene.client.acquire("k", wait=0)
+    scene.lies_down("a")
+    assert scene.waker.handle(lain_down(), None) == {"batchItemFailures": []}
+    assert scene.calls.called == []
+    held.release()
+    scene.look()
+    assert scene.calls.called == ["token-a"]
+    with pytest.raises(LockNotGrantedError, match="is held by a#"):
+        scene.client.acquire("k", holder="b", wait=0)
+    with scene.client.acquire("k", holder="a", wait=0) as lock:
+        assert lock.owner.startswith("a#")
+
+
+def test_sleepers_are_served_in_the_order_in_which_they_lay_down(scene: Scene) -> None:
+    held = scene.client.acquire("k", wait=0)
+    for name in "abc":
+        scene.lies_down(name)
+    scene.look()
+    held.release()
+    for name in "abc":
+        scene.look()
+        scene.client.acquire("k", holder=name, wait=0).release()
+    assert scene.calls.called == ["token-a", "token-b", "token-c"]
+    scene.look()
+    assert not {"sleepers", "wakeAt"} & row(scene).keys()
+    assert row(scene)["waiters"]["L"] == []
+
+
+def test_a_sleeper_of_a_semaphore_is_given_a_permit(scene: Scene) -> None:
+    permits = [scene.client.acquire("k", permits=2, wait=0) for _ in range(2)]
+    for name in "abc":
+        scene.lies_down(name, permits=2)
+    scene.look()
+    for permit in permits:
+        permit.release()
+    scene.waker.handle(record("k", ownerName={"S": "semaphore"}, sleepers={"N": "3"}), None)
+    assert scene.calls.called == ["token-a", "token-b"]
+    lock = scene.client.acquire("k", permits=2, holder="b", wait=0)
+    with pytest.raises(LockNotGrantedError):
+        scene.client.acquire("k", permits=2, holder="d", wait=0)
+    assert lock.release()
+
+
+def test_a_dead_holder_is_taken_over_at_its_expiry_which_the_look_before_asked_a_message_for(scene: Scene) -> None:
+    scene.memory.hold("k", lease_duration=30)
+    scene.lies_down("a")
+    scene.look()
+    ((key, seconds),) = scene.calls.messages
+    assert key == "k"
+    scene.memory.clock.advance(seconds)  # type: ignore[attr-defined]
+    scene.look()
+    assert scene.calls.called == ["token-a"]
+
+
+def test_a_look_that_finds_everything_as_it_left_it_writes_and_asks_for_nothing(scene: Scene) -> None:
+    scene.memory.hold("k", lease_duration=100)
+    scene.lies_down("a")
+    scene.look()
+    before, messages = row(scene), list(scene.calls.messages)
+    for _ in range(3):
+        scene.look()
+    assert row(scene) == before
+    assert scene.calls.messages == messages
+
+
+def test_who_lies_down_again_keeps_its_place(scene: Scene) -> None:
+    scene.memory.hold("k")
+    for name in "aba":
+        scene.lies_down(name)
+    assert sleepers(scene) == ["a", "b"]
+
+
+def test_who_gets_up_is_not_called(scene: Scene) -> None:
+    held = scene.client.acquire("k", wait=0)
+    scene.lies_down("a")
+    scene.look()
+    assert get_up(scene.client, "k", holder="a") is True
+    assert get_up(scene.client, "k", holder="a") is False
+    held.release()
+    scene.look()
+    assert scene.calls.called == []
+    assert "sleepers" not in row(scene)
+
+
+def test_a_waiter_that_is_awake_and_was_first_comes_first(scene: Scene) -> None:
+    scene.memory.hold("k", lease_duration=5)
+    scene.memory.clock.advance(10)  # type: ignore[attr-defined]
+    ticket = make_ticket("abcdefgh", int(scene.memory.clock.wall()) + 20)
+    send = scene.client.transport.send
+    send(
+        "UpdateItem",
+        {
+            "TableName": "locks",
+            "Key": {"key": {"S": "k"}},
+            "UpdateExpression": "SET waiters = :w",
+            "ExpressionAttributeValues": {":w": {"L": [{"S": ticket}]}},
+        },
+        timeout=1,
+    )
+    scene.lies_down("a")
+    scene.look()
+    assert scene.calls.called == []
+    assert [each["S"][:8] for each in row(scene)["waiters"]["L"]] == ["abcdefgh", "~sleeper"]
+    scene.memory.clock.advance(scene.calls.messages[0][1])  # type: ignore[attr-defined]
+    scene.look()
+    assert scene.calls.called == ["token-a"]
+
+
+def test_one_who_lies_down_while_the_marks_are_removed_is_marked_again(scene: Scene) -> None:
+    """Its own look found the marks of the ones before, and wrote nothing."""
+    held = scene.client.acquire("k", wait=0)
+    scene.lies_down("a")
+    scene.look()
+    get_up(scene.client, "k", holder="a")
+    send, state = scene.memory.send, {"read": 0}
+
+    def between(operation: str, request: Any, *, timeout: float) -> Any:
+        reply = send(operation, request, timeout=timeout)
+        if operation == "GetItem" and request["Key"]["key"]["S"] == "k~sleepers" and not state["read"]:
+            state["read"] = 1
+            scene.lies_down("b")
+            scene.look()
+        return reply
+
+    scene.memory.send = between  # type: ignore[method-assign]
+    scene.look()
+    assert row(scene)["sleepers"] == {"N": "1"}
+    held.release()
+    scene.look()
+    assert scene.calls.called == ["token-b"]
+
+
+# -- calls
+
+
+@pytest.mark.parametrize("permits", [None, 2])
+def test_a_sleeper_that_is_gone_leaves_the_lock_to_the_next(scene: Scene, permits: int | None) -> None:
+    for name in "ab":
+        scene.lies_down(name, permits=permits)
+    scene.calls.answers["token-a"] = ClosedError("TaskTimedOut")
+    scene.look()
+    assert scene.calls.called == ["token-a", "token-b"]
+    assert scene.client.acquire("k", holder="b", wait=0, permits=permits).release()
+
+
+def test_after_a_call_without_a_clear_answer_the_lock_stays_the_sleepers_for_a_minute(scene: Scene) -> None:
+    for name in "ab":
+        scene.lies_down(name)
+    scene.calls.answers["token-a"] = RuntimeError("no answer")
+    scene.look()
+    assert scene.calls.called == ["token-a"]
+    assert sleepers(scene) == ["b"]
+    assert scene.client.acquire("k", holder="a", wait=0).release()
+
+
+def test_a_call_that_was_certainly_not_made_is_made_by_a_later_look(scene: Scene) -> None:
+    scene.lies_down("a")
+    scene.calls.answers["token-a"] = ConnectionError("throttled")
+    assert scene.waker.handle(lain_down(), None) == {"batchItemFailures": []}
+    assert scene.calls.messages == [("k", 5)]  # the queue repeats what the stream began
+    assert scene.look() == {"batchItemFailures": []}  # the claim is young: it may be another look's
+    scene.calls.answers.clear()
+    scene.memory.clock.advance(12)  # type: ignore[attr-defined]
+    scene.look()
+    assert scene.calls.called == ["token-a"] * 2
+    assert sleepers(scene) == []
+
+
+def test_a_failed_look_of_the_queue_comes_again(scene: Scene) -> None:
+    scene.lies_down("a")
+    scene.memory.fail("unreachable", times=None)
+    assert scene.look() == {"batchItemFailures": [{"itemIdentifier": "m1"}]}
+
+
+def test_a_sleeper_whose_row_is_of_another_kind_is_called_to_be_told(scene: Scene) -> None:
+    permit = scene.client.acquire("k", permits=2, wait=0)
+    scene.lies_down("a")
+    scene.look()
+    assert permit.release()
+    assert scene.calls.called == ["token-a"]
+    assert sleepers(scene) == []
+
+
+# -- what others wrote
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        {},
+        {"Records": [{"messageId": "m", "body": "no JSON"}]},
+        {"Records": [{"messageId": "m", "body": "[]"}]},
+        {"Records": [{"messageId": "m", "body": "{}"}]},
+        {"Records": [{"messageId": "m", "body": '{"key": 7}'}]},
+        {"Records": [{"messageId": "m", "body": '{"key": ""}'}]},
+        {"Records": [{"dynamodb": {"Keys": {}, "SequenceNumber": "1"}}]},
+        {"Records": [{"dynamodb": {"Keys": {"key": {"N": "1"}}, "SequenceNumber": "1"}}]},
+    ],
+)
+def test_a_record_that_names_no_key_is_dropped_because_it_would_be_the_same_each_time(
+    scene: Scene, event: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR, "lambda_lock")
+    assert scene.waker.handle(event, None) == {"batchItemFailures": []}
+    assert ("names no key" in caplog.text) is bool(event)
+
+
+@pytest.mark.parametrize("entry", [{"N": "7"}, {"S": "no JSON"}, {"S": '["a","task","t",0,null]'}, {"L": []}])
+def test_an_entry_that_we_did_not_write_is_removed_and_the_next_sleeper_is_served(scene: Scene, entry: Any) -> None:
+    scene.lies_down("a")
+    scene.client.transport.send(
+        "UpdateItem",
+        {
+            "TableName": "locks",
+            "Key": {"key": {"S": "k~sleepers"}},
+            "UpdateExpression": "SET asleep = list_append(:odd, asleep)",
+            "ExpressionAttributeValues": {":odd": {"L": [entry]}},
+        },
+        timeout=1,
+    )
+    scene.look()
+    assert scene.calls.called == ["token-a"]
+    assert sleepers(scene) == []
+
+
+@pytest.mark.parametrize("line", [{"S": "mine"}, {"L": [{"N": "1"}]}, {"L": [{"S": "x" * 14}] * 64}])
+def test_a_line_that_cannot_take_the_sleepers_ends_no_look_and_costs_them_their_place_alone(
+    scene: Scene, line: Any
+) -> None:
+    scene.memory.hold("k", lease_duration=5)
+    scene.lies_down("a")
+    scene.client.transport.send(
+        "UpdateItem",
+        {
+            "TableName": "locks",
+            "Key": {"key": {"S": "k"}},
+            "UpdateExpression": "SET waiters = :line",
+            "ExpressionAttributeValues": {":line": line},
+        },
+        timeout=1,
+    )
+    scene.look()
+    assert row(scene)["sleepers"] == {"N": "1"}
+    scene.memory.clock.advance(10)  # type: ignore[attr-defined]
+    scene.look()
+    assert scene.calls.called == ["token-a"]
+
+
+def test_more_sleepers_than_a_look_may_call_are_served_by_the_next(scene: Scene) -> None:
+    for number in range(30):
+        scene.lies_down(f"x{number}")
+        scene.calls.answers[f"token-x{number}"] = ClosedError("TaskDoesNotExist")
+    scene.look()
+    assert len(scene.calls.called) == 20
+    assert scene.calls.messages == [("k", 2)]
+    scene.look()
+    assert len(scene.calls.called) == 30
+
+
+def test_a_lock_whose_key_ends_like_a_sleepers_row_is_never_touched(scene: Scene) -> None:
+    lock = LockClient("locks", ttl=None).acquire("k~sleepers", wait=0)
+    before = row(scene, "k~sleepers")
+    with pytest.raises(LockConfigurationError, match="is a lock of its own"):
+        scene.lies_down("a")
+    scene.look()
+    scene.waker.handle(lain_down(), None)
+    assert row(scene, "k~sleepers") == before
+    assert lock.release()
+
+
+def test_sleepers_do_not_keep_a_lock_of_that_key_from_being_taken_and_leave_its_time_to_live(scene: Scene) -> None:
+    scene.memory.hold("k")
+    scene.lies_down("a")
+    lock = LockClient("locks", ttl=None).acquire("k~sleepers", wait=0)
+    assert "ttl" not in row(scene, "k~sleepers")
+    get_up(scene.client, "k", holder="a")
+    assert "ttl" not in row(scene, "k~sleepers")
+    assert lock.release()
+
+
+def test_the_waker_writes_the_time_to_live_that_the_sleepers_client_would(scene: Scene) -> None:
+    scene.client = LockClient("locks", ttl=None)
+    scene.lies_down("a")
+    scene.look()
+    assert "ttl" not in row(scene)
+
+
+# -- what clients say
+
+
+def test_get_list_and_errors_say_how_many_sleep_and_list_leaves_their_row_out(scene: Scene) -> None:
+    scene.memory.hold("k", owner="b")
+    for name in "acd":
+        scene.lies_down(name)
+    scene.look()
+    record = scene.client.get("k")
+    assert record is not None
+    assert (record.sleepers, record.waiters, record.attributes) == (3, 1, {})
+    assert [each.key for each in scene.client.list()] == ["k"]
+    with pytest.raises(LockNotGrantedError, match=r"is held by b, and 1 waits \(3 asleep\) before this one") as refused:
+        scene.client.acquire("k", wait=0)
+    assert refused.value.ahead == 1
+
+
+@pytest.mark.parametrize("name", ["sleepers", "wakeAt"])
+def test_the_names_of_the_mark_are_refused_as_attributes(scene: Scene, name: str) -> None:
+    with pytest.raises(LockArgumentError, match=name):
+        scene.client.acquire("k", attributes={name: 1})
+    assert name not in GO.attribute_names()
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "said"),
+    [
+        ({"key": ""}, LockArgumentError, "key is empty"),
+        ({"key": "x~sleepers"}, LockArgumentError, "ends with '~sleepers'"),
+        ({"key": "x" * 2045}, LockArgumentError, "2054 bytes"),
+        ({"holder": ""}, LockArgumentError, "holder is empty"),
+        ({"holder": 7}, TypeError, "holder must be a str"),
+        ({"holder": "x" * 513}, LockArgumentError, "holder"),
+        ({"task_token": ""}, LockArgumentError, "task_token has 0 characters"),
+        ({"task_token": "x" * 2049}, LockArgumentError, "task_token has 2049 characters"),
+        ({"task_token": None}, TypeError, "task_token must be a str"),
+        ({"permits": 0}, LockArgumentError, "permits"),
+        ({"sort_key": "s"}, LockArgumentError, "sort_key"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_sent(
+    scene: Scene, options: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    good = {"key": "k", "holder": "a", "task_token": "t"}
+    with pytest.raises(error, match=said):
+        scene.client.sleep(**(good | options))
+    assert scene.memory.items("locks") == ()
+
+
+@pytest.mark.parametrize("schema", [GO, PYTHON, JAVA.replace(data="payload")])
+def test_only_rows_of_the_schema_java_have_sleepers(scene: Scene, schema: Any) -> None:
+    names = {"partition_key_name": "key"} if schema.sort_key is None else {}
+    with pytest.raises(LockConfigurationError, match="JAVA"):
+        LockClient("locks", schema=schema, **names).sleep("k", holder="a", task_token="t")  # type: ignore[arg-type]
+
+
+def test_a_function_that_knows_of_no_waker_is_told_so(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LAMBDA_LOCK_WAKE")
+    with pytest.raises(LockConfigurationError, match="LAMBDA_LOCK_WAKE=1"):
+        scene.lies_down("a")
+
+
+def test_the_257th_is_told_to_poll(scene: Scene) -> None:
+    client = scene.client
+    for number in range(MOST_SLEEPERS):
+        assert lie_down(client, "k", holder=f"x{number}", kind="durable", callback="c") is True
+    assert lie_down(client, "k", holder="one more", kind="durable", callback="c") is False
+    assert lie_down(client, "k", holder="x7", kind="durable", callback="d") is True
+    with pytest.raises(LockNotGrantedError, match="as many sleep"):
+        scene.lies_down("one more")
+
+
+def test_an_entry_reads_as_it_was_written() -> None:
+    written = Sleeper("é#x/1", "durable", "id", 3, None)
+    read = read_sleeper(written.entry())
+    assert read is not None
+    assert vars(read) == vars(written)
+
+
+def test_a_batch_looks_at_each_key_once(scene: Scene) -> None:
+    scene.memory.hold("k")
+    scene.lies_down("a")
+    event = {"Records": [*lain_down()["Records"], *message("k")["Records"], *lain_down()["Records"]]}
+    before = len(scene.memory.requests)
+    assert scene.waker.handle(event, None) == {"batchItemFailures": []}
+    assert scene.memory.requests[before:].count("GetItem") == 2
