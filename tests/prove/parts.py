@@ -97,6 +97,14 @@ PARTS = (
         aside=True,
         limits=(45, 480),
     ),
+    Part(
+        "waking",
+        "tests.simulation.waking",
+        ("--minutes", "1"),
+        ("--minutes", "30"),
+        ("simulated grants", DOUBLE_HOLDERS),
+    ),
+    Part("waking-mutants", "tests.simulation.waking", ("--mutants",), ("--mutants",), _PLANTED),
     Part("simulation-mutants", "tests.simulation", ("--mutants",), ("--mutants",), _PLANTED),
     Part(
         "histories",

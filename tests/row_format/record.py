@@ -301,6 +301,7 @@ def values() -> Json:
     ]
     tickets = [
         *((make_ticket("aaaaaaaa", N + seconds), N) for seconds in (-1, 0, 35, 36)),
+        *((make_ticket("~sleeper", N + seconds), N) for seconds in (-1, 935, 936)),
         *(("aaaaaaaa" + make_ticket("", N)[:5], N), ("aaaaaaaa" + make_ticket("", N).upper(), N)),
     ]
     validities = [
