@@ -1,0 +1,196 @@
+"""The waker under the unmodified awslambdaric, beside the engine's own streams, queues and state machines."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from lambda_lock import LockClient, LockNotGrantedError
+from rig.engine import Ministack, client_environment
+from rig.lambda_runtime import FunctionError, Invocation, LambdaEnvironment
+from rig.wire import Request, Wire
+from tests.simulation.waking.filtering import passes
+
+pytestmark = pytest.mark.ministack_only
+_ROLE = "arn:aws:iam::000000000000:role/any"
+_LONG = 120.0  # seconds after which a test gives up
+_TARGET = "arn:aws:states:::sqs:sendMessage.waitForTaskToken"
+
+
+class Account:
+    """A table with its stream, the waker's queue and function, and a state machine that waits for its token.
+
+    The waker is reached by the stream's records that pass the filter, and by its queue: `turn` delivers what is there.
+    """
+
+    def __init__(self, engine: Ministack, table: str, wire: Wire, folder: Path) -> None:
+        self.wire = wire
+        self._engine = engine
+        self.client = LockClient(table)
+        self._sqs, self._states = self._boto3("sqs"), self._boto3("stepfunctions")
+        described = self._boto3("dynamodb").update_table(
+            TableName=table, StreamSpecification={"StreamEnabled": True, "StreamViewType": "NEW_AND_OLD_IMAGES"}
+        )
+        self._streams, arn = self._boto3("dynamodbstreams"), described["TableDescription"]["LatestStreamArn"]
+        shard = self._streams.describe_stream(StreamArn=arn)["StreamDescription"]["Shards"][0]["ShardId"]
+        self._iterator = self._streams.get_shard_iterator(
+            StreamArn=arn, ShardId=shard, ShardIteratorType="TRIM_HORIZON"
+        )["ShardIterator"]
+        self._queue = self._sqs.create_queue(QueueName=f"wake-{table}")["QueueUrl"]
+        self._tokens = self._sqs.create_queue(QueueName=f"tokens-{table}")["QueueUrl"]
+        message = {"QueueUrl": self._tokens, "MessageBody": {"token.$": "$$.Task.Token"}}
+        sleep = {"Type": "Task", "Resource": _TARGET, "Parameters": message, "End": True}
+        definition = json.dumps({"StartAt": "Sleep", "States": {"Sleep": sleep}})
+        made = self._states.create_state_machine(name=f"m-{table}", roleArn=_ROLE, definition=definition)
+        self._machine = made["stateMachineArn"]
+        variables = {"LAMBDA_LOCK_TABLE": table, "LAMBDA_LOCK_WAKE_QUEUE": self._queue}
+        self.waker = LambdaEnvironment(
+            "lambda_lock.waker.handler", folder, environment=client_environment(wire.url) | variables
+        )
+        self._left: list[dict[str, Any]] = []  # records that are to come again
+
+    def _boto3(self, service: str) -> Any:
+        keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
+        return boto3.client(service, endpoint_url=self._engine.url, region_name="us-east-1", **keys)
+
+    def execution(self) -> str:
+        """Start an execution, and let it sleep until the lock is free. Returns its ARN, which is its holder."""
+        arn: str = self._states.start_execution(stateMachineArn=self._machine, input="{}")["executionArn"]
+        messages: list[Any] = []
+        until = time.monotonic() + _LONG
+        while not messages:
+            assert time.monotonic() < until
+            messages = self._sqs.receive_message(QueueUrl=self._tokens, WaitTimeSeconds=1).get("Messages", [])
+        self._sqs.delete_message(QueueUrl=self._tokens, ReceiptHandle=messages[0]["ReceiptHandle"])
+        self.client.sleep("k", holder=arn, task_token=json.loads(messages[0]["Body"])["token"])
+        return arn
+
+    def status(self, execution: str) -> str:
+        found: str = self._states.describe_execution(executionArn=execution)["status"]
+        return found
+
+    def abort(self, execution: str) -> None:
+        self._states.stop_execution(executionArn=execution)
+
+    def turn(self, during: Callable[[Invocation], None] | None = None) -> None:
+        """Deliver the records and messages that are there. What the waker fails at is delivered again, later.
+
+        during: called with each invocation.
+        """
+        answer = self._streams.get_records(ShardIterator=self._iterator)
+        self._iterator = answer["NextShardIterator"]
+        found = json.loads(json.dumps(answer["Records"], default=str))
+        self._left += [record for record in found if passes(record["dynamodb"].get("NewImage"))]
+        if self._left and self._is_done(self._left, during):
+            self._left = []
+        for message in self._sqs.receive_message(QueueUrl=self._queue, VisibilityTimeout=1).get("Messages", []):
+            if self._is_done([{"messageId": message["MessageId"], "body": message["Body"]}], during):
+                self._sqs.delete_message(QueueUrl=self._queue, ReceiptHandle=message["ReceiptHandle"])
+
+    def _is_done(self, records: list[Any], during: Callable[[Invocation], None] | None) -> bool:
+        invocation = self.waker.invoke({"Records": records}, 60.0)
+        if during is not None:
+            during(invocation)
+        try:
+            return not invocation.result()["batchItemFailures"]
+        except FunctionError:
+            return False
+
+    def turn_until(self, condition: Callable[[], object]) -> None:
+        until = time.monotonic() + _LONG
+        while not condition():
+            assert time.monotonic() < until, "nobody was woken"
+            self.turn()
+
+
+@pytest.fixture
+def account(
+    engine: Ministack, table: str, wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Account]:
+    monkeypatch.setenv("LAMBDA_LOCK_WAKE", "1")
+    made = Account(engine, table, wire, tmp_path)
+    yield made
+    made.waker.close()
+    made.client.close()
+
+
+def test_state_machines_that_sleep_get_the_lock_in_order_and_resume_what_was_claimed(account: Account) -> None:
+    held = account.client.acquire("k", wait=0)
+    executions = [account.execution() for _ in range(3)]
+    account.turn()
+    record = account.client.get("k")
+    assert record is not None
+    assert record.sleepers == 3
+    held.release()
+    for number, execution in enumerate(executions):
+        account.turn_until(lambda one=execution: account.status(one) == "SUCCEEDED")
+        assert [account.status(later) for later in executions[number + 1 :]] == ["RUNNING"] * (2 - number)
+        with pytest.raises(LockNotGrantedError):
+            account.client.acquire("k", holder="a newcomer", wait=0)
+        with account.client.acquire("k", holder=execution, wait=0) as lock:
+            assert lock.owner.startswith(f"{execution}#")
+    account.turn()
+    assert account.client.acquire("k", wait=0).release()
+
+
+def test_the_lock_of_a_holder_that_died_is_claimed_for_the_sleeper_by_the_message_that_was_asked_for(
+    account: Account,
+) -> None:
+    other = LockClient(lease_duration=2.0, heartbeat_period=0)
+    dead = other.acquire("k", wait=0)
+    execution = account.execution()
+    account.turn_until(lambda: account.status(execution) == "SUCCEEDED")
+    with account.client.acquire("k", holder=execution, wait=0) as lock:
+        assert lock.fencing_token > dead.fencing_token
+    other.close(release=False)
+
+
+def test_an_execution_that_was_aborted_leaves_the_lock_to_the_next(account: Account) -> None:
+    held = account.client.acquire("k", wait=0)
+    aborted, execution = account.execution(), account.execution()
+    account.abort(aborted)
+    held.release()
+    account.turn_until(lambda: account.status(execution) == "SUCCEEDED")
+    assert account.client.acquire("k", holder=execution, wait=0).release()
+
+
+def _writes(request: Request) -> bool:
+    return request.operation in ("UpdateItem", "SendTaskSuccess", "SendMessage")
+
+
+@pytest.mark.parametrize("carried_out", [False, True], ids=["before it arrives", "after it was carried out"])
+@pytest.mark.parametrize("step", [0, 1, 2, pytest.param(3, marks=pytest.mark.slow)])
+def test_a_waker_that_is_killed_at_any_of_its_writes_and_calls_forgets_nobody(
+    account: Account, step: int, carried_out: bool
+) -> None:
+    """The steps: the claim, the call, the removal of the entry, and the message or mark for the next one."""
+    held = account.client.acquire("k", wait=0)
+    first, second = account.execution(), account.execution()
+    account.turn()
+    held.release()
+    count = iter(range(100))
+    inject = account.wire.delay_reply if carried_out else account.wire.deliver_late
+    account.wire.clear()
+    fault = inject(when=lambda request: _writes(request) and next(count) == step)
+    killed = []
+
+    def kill(invocation: Invocation) -> None:
+        while not invocation.wait(0.01):
+            if fault.reached.is_set() and not killed:
+                killed.append(invocation.request_id)
+                account.waker.kill()
+                fault.release()
+
+    until = time.monotonic() + _LONG
+    while not killed:
+        assert time.monotonic() < until, "the waker never got there"
+        account.turn(kill)
+    for execution in (first, second):
+        account.turn_until(lambda one=execution: account.status(one) == "SUCCEEDED")
+        assert account.client.acquire("k", holder=execution, wait=0).release()
