@@ -4,22 +4,42 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias, cast
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
+from constructs import Construct
 
 from ..errors import LockArgumentError, LockConfigurationError
 from ..observe.metrics import METRICS_VARIABLE
-from . import synthesis
+from . import arguments, synthesis
+from .tables import differ
 
 Connectable: TypeAlias = lambda_.Function | lambda_.SingletonFunction
 
 _OLDEST = (3, 11)  # the library runs on Python 3.11 and newer
 _OTHER_LANGUAGES = re.compile(r"nodejs|java|dotnet|go\d|ruby")
 _LOUD = ("WARN", "ERROR", "FATAL")  # levels that drop a line of level INFO
+
+
+def connectable(function: object, locks: Construct, names: Iterable[str]) -> Connectable:
+    """The function, which is refused if it cannot be connected. names: of the variables that it would be given."""
+    arguments.check_function(function)
+    if not isinstance(function, lambda_.Function | lambda_.SingletonFunction):
+        raise LockConfigurationError(
+            f"connect: the environment of {cast('Construct', function).node.path} cannot be set here. Connect the "
+            "function itself where it is defined, not a version, alias or import of it. Or call grant() here, and set "
+            f"{', '.join(names)} where the function is defined"
+        )
+    stack, theirs = cdk.Stack.of(locks), cdk.Stack.of(function)
+    if differ(stack.region, theirs.region) or differ(stack.account, theirs.account):
+        raise LockConfigurationError(
+            f"connect: {function.node.path} is in another account or Region than {locks.node.path}. Call "
+            "LockTable.from_table_arn in the function's own stack, and connect the function there"
+        )
+    return function
 
 
 def missing(function: Connectable, wanted: Mapping[str, str], found: Mapping[str, Any] | None = None) -> dict[str, str]:

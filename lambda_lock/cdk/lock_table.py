@@ -16,26 +16,21 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 from typing_extensions import TypeVar  # jsii needs it too; it has defaults on Python 3.11
 
-from ..client.settings import PARTITION_KEY_VARIABLE, SORT_KEY_VARIABLE, TABLE_VARIABLE
+from ..client.settings import PARTITION_KEY_VARIABLE, SORT_KEY_VARIABLE, TABLE_VARIABLE, WAKE_VARIABLE
 from ..core.schema import JAVA
 from ..errors import LockArgumentError, LockConfigurationError
 from ..observe import metrics
 from ..observe.metrics import NAMESPACE
 from ..permissions import ACTIONS
-from . import arguments, functions, synthesis, tables
+from . import arguments, functions, synthesis, tables, waker
 from .arguments import wrong
 from .grants import KEY_ACTIONS, KEY_READ_ACTIONS, Permission, leading_keys
 from .monitoring import AlarmActions, MetricOptions, Watch, WatchOptions
-from .tables import AnyTable, Keys, differ, home
+from .tables import AnyTable, Keys, home
+from .waker import Sleeper, Waker
 
 Table = TypeVar("Table", bound=AnyTable, covariant=True, default=AnyTable)
 OneTable = TypeVar("OneTable", bound=AnyTable)
-
-# Options of TableV2: the class of a specification, and its argument that switches it on.
-_SPECIFICATIONS = {
-    "point_in_time_recovery": ("PointInTimeRecoverySpecification", "point_in_time_recovery_enabled"),
-    "contributor_insights": ("ContributorInsightsSpecification", "enabled"),
-}
 
 # The table that a function is connected to. There is only one, because its environment names one table.
 _connected: WeakKeyDictionary[lambda_.IFunction, LockTable] = WeakKeyDictionary()
@@ -93,12 +88,17 @@ class LockTable(Construct, Generic[Table]):
         contention.
     dashboard: whether to create a CloudWatch dashboard.
     parameter_name: the name of an SSM parameter for the table's name; None: no parameter.
+    wake: whether the table has a waker, which lets executions of state machines and durable functions sleep until a
+        lock is free: a stream, a function with a layer of the library, and a queue. True: it runs on the Python that
+        runs the app; or a Runtime of aws_lambda. See `wake`, which names who is woken.
     replicas: always refused, because two Regions would each grant the same lock.
 
     Raises LockArgumentError for replicas and for a name that DynamoDB does not allow or that the lock itself uses, and
     TypeError for an argument of the wrong type. Replicas that are added to the table later are refused when
     synthesizing.
     """
+
+    _waker: Waker | None = None
 
     def __init__(
         self: LockTable[dynamodb.TableV2],
@@ -124,6 +124,7 @@ class LockTable(Construct, Generic[Table]):
         alarm_actions: AlarmActions | None = None,
         dashboard: bool = False,
         parameter_name: str | None = None,
+        wake: bool | lambda_.Runtime = False,
         replicas: object = None,
     ) -> None:
         if replicas:
@@ -135,15 +136,18 @@ class LockTable(Construct, Generic[Table]):
         arguments.check_flag("time_to_live", time_to_live)
         watched = WatchOptions(metrics_namespace, metrics_group, alarm_actions, dashboard)
         watched.check()
+        runtime = waker.check(wake, sort_key_name)
         retained = removal_policy != cdk.RemovalPolicy.DESTROY
         newer: dict[str, Any] = {} if warm_throughput is None else {"warm_throughput": warm_throughput}
+        if runtime is not None:
+            newer["dynamo_stream"] = waker.STREAM
         super().__init__(scope, id)
         table = dynamodb.TableV2(
             self,
             "Table",
             table_name=name,
-            partition_key=_string_key(partition_key_name),
-            sort_key=None if sort_key_name is None else _string_key(sort_key_name),
+            partition_key=tables.string_key(partition_key_name),
+            sort_key=None if sort_key_name is None else tables.string_key(sort_key_name),
             billing=billing or dynamodb.Billing.on_demand(),
             time_to_live_attribute=JAVA.ttl if time_to_live else None,
             deletion_protection=retained if deletion_protection is None else deletion_protection,
@@ -152,8 +156,8 @@ class LockTable(Construct, Generic[Table]):
             removal_policy=removal_policy,
             table_class=table_class,
             resource_policy=resource_policy,
-            **_specified("point_in_time_recovery", point_in_time_recovery),
-            **_specified("contributor_insights", contributor_insights),
+            **tables.specified("point_in_time_recovery", point_in_time_recovery),
+            **tables.specified("contributor_insights", contributor_insights),
             **newer,
         )
         arguments.report_dummy(self, "table_name", table_name)
@@ -165,6 +169,8 @@ class LockTable(Construct, Generic[Table]):
                 string_value=table.table_name,
                 description="The table for locks",
             )
+        if runtime is not None:
+            self._waker = Waker(self, "Waker", table, runtime)
         self._serve(table, table.encryption_key, keys, JAVA.ttl, watched)
 
     def _serve(self, table: AnyTable, key: kms.IKey | None, keys: Keys, ttl: str | None, watched: WatchOptions) -> None:
@@ -172,7 +178,9 @@ class LockTable(Construct, Generic[Table]):
         tables.judge(self, table, ttl)
         self._table, self._key, self._key_names = table, key, keys
         self._prefixes: dict[str, list[str] | None] = {}  # that were granted first, by the path of the role
-        self._watch = Watch(self, table, watched)
+        self._watch = Watch(self, table, watched, None if self._waker is None else self._waker.metrics())
+        if self._waker is not None:
+            self.connect(self._waker.function)
 
     @classmethod
     def from_table_name(
@@ -282,6 +290,7 @@ class LockTable(Construct, Generic[Table]):
             metrics.GROUP_VARIABLE: self._watch.group,
             PARTITION_KEY_VARIABLE: None if partition_key_name == JAVA.partition_key else partition_key_name,
             SORT_KEY_VARIABLE: sort_key_name,
+            WAKE_VARIABLE: None if self._waker is None else "1",
         }
         return {name: value for name, value in variables.items() if value is not None}
 
@@ -339,6 +348,22 @@ class LockTable(Construct, Generic[Table]):
         """
         actions = ["dynamodb:Scan", "dynamodb:Query"]
         return Permission(self, self._table, self._key, actions, KEY_READ_ACTIONS).grant(grantee)
+
+    def wake(self, target: Sleeper) -> iam.Grant:
+        """Allow the waker to wake executions of ``target``, which sleep until a lock of this table is free.
+
+            locks.wake(machine)
+
+        target: a state machine whose executions sleep by ``client.sleep``, in a task that waits for its token; or a
+            durable function with `durable_lock`, or a version or alias of it.
+
+        Returns the grant: to answer the tasks of this state machine, or the callbacks of this function's executions.
+        Raises LockConfigurationError if the table has no waker, or if ``target`` is in another account or Region,
+        LockArgumentError for an Express workflow, and TypeError for what is neither a state machine nor a function.
+        """
+        if self._waker is None:
+            raise LockConfigurationError(waker.missing(self.node.path))
+        return self._waker.allow(target)
 
     def metric_lock_lost(
         self, *, function: lambda_.IFunction | None = None, **options: Unpack[MetricOptions]
@@ -423,32 +448,19 @@ class LockTable(Construct, Generic[Table]):
         would not work: another language, or a log level or a class of logs that drops the metrics. What is set in its
         environment later is judged when synthesizing.
         """
-        arguments.check_function(function)
-        if not isinstance(function, lambda_.Function | lambda_.SingletonFunction):
-            names = ", ".join(self.environment)
-            raise LockConfigurationError(
-                f"connect: the environment of {function.node.path} cannot be set here. Connect the function itself "
-                "where it is defined, not a version, alias or import of it. Or call grant() here, and set "
-                f"{names} where the function is defined"
-            )
-        stack, theirs = cdk.Stack.of(self), cdk.Stack.of(function)
-        if differ(stack.region, theirs.region) or differ(stack.account, theirs.account):
-            raise LockConfigurationError(
-                f"connect: {function.node.path} is in another account or Region than {self.node.path}. Call "
-                "LockTable.from_table_arn in the function's own stack, and connect the function there"
-            )
-        if _connected.setdefault(function, self) is not self:
+        own = functions.connectable(function, self, self.environment)
+        if _connected.setdefault(own, self) is not self:
             raise LockConfigurationError(
                 f"connect: {function.node.path} is already connected to {_connected[function].node.path}, and its "
                 f"environment can name only one table. Call grant() on {self.node.path}, and name its table in the "
                 "function's code: LockClient(…)"
             )
-        variables = functions.missing(function, self.environment)
+        variables = functions.missing(own, self.environment)
         grant = self.grant(function, key_prefixes=key_prefixes)
         for name, value in variables.items():
-            function.add_environment(name, value)
-        functions.judge_when_synthesized(function, self.environment)
-        self._watch.add_function(function)
+            own.add_environment(name, value)
+        functions.judge_when_synthesized(own, self.environment)
+        self._watch.add_function(own)
         return grant
 
 
@@ -470,6 +482,7 @@ class _ExistingTable(LockTable[Table]):
         if encryption_key is not None and not hasattr(encryption_key, "key_arn"):
             wanted = "a Key of aws_kms or None"
             raise wrong("encryption_key", encryption_key, wanted, ". For an ARN, call kms.Key.from_key_arn")
+        waker.check_existing(watched)
         options = WatchOptions(**watched)
         options.check()
         Construct.__init__(self, scope, id)  # LockTable.__init__ would create a table
@@ -479,20 +492,3 @@ class _ExistingTable(LockTable[Table]):
                 self, "Table", table_arn=table, encryption_key=encryption_key
             )
         self._serve(table, encryption_key, keys, ttl, options)
-
-
-def _specified(name: str, value: object) -> dict[str, Any]:
-    """An option of TableV2 that the oldest CDK has by another name. It is left out if it is off."""
-    of_kind, enabled = _SPECIFICATIONS[name]
-    specification: Any = getattr(dynamodb, of_kind, None)
-    if not isinstance(value, bool) and (specification is None or not isinstance(value, specification)):
-        raise wrong(name, value, f"True, False or, in a newer CDK, a {of_kind}")
-    if value is False:
-        return {}
-    if specification is None:
-        return {name: value}
-    return {f"{name}_specification": specification(**{enabled: True}) if value is True else value}
-
-
-def _string_key(name: str) -> dynamodb.Attribute:
-    return dynamodb.Attribute(name=name, type=dynamodb.AttributeType.STRING)

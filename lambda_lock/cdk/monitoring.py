@@ -51,7 +51,15 @@ _ALARMS = {
     "maximum of its throughput, or spread the locks over more keys: one key serves about 1,000 writes in a second.",
     "SystemErrors": "DynamoDB keeps failing requests to the lock table {table}, so locks are granted late or not at "
     "all. See the AWS Health Dashboard. Locks that are held end with their leases.",
+    "WakerErrors": "The waker of the lock table {table} keeps failing, so executions sleep on while their lock is "
+    "free: see its log. Until it works, they look by themselves when their time-outs end.",
+    "WakerLate": "The waker of the lock table {table} is behind the table's stream, so executions sleep on while their "
+    "lock is free. It fails, or it is throttled: see its log, and the concurrency that the account has left.",
+    "WakerQueue": "The waker of the lock table {table} does not look at locks when it is time to: see its log. "
+    "Executions that wait for a holder which died sleep on until their time-outs end.",
 }
+# What is no event but an age, in seconds. A message may be held back for 900 s.
+_THRESHOLDS = {"WakerLate": 60, "WakerQueue": 1200}
 
 
 class MetricOptions(TypedDict, total=False):
@@ -119,10 +127,16 @@ class WatchOptions(NamedTuple):
 class Watch:
     """The metrics of one lock table, with the alarms and the dashboard that are made of them.
 
-    scope: the lock table.
+    scope: the lock table. waker: the metrics of its waker, if it has one.
     """
 
-    def __init__(self, scope: Construct, table: AnyTable, options: WatchOptions) -> None:
+    def __init__(
+        self,
+        scope: Construct,
+        table: AnyTable,
+        options: WatchOptions,
+        waker: Mapping[str, cloudwatch.IMetric] | None = None,
+    ) -> None:
         self.namespace, self.group = options.metrics_namespace, options.metrics_group
         self._scope = scope
         self._table_name = table.table_name
@@ -144,6 +158,7 @@ class Watch:
             }
             self._problems["Throttled"] = _total("Throttled", throttled)
             self._problems["SystemErrors"] = _total("System errors", errors)
+        self._waker = waker or {}
         self.alarms: dict[str, cloudwatch.Alarm] = {}
         if options.alarm_actions is not None:
             self._make_alarms(options.alarm_actions)
@@ -179,8 +194,8 @@ class Watch:
         return metric.attach_to(source).with_(**options)  # attaching writes over account and region in an older CDK
 
     def _make_alarms(self, actions: AlarmActions) -> None:
-        """Make alarms for events in more than half of the periods that they look at."""
-        for id, events in (self._locks | self._problems).items():
+        """Make alarms for events, or ages, in more than half of the periods that they look at."""
+        for id, events in {**self._locks, **self._problems, **self._waker}.items():
             periods = 1 if id in self._locks else 5
             self.alarms[id] = cloudwatch.Alarm(
                 self._scope,
@@ -188,7 +203,7 @@ class Watch:
                 metric=events,
                 alarm_description=_ALARMS[id].format(table=self._table_name),
                 comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-                threshold=0,
+                threshold=_THRESHOLDS.get(id, 0),
                 evaluation_periods=periods,
                 datapoints_to_alarm=periods // 2 + 1,
                 treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
@@ -231,6 +246,13 @@ class Watch:
             dashboard.add_widgets(status)
         dashboard.add_widgets(*locks[:1], *table[:1])
         dashboard.add_widgets(*table[1:], *locks[1:])
+        if self._waker:
+            errors, *ages = self._waker
+            shown = [
+                self._graph("Errors of the waker", [self._waker[errors]], [errors]),
+                self._graph("How late the waker is", [self._waker[id] for id in ages], ages),
+            ]
+            dashboard.add_widgets(*shown)
         return dashboard
 
     def _graph(

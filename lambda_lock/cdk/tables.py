@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import aws_cdk as cdk
 from aws_cdk import aws_dynamodb as dynamodb
@@ -31,6 +31,11 @@ REPLACED = (
     "The CDK would choose a name. Then CloudFormation replaces a table that is deployed without one, and for a while "
     "both would grant the same locks."
 )
+# Options of TableV2: the class of a specification, and its argument that switches it on.
+_SPECIFICATIONS = {
+    "point_in_time_recovery": ("PointInTimeRecoverySpecification", "point_in_time_recovery_enabled"),
+    "contributor_insights": ("ContributorInsightsSpecification", "enabled"),
+}
 _COPY = "Custom::DynamoDBReplica"  # what makes a Table of the CDK a global table
 _ASSOCIATE = "dynamodb:AssociateTableReplica"  # what the policy of a table allows to a copy in another account
 
@@ -70,6 +75,23 @@ def name_in_template(construct: AnyTable | iam.Role) -> str | None:
 def is_unnamed(table: AnyTable) -> bool:
     """Whether it is a table of the app whose name CloudFormation chooses."""
     return resource_of(table) is not None and name_in_template(table) is None
+
+
+def specified(name: str, value: object) -> dict[str, Any]:
+    """An option of TableV2 that the oldest CDK has by another name. It is left out if it is off."""
+    of_kind, enabled = _SPECIFICATIONS[name]
+    specification: Any = getattr(dynamodb, of_kind, None)
+    if not isinstance(value, bool) and (specification is None or not isinstance(value, specification)):
+        raise arguments.wrong(name, value, f"True, False or, in a newer CDK, a {of_kind}")
+    if value is False:
+        return {}
+    if specification is None:
+        return {name: value}
+    return {f"{name}_specification": specification(**{enabled: True}) if value is True else value}
+
+
+def string_key(name: str) -> dynamodb.Attribute:
+    return dynamodb.Attribute(name=name, type=dynamodb.AttributeType.STRING)
 
 
 def check_name(name: str) -> str:

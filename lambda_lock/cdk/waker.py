@@ -1,0 +1,176 @@
+"""The waker of a lock table: the function that wakes the executions which sleep until a lock is free.
+
+Its code is ``lambda_lock.waker``, from a layer as LockLayer makes it, and one line that names it. The table's stream
+says what has changed, and a queue of its own what is due later.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import TypeAlias, cast
+
+import aws_cdk as cdk
+from aws_cdk import Duration
+from aws_cdk import aws_cloudwatch as cloudwatch
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_iam as iam
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sqs as sqs
+from aws_cdk import aws_stepfunctions as sfn
+from constructs import Construct
+
+from ..errors import LockArgumentError, LockConfigurationError
+from ..waker.filters import FILTERS
+from .arguments import wrong
+from .lock_layer import LockLayer
+from .tables import differ
+
+Sleeper: TypeAlias = sfn.IStateMachine | lambda_.IFunction
+
+QUEUE_VARIABLE = "LAMBDA_LOCK_WAKE_QUEUE"
+STREAM = dynamodb.StreamViewType.NEW_AND_OLD_IMAGES
+CODE = "from lambda_lock.waker import handler\n"
+NEWEST_MINOR = 14  # Python 3.14 is the newest that Lambda runs
+CALLBACK = "lambda:SendDurableExecutionCallbackSuccess"
+
+_STREAM_ACTIONS = [f"dynamodb:{each}" for each in ("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams")]
+_QUEUE_ACTIONS = [f"sqs:{each}" for each in ("SendMessage", "ReceiveMessage", "DeleteMessage", "GetQueueAttributes")]
+_TIMEOUT = Duration.seconds(30)
+_VISIBILITY = Duration.seconds(6 * 30)  # six times the timeout, as Lambda's guide for SQS recommends
+_KEPT = Duration.days(1)  # a message that fails again and again; by then each sleeper has looked by itself
+_OLDEST_RECORD = Duration.hours(1)
+_MINUTE = Duration.minutes(1)
+
+
+def check(wake: object, sort_key_name: str | None) -> lambda_.Runtime | None:
+    """The runtime of the waker that LockTable is to have. None: it has none."""
+    if not isinstance(wake, bool | lambda_.Runtime):
+        raise wrong("wake", wake, "True, False or a Runtime of aws_lambda")
+    if wake is False:
+        return None
+    if sort_key_name is not None:
+        raise LockArgumentError(
+            f"wake={wake!r} with sort_key_name={sort_key_name!r}: executions sleep on tables without a sort key only. "
+            "Leave one of them out, or make another table for the locks that executions wait for"
+        )
+    if isinstance(wake, lambda_.Runtime):
+        return wake
+    return lambda_.Runtime(
+        f"python3.{min(sys.version_info.minor, NEWEST_MINOR)}", lambda_.RuntimeFamily.PYTHON, supports_inline_code=True
+    )
+
+
+def check_existing(options: Mapping[str, object]) -> None:
+    """Refuse a waker for a table that is there already."""
+    if "wake" in options:
+        raise LockArgumentError(
+            f"wake={options['wake']!r}: the waker is made with its table. Pass it to LockTable(…) where the app makes "
+            "the table. For a table that is there already, see docs/waiting-asleep.md"
+        )
+
+
+def missing(path: str) -> str:
+    """What to do about a lock table without a waker."""
+    return (
+        f"wake: {path} has no waker. Pass wake=True to the LockTable that makes the table, and call wake() on that "
+        "one, not on a LockTable.from_… of it"
+    )
+
+
+class Waker(Construct):
+    """The function, its queue and what feeds it.
+
+    table: the lock table, with a stream of new and old images. runtime: the function's, for which the layer is made.
+    """
+
+    def __init__(self, scope: Construct, id: str, table: dynamodb.ITableV2, runtime: lambda_.Runtime) -> None:
+        super().__init__(scope, id)
+        self._policies: dict[str, iam.Grant] = {}  # by the path of the sleeper
+        self._queue = sqs.Queue(
+            self,
+            "Queue",
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=True,
+            visibility_timeout=_VISIBILITY,
+            retention_period=_KEPT,
+            removal_policy=cdk.RemovalPolicy.DESTROY,
+        )
+        self.function = lambda_.Function(
+            self,
+            "Function",
+            description=f"Wakes executions that wait for locks of {scope.node.path}",
+            runtime=runtime,
+            architecture=lambda_.Architecture.ARM_64,
+            handler="index.handler",
+            code=lambda_.Code.from_inline(CODE),
+            layers=[LockLayer(self, "Library", runtimes=[runtime])],
+            memory_size=512,
+            timeout=_TIMEOUT,
+            environment={QUEUE_VARIABLE: self._queue.queue_url},
+        )
+        stream = str(table.table_stream_arn)
+        for actions, arn in ((_STREAM_ACTIONS, stream), (_QUEUE_ACTIONS, self._queue.queue_arn)):
+            self.function.add_to_role_policy(iam.PolicyStatement(actions=actions, resources=[arn]))
+        self.function.add_event_source_mapping(
+            "Stream",
+            event_source_arn=stream,
+            starting_position=lambda_.StartingPosition.TRIM_HORIZON,
+            batch_size=100,
+            bisect_batch_on_error=True,
+            max_record_age=_OLDEST_RECORD,
+            report_batch_item_failures=True,
+            filters=[{"pattern": json.dumps(each)} for each in FILTERS],
+        )
+        self.function.add_event_source_mapping(
+            "Due", event_source_arn=self._queue.queue_arn, batch_size=10, report_batch_item_failures=True
+        )
+
+    def allow(self, sleeper: Sleeper) -> iam.Grant:
+        """See LockTable.wake."""
+        given: object = sleeper
+        is_machine = hasattr(given, "state_machine_arn")
+        if not is_machine and not hasattr(given, "function_arn"):
+            wanted = "a StateMachine of aws_stepfunctions or a Function of aws_lambda"
+            raise wrong("target", given, wanted, ". For an ARN, call StateMachine.from_state_machine_arn")
+        if getattr(given, "state_machine_type", None) == sfn.StateMachineType.EXPRESS:
+            raise LockArgumentError(
+                f"target={sleeper.node.path} is an Express workflow, which cannot wait for a task token. Use a "
+                "Standard workflow"
+            )
+        ours = cdk.Stack.of(self)
+        if differ(sleeper.env.account, ours.account) or differ(sleeper.env.region, ours.region):
+            raise LockConfigurationError(
+                f"wake: {sleeper.node.path} is in another account or Region than {self.node.path}, which could not "
+                "call it. Use a lock table of its own account and Region"
+            )
+        if sleeper.node.path not in self._policies:
+            self._policies[sleeper.node.path] = self._allow(sleeper)
+        return self._policies[sleeper.node.path]
+
+    def _allow(self, sleeper: Sleeper) -> iam.Grant:
+        # The policy is a part of the sleeper's stack, which refers to the lock table's already. The other way round, no
+        # stack could be deployed first. By its logical id, another stack's policy of the role could have its name.
+        name = cdk.Names.unique_resource_name(sleeper, max_length=120, separator="-")
+        role = self.function.role
+        scope, id = cast("Construct", sleeper), f"Wake{self.node.addr[-8:]}"
+        policy = iam.Policy(scope, id, policy_name=name, roles=[] if role is None else [role])
+        if hasattr(sleeper, "state_machine_arn"):
+            return cast("sfn.IStateMachine", sleeper).grant_task_response(policy)
+        function = getattr(sleeper, "lambda_", sleeper)  # an execution of any version may sleep
+        arns = [f"{function.function_arn}:*"]
+        return iam.Grant.add_to_principal(grantee=policy, actions=[CALLBACK], resource_arns=arns)
+
+    def metrics(self) -> dict[str, cloudwatch.IMetric]:
+        """What alarms watch, by their ids."""
+        late = self.function.metric("IteratorAge", statistic=cloudwatch.Stats.MAXIMUM, period=_MINUTE)
+        return {
+            "WakerErrors": self.function.metric_errors(period=_MINUTE, statistic=cloudwatch.Stats.SUM),
+            "WakerLate": cloudwatch.MathExpression(
+                expression="late / 1000", using_metrics={"late": late}, label="Age of the stream, s", period=_MINUTE
+            ),
+            "WakerQueue": self._queue.metric_approximate_age_of_oldest_message(
+                period=_MINUTE, statistic=cloudwatch.Stats.MAXIMUM, label="Age of the queue, s"
+            ),
+        }

@@ -1,0 +1,344 @@
+"""The waker that LockTable(wake=True) makes, what it may do, and for whom."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import aws_cdk as cdk
+import pytest
+from aws_cdk import aws_dynamodb as dynamodb
+from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_stepfunctions as sfn
+
+from lambda_lock import LockArgumentError, LockConfigurationError
+from lambda_lock.cdk import LockTable
+from lambda_lock.waker.filters import FILTERS
+from tests.cdk.apps import (
+    ACCOUNT,
+    FOUR_ACTIONS,
+    REGION,
+    allow,
+    in_an_account,
+    new_function,
+    new_stack,
+    policies,
+    resources,
+    synthesized,
+    warnings,
+)
+
+TABLE = "AWS::DynamoDB::GlobalTable"
+MAPPING = "AWS::Lambda::EventSourceMapping"
+QUEUE_ARN = {"Fn::GetAtt": ["LocksWakerQueue983F63F6", "Arn"]}
+STREAM_ARN = {"Fn::GetAtt": ["LocksTable84FB9352", "StreamArn"]}
+ALARMS = ["WakerErrors", "WakerLate", "WakerQueue"]
+
+
+def new_machine(stack: cdk.Stack, id: str = "Machine", **options: Any) -> sfn.StateMachine:
+    body = sfn.DefinitionBody.from_chainable(sfn.Pass(stack, f"{id}Pass"))
+    return sfn.StateMachine(stack, id, definition_body=body, **options)
+
+
+def the_waker(stack: cdk.Stack) -> dict[str, Any]:
+    (found,) = (
+        each["Properties"]
+        for id, each in resources(stack, "AWS::Lambda::Function").items()
+        if id.startswith("LocksWakerFunction")
+    )
+    return dict(found)
+
+
+def statements(stack: cdk.Stack) -> list[dict[str, Any]]:
+    """All statements of the waker's role, in whichever policy of the stack."""
+    return [
+        statement
+        for each in resources(stack, "AWS::IAM::Policy").values()
+        if any("LocksWaker" in json.dumps(role) for role in each["Properties"]["Roles"])
+        for statement in each["Properties"]["PolicyDocument"]["Statement"]
+    ]
+
+
+def called(stack: cdk.Stack) -> list[dict[str, Any]]:
+    """The statements of the waker's role about whom it may call."""
+    return [each for each in statements(stack) if "dynamodb:" not in str(each) and "sqs:" not in str(each)]
+
+
+def test_without_a_waker_the_template_is_what_it_was() -> None:
+    """The snapshot of test_table.py is the everyday template; False is the default."""
+    by_default, off = new_stack(), new_stack()
+    LockTable(by_default, "Locks", alarm_actions=[], dashboard=True).connect(new_function(by_default))
+    LockTable(off, "Locks", alarm_actions=[], dashboard=True, wake=False).connect(new_function(off))
+    assert synthesized(off) == synthesized(by_default)
+    assert "aker" not in json.dumps(synthesized(off))
+    assert "StreamSpecification" not in json.dumps(synthesized(off))
+
+
+def test_the_waker_is_one_line_and_the_library_as_a_layer_for_the_python_that_runs_the_app() -> None:
+    stack = new_stack()
+    LockTable(stack, "Locks", wake=True)
+    ((layer, version),) = resources(stack, "AWS::Lambda::LayerVersion").items()
+    waker = the_waker(stack)
+    runtime = f"python3.{min(sys.version_info.minor, 14)}"
+    assert waker["Code"] == {"ZipFile": "from lambda_lock.waker import handler\n"}
+    assert (waker["Handler"], waker["Runtime"], waker["Layers"]) == ("index.handler", runtime, [{"Ref": layer}])
+    assert version["Properties"]["CompatibleRuntimes"] == [runtime]
+    assert warnings(stack) == []
+
+
+def test_the_layer_has_the_waker_and_python_finds_its_handler_by_that_line(tmp_path: Path) -> None:
+    app = cdk.App(outdir=str(tmp_path), analytics_reporting=False)
+    LockTable(cdk.Stack(app, "Stack"), "Locks", wake=True)
+    app.synth()
+    (asset,) = tmp_path.glob("asset.*/python")
+    assert (asset / "lambda_lock" / "waker" / "__init__.py").is_file()
+    assert not (asset / "lambda_lock" / "cdk").exists()
+
+
+def test_the_waker_may_run_on_another_python() -> None:
+    stack = new_stack()
+    runtime = lambda_.Runtime("python3.12", lambda_.RuntimeFamily.PYTHON, supports_inline_code=True)
+    LockTable(stack, "Locks", wake=runtime)
+    assert the_waker(stack)["Runtime"] == "python3.12"
+
+
+def test_the_stream_has_both_images_and_feeds_the_waker_from_its_beginning_with_what_concerns_sleepers() -> None:
+    stack = new_stack()
+    LockTable(stack, "Locks", wake=True)
+    (table,) = resources(stack, TABLE).values()
+    assert table["Properties"]["StreamSpecification"] == {"StreamViewType": "NEW_AND_OLD_IMAGES"}
+    mappings = [each["Properties"] for each in resources(stack, MAPPING).values()]
+    (stream,) = (each for each in mappings if each["EventSourceArn"] == STREAM_ARN)
+    written = [json.loads(each["Pattern"]) for each in stream.pop("FilterCriteria")["Filters"]]
+    assert written == FILTERS
+    del stream["FunctionName"]
+    assert stream == {
+        "BatchSize": 100,
+        "BisectBatchOnFunctionError": True,
+        "EventSourceArn": STREAM_ARN,
+        "FunctionResponseTypes": ["ReportBatchItemFailures"],
+        "MaximumRecordAgeInSeconds": 3600,
+        "StartingPosition": "TRIM_HORIZON",
+    }
+
+
+def test_the_queue_is_encrypted_takes_tls_only_feeds_the_waker_and_hides_messages_for_six_timeouts() -> None:
+    stack = new_stack()
+    LockTable(stack, "Locks", wake=True)
+    ((id, queue),) = resources(stack, "AWS::SQS::Queue").items()
+    waker = the_waker(stack)
+    assert queue["Properties"] == {
+        "MessageRetentionPeriod": 86_400,
+        "SqsManagedSseEnabled": True,
+        "VisibilityTimeout": 6 * waker["Timeout"],
+    }
+    assert waker["Environment"]["Variables"]["LAMBDA_LOCK_WAKE_QUEUE"] == {"Ref": id}
+    (mapping,) = (
+        each["Properties"]
+        for each in resources(stack, MAPPING).values()
+        if each["Properties"]["EventSourceArn"] == QUEUE_ARN
+    )
+    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
+    (policy,) = resources(stack, "AWS::SQS::QueuePolicy").values()
+    assert '"aws:SecureTransport": "false"' in json.dumps(policy)
+
+
+def test_the_waker_may_lock_read_the_stream_and_use_its_queue_and_nothing_else() -> None:
+    stack = new_stack()
+    LockTable(stack, "Locks", wake=True)
+    stream = ["dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator", "dynamodb:ListStreams"]
+    queue = ["sqs:SendMessage", "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"]
+    assert statements(stack) == [
+        allow(stream, STREAM_ARN),
+        allow(queue, QUEUE_ARN),
+        allow(FOUR_ACTIONS, {"Fn::GetAtt": ["LocksTable84FB9352", "Arn"]}),
+    ]
+
+
+def test_functions_that_are_connected_learn_of_the_waker_and_get_no_other_permission() -> None:
+    stack = new_stack()
+    locks = LockTable(stack, "Locks", wake=True)
+    locks.connect(new_function(stack))
+    assert locks.environment["LAMBDA_LOCK_WAKE"] == "1"
+    function = resources(stack, "AWS::Lambda::Function")["Function76856677"]["Properties"]
+    assert function["Environment"]["Variables"]["LAMBDA_LOCK_WAKE"] == "1"
+    (policy,) = (
+        each["Properties"]["PolicyDocument"]["Statement"]
+        for id, each in resources(stack, "AWS::IAM::Policy").items()
+        if id.startswith("Function")
+    )
+    assert policy == [allow(FOUR_ACTIONS, {"Fn::GetAtt": ["LocksTable84FB9352", "Arn"]})]
+
+
+def test_a_state_machine_that_is_named_may_be_answered_and_no_other() -> None:
+    stack = new_stack()
+    locks = LockTable(stack, "Locks", wake=True)
+    machine = new_machine(stack)
+    new_machine(stack, "Other")
+    grant = locks.wake(machine)
+    assert locks.wake(machine) is grant
+    actions = ["states:SendTaskSuccess", "states:SendTaskFailure", "states:SendTaskHeartbeat"]
+    (reference,) = (id for id in resources(stack, "AWS::StepFunctions::StateMachine") if id.startswith("Machine"))
+    assert called(stack) == [allow(actions, {"Ref": reference})]
+
+
+def qualified(function: lambda_.Function) -> list[lambda_.IFunction]:
+    return [
+        function,
+        function.current_version,
+        lambda_.Alias(function, "A", alias_name="a", version=function.latest_version),
+    ]
+
+
+@pytest.mark.parametrize("which", [0, 1, 2], ids=["function", "version", "alias"])
+def test_the_executions_of_a_function_that_is_named_may_be_called_back_in_each_version(which: int) -> None:
+    stack = new_stack()
+    locks = LockTable(stack, "Locks", wake=True)
+    locks.wake(qualified(new_function(stack))[which])
+    arn = {"Fn::Join": ["", [{"Fn::GetAtt": ["Function76856677", "Arn"]}, ":*"]]}
+    assert called(stack) == [allow("lambda:SendDurableExecutionCallbackSuccess", arn)]
+
+
+def test_nothing_that_the_waker_may_do_is_allowed_on_everything() -> None:
+    stack = new_stack()
+    locks = LockTable(stack, "Locks", wake=True)
+    locks.wake(new_machine(stack))
+    locks.wake(new_function(stack))
+    found = [json.dumps(each["Resource"]) for each in statements(stack)]
+    assert len(found) == 5
+    assert '"*"' not in "".join(found)
+    assert all('":*"' not in each or '"Arn"' in each for each in found)
+
+
+def test_a_sleeper_of_another_stack_is_woken_without_a_circle_of_stacks() -> None:
+    app = cdk.App()
+    here, there, more = (cdk.Stack(app, id) for id in ("Locks", "Orders", "More"))
+    locks = LockTable(here, "Locks", wake=True)
+    for stack in (there, more):
+        function = new_function(stack)
+        locks.connect(function)
+        locks.wake(new_machine(stack))
+        locks.wake(function)
+    app.synth()
+    names = [
+        each["Properties"]["PolicyName"]
+        for stack in (there, more)
+        for each in resources(stack, "AWS::IAM::Policy").values()
+        if "Wake" in json.dumps(each["Properties"]["Roles"])
+    ]
+    assert len(set(names)) == 4
+
+
+def test_a_customer_managed_key_is_granted_to_the_waker() -> None:
+    stack = in_an_account()
+    encryption = dynamodb.TableEncryptionV2.customer_managed_key(kms.Key(stack, "Key"))
+    LockTable(stack, "Locks", wake=True, encryption=encryption)
+    assert any("kms:Decrypt" in each["Action"] for each in statements(stack))
+
+
+def test_own_names_of_the_key_reach_the_waker() -> None:
+    stack = new_stack()
+    LockTable(stack, "Locks", wake=True, partition_key_name="id")
+    assert the_waker(stack)["Environment"]["Variables"]["LAMBDA_LOCK_PARTITION_KEY"] == "id"
+
+
+def test_alarms_watch_the_waker_and_its_queue_and_the_dashboard_shows_them() -> None:
+    stack = new_stack()
+    topic = sns.Topic(stack, "Topic")
+    locks = LockTable(stack, "Locks", wake=True, alarm_actions=[topic], dashboard=True)
+    assert [alarm.node.id for alarm in locks.alarms][-3:] == ALARMS
+    alarms = {
+        each["Properties"]["AlarmDescription"]["Fn::Join"][1][0]: each["Properties"]
+        for id, each in resources(stack, "AWS::CloudWatch::Alarm").items()
+        if id.startswith("LocksWaker")
+    }
+    assert len(resources(stack, "AWS::CloudWatch::Alarm")) == 7
+    found = [each["Properties"] for id, each in resources(stack, "AWS::CloudWatch::Alarm").items() if "Waker" in id]
+    assert [each["Threshold"] for each in found] == [0, 60, 1200]
+    assert all(each["AlarmActions"] for each in found)
+    assert set(alarms) == {"The waker of the lock table "}
+    (dashboard,) = resources(stack, "AWS::CloudWatch::Dashboard").values()
+    text = json.dumps(dashboard)
+    for title in ("Errors of the waker", "How late the waker is", "IteratorAge", "ApproximateAgeOfOldestMessage"):
+        assert title in text
+
+
+def test_without_alarm_actions_the_waker_has_no_alarm() -> None:
+    stack = new_stack()
+    locks = LockTable(stack, "Locks", wake=True)
+    assert locks.alarms == ()
+
+
+def of_a_text(locks: LockTable, stack: cdk.Stack) -> None:
+    locks.wake("arn:aws:states:eu-central-1:111111111111:stateMachine:orders")  # type: ignore[arg-type]
+
+
+def of_an_express_workflow(locks: LockTable, stack: cdk.Stack) -> None:
+    locks.wake(new_machine(stack, state_machine_type=sfn.StateMachineType.EXPRESS))
+
+
+def of_another_account(locks: LockTable, stack: cdk.Stack) -> None:
+    arn = f"arn:aws:states:{REGION}:222222222222:stateMachine:orders"
+    locks.wake(sfn.StateMachine.from_state_machine_arn(stack, "Theirs", arn))
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "says"),
+    [
+        (of_a_text, TypeError, r"target must be a StateMachine .* or a Function .*from_state_machine_arn"),
+        (of_an_express_workflow, LockArgumentError, "Machine is an Express workflow, .* Use a Standard workflow"),
+        (of_another_account, LockConfigurationError, "Theirs is in another account or Region than Stack/Locks"),
+    ],
+)
+def test_what_cannot_be_woken_is_refused(
+    call: Callable[[LockTable, cdk.Stack], None], error: type[Exception], says: str
+) -> None:
+    stack = in_an_account()
+    with pytest.raises(error, match=says):
+        call(LockTable(stack, "Locks", wake=True), stack)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "says"),
+    [
+        ({"wake": "yes"}, TypeError, r"wake must be True, False or a Runtime of aws_lambda, not 'yes' \(str\)"),
+        (
+            {"wake": True, "sort_key_name": "part"},
+            LockArgumentError,
+            "sort_key_name='part': .* without a sort key only",
+        ),
+    ],
+)
+def test_a_table_on_which_nobody_can_sleep_is_refused(
+    options: dict[str, Any], error: type[Exception], says: str
+) -> None:
+    with pytest.raises(error, match=says):
+        LockTable(new_stack(), "Locks", **options)
+
+
+def test_a_table_without_a_waker_says_where_to_have_one() -> None:
+    stack = new_stack()
+    with pytest.raises(LockConfigurationError, match=r"Stack/Locks has no waker\. Pass wake=True to the LockTable"):
+        LockTable(stack, "Locks").wake(new_machine(stack))
+
+
+def test_a_table_that_is_there_already_says_what_is_possible() -> None:
+    stack = in_an_account()
+    with pytest.raises(LockArgumentError, match=r"wake=True: the waker is made with its table.*waiting-asleep"):
+        LockTable.from_table_name(stack, "Locks", "locks", wake=True)  # type: ignore[call-arg]
+    locks = LockTable.from_table_arn(stack, "ByArn", f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/locks")
+    with pytest.raises(LockConfigurationError, match=r"not on a LockTable\.from_… of it"):
+        locks.wake(new_machine(stack))
+
+
+def test_the_policies_of_the_waker_are_not_those_of_the_sleepers() -> None:
+    stack = new_stack()
+    locks = LockTable(stack, "Locks", wake=True)
+    function = new_function(stack)
+    locks.wake(function)
+    assert len(policies(stack)) == 2  # the waker's own, and that for the function
