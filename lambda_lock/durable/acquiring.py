@@ -6,6 +6,16 @@ under the same name, and goes on with what it had taken (core/resume.py, rule 6)
 An acquire is one operation of the kind ``wait_for_condition``, however often it is tried. Between tries the execution
 is suspended. What one try found is the state with which the next begins, so the outcome is the same in every replay.
 Several keys share one wait: the first try of a key begins with the time that was waited for those before it.
+
+**Asleep.** Where the table has a waker, the try that is refused ends its operation, with a state that says so: this is
+the checkpoint of the decision. It costs no operation, and a replay that finds no such state makes none of what follows,
+whatever the environment says by then. Next come a callback, an operation that writes it into the table (`lie_down`),
+and, once it was called or has timed out, another acquire: three operations for each sleep. What woke the execution is
+never asked: only an acquire grants. Where there is no room among the sleepers, the operation that should write the
+entry polls until the callback times out, each time with another attempt to lie down.
+
+Operations are counted (``spent``). Once there are MOST_SPENT, the execution polls only. Since a wait of a year has less
+than 1,600 polls, it has less than 3,000 operations in all, whoever wakes it, however often, and however full it is.
 """
 
 from __future__ import annotations
@@ -16,9 +26,10 @@ import time
 from collections.abc import Sequence
 from typing import Any, TypedDict
 
-from aws_durable_execution_sdk_python.config import Duration
+from aws_durable_execution_sdk_python.config import CallbackConfig, Duration
 from aws_durable_execution_sdk_python.context import DurableContext
-from aws_durable_execution_sdk_python.exceptions import WaitForConditionError
+from aws_durable_execution_sdk_python.exceptions import CallbackError, CallbackTimeoutError, WaitForConditionError
+from aws_durable_execution_sdk_python.types import WaitForConditionCheckContext
 from aws_durable_execution_sdk_python.waits import WaitForConditionConfig, WaitForConditionDecision
 
 from .. import errors
@@ -28,6 +39,8 @@ from .holds import DurableHold, Holds
 _GROWTH = 0.01  # a pause is a hundredth of the time waited so far: a year takes 1,100 tries of 3,000. With a tenth,
 # who has waited longest would look least
 _LONGEST_PAUSE = 86_400  # seconds
+_SHORTEST_SLEEP = 3_600  # seconds until a callback times out; then as long as was waited, at most _LONGEST_PAUSE
+MOST_SPENT = 1_400  # operations of one wait after which it polls; 370 sleeps, a year of them, have 1,110
 _LONGEST_ARN = 400  # characters; a holder may have 512 bytes
 _LABEL = 200  # characters of the keys in an operation's name, which may have 256
 LATE = 5.0  # seconds by which a suspended execution may go on too late; a lease must cover them
@@ -44,6 +57,10 @@ class State(TypedDict, total=False):
     refusal: str  # the last try's error
     outage: bool  # whether that was an outage, not contention
     holder: str | None
+    spent: int  # operations so far: tries, callbacks, entries
+    sleep: int  # refused, and the table has a waker: seconds until the callback times out that is made now
+    asleep: bool  # the entry is written: wait for the callback
+    entry: bool  # an entry of ours may be among the sleepers
 
 
 class Polling:
@@ -61,6 +78,11 @@ class Polling:
         if left <= 0:
             return 0
         return max(1, math.ceil(min(max(self.poll, waited * _GROWTH), self.longest, left)))
+
+    def sleep(self, waited: float) -> int:
+        """Return the whole seconds until the callback of a sleep times out."""
+        left = self.wait - waited
+        return max(1, math.ceil(min(max(_SHORTEST_SLEEP, waited), self.longest, left)))
 
 
 def label(act: str, keys: Sequence[str]) -> str:
@@ -84,29 +106,82 @@ def acquire(context: DurableContext, holds: Holds, polling: Polling) -> None:
 
 
 def _acquire_one(context: DurableContext, hold: DurableHold, holder: str, polling: Polling, before: State) -> State:
-    """Take one lock. Returns the time that was waited so far."""
+    """Take one lock. Returns what was waited and spent so far."""
+    state = _try(context, hold, holder, polling, before)
+    while "sleep" in state:
+        until = state["waited"] + state["sleep"]
+        config = CallbackConfig(timeout=Duration(state["sleep"]))
+        callback = context.create_callback(name=label("sleep for", [hold.key]), config=config)
+        state = {"since": state["since"], "waited": state["waited"], "spent": state["spent"] + 1, "entry": True}
+        state = _try(context, hold, holder, polling, state, callback.callback_id, until)
+        if not state.get("asleep"):
+            continue
+        try:
+            callback.result()
+            state["entry"] = False  # the waker removes it
+        except CallbackTimeoutError:
+            state["waited"] = max(state["waited"], until)
+        except CallbackError:  # failed by hand: that means as little
+            pass
+        state = _try(context, hold, holder, polling, state)
+    if "owner" not in state:
+        raise _refused(state, hold, polling)
+    hold.begin(state["owner"], state["token"])
+    return {"since": state["since"], "waited": state["waited"], "spent": state.get("spent", 0)}
 
-    def try_once(found: State, _: object) -> State:
+
+def _try(
+    context: DurableContext,
+    hold: DurableHold,
+    holder: str,
+    polling: Polling,
+    before: State,
+    callback: str = "",
+    until: float = 0.0,
+) -> State:
+    """Try until the lock is granted, the wait is over, or it is time to sleep. One operation, which polls.
+
+    callback, until: first write this callback among the sleepers, unless ``until`` was waited already. If there is
+        room, that ends the operation.
+    """
+
+    def try_once(found: State, check: WaitForConditionCheckContext) -> State:
         now = time.time()
         since = found.get("since", now)
+        waited = max(found.get("waited", 0.0), now - since)
+        spent = before.get("spent", 0) + check.attempt
+        so_far: State = {"since": since, "waited": waited, "spent": spent, "entry": found.get("entry", False)}
+        is_awake = spent >= MOST_SPENT or not hold.has_waker
+        if waited < until and not is_awake and hold.lie_down(holder, callback):
+            return {**so_far, "asleep": True, "entry": True}
+        pause = polling.pause(waited)
+        if so_far["entry"] and (is_awake or not pause):
+            hold.get_up(holder)  # before the last try, or before the first of many
+            so_far["entry"] = False
         try:
             hold.acquire(holder)
         except (LockNotGrantedError, TransportError) as error:
-            waited = max(found.get("waited", 0.0), now - since)
-            pause = polling.pause(waited)
+            outage = isinstance(error, TransportError)
+            if waited < until:
+                pause = min(pause, math.ceil(until - waited))
+            elif pause and not (outage or is_awake):
+                return {**so_far, "sleep": polling.sleep(waited)}
             return {
-                "since": since,
+                **so_far,
                 "waited": waited + pause,
                 "pause": pause,
                 "refusal": str(error),
-                "outage": isinstance(error, TransportError),
+                "outage": outage,
                 "holder": getattr(error, "holder", None),
             }
-        return {"owner": hold.owner, "token": hold.token, "since": since, "waited": found.get("waited", 0.0)}
+        if so_far["entry"]:
+            hold.get_up(holder)  # otherwise the waker would claim for nobody, after the release
+        return {**so_far, "owner": hold.owner, "token": hold.token}
 
     config: WaitForConditionConfig[Any] = WaitForConditionConfig(wait_strategy=_next, initial_state=before)
+    act = "lie down for" if callback else "acquire"
     try:
-        state: State = context.wait_for_condition(try_once, config=config, name=label("acquire", [hold.key]))
+        state: State = context.wait_for_condition(try_once, config=config, name=label(act, [hold.key]))
     except WaitForConditionError as error:
         # The SDK keeps the name of the type of the error that ended the acquire, and its message.
         module, _, name = error.error_type.rpartition(".")
@@ -114,10 +189,7 @@ def _acquire_one(context: DurableContext, hold: DurableHold, holder: str, pollin
         if not isinstance(kind, type) or not issubclass(kind, LockError):
             raise
         raise kind(error.message or "", key=hold.key) from error
-    if "owner" not in state:
-        raise _refused(state, hold, polling)
-    hold.begin(state["owner"], state["token"])
-    return {"since": state["since"], "waited": state["waited"]}
+    return state
 
 
 def _next(state: State, _: int) -> WaitForConditionDecision:

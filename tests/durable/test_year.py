@@ -1,0 +1,266 @@
+"""A wait of up to a year has fewer than 3,000 operations, whatever happens to it. In virtual time.
+
+The operations of lambda_lock/durable/acquiring.py run on a model of their context: it keeps what a checkpoint keeps,
+as JSON, counts what the service counts, and replays the execution once at its end. Suspensions take no replay here:
+that would take minutes. test_sleeping.py has the real ones.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from aws_durable_execution_sdk_python.exceptions import CallbackExternalError, CallbackTimeoutError
+
+from lambda_lock import LockTimeoutError, TransportError
+from lambda_lock.durable import acquiring
+from lambda_lock.durable.acquiring import MOST_SPENT, Polling
+from lambda_lock.errors import LockError, LockNotGrantedError
+
+HOUR = 3600
+DAY = 24 * HOUR
+YEAR = 366 * DAY
+MOST = 3000  # operations of an execution
+
+
+class Table:
+    """A lock that somebody else holds, and its sleepers."""
+
+    def __init__(self, room: Callable[[], bool], waker: Callable[[], bool], outage: Callable[[], bool]) -> None:
+        self.room = room
+        self.waker = waker
+        self.outage = outage
+        self.is_held = True
+        self.entry: str | None = None
+        self.tries = 0
+
+    key, permits, owner, token = "a", None, "somebody#1", 1
+
+    @property
+    def has_waker(self) -> bool:
+        return self.waker()
+
+    def acquire(self, holder: str) -> None:
+        self.tries += 1
+        if self.outage():
+            raise TransportError(True, "no answer", key=self.key)
+        if self.is_held:
+            raise LockNotGrantedError("held", key=self.key, holder="somebody#1")
+
+    def lie_down(self, holder: str, callback: str) -> bool:
+        if self.entry is None and not self.room():
+            return False
+        self.entry = callback
+        return True
+
+    def get_up(self, holder: str) -> None:
+        self.entry = None
+
+    def begin(self, owner: str, token: int) -> None: ...
+
+
+class Execution:
+    """What the service keeps of an execution, and a context that replays it."""
+
+    def __init__(self, table: Table, polling: Polling, ends: Callable[[], str]) -> None:
+        self.table = table
+        self.polling = polling
+        self.ends = ends  # how the callback of a sleep ends: "called", "failed" or "timed out"
+        self.now = 1_800_000_000.0
+        self.kept: list[dict[str, Any]] = []
+        self.operations = 0
+        self.slept: list[float] = []
+        self.polls = 0
+        self._place = 0
+
+    def run(self) -> None:
+        """Run it to its end, and replay it: that comes to the same error, without another operation."""
+        try:
+            self._invoke()
+        except LockError as error:
+            before = self.operations
+            with pytest.raises(type(error), match=re.escape(str(error))):
+                self._invoke()
+            assert self.operations == before
+            assert self._place == len(self.kept)
+            raise
+
+    def _invoke(self) -> None:
+        self._place = 0
+        holds: Any = type("Holds", (), {"keys": ("a",), "all": [self.table], "taken": []})
+        context: Any = self
+        acquiring.acquire(context, holds, self.polling)
+
+    class execution_context:  # noqa: N801
+        durable_execution_arn = "arn:aws:lambda:eu-west-1:123456789012:function:orders:1/durable-execution/one"
+
+    def _next(self, name: str) -> dict[str, Any]:
+        if self._place == len(self.kept):
+            assert self.operations < MOST
+            self.kept.append({"name": name})
+        operation = self.kept[self._place]
+        assert operation["name"] == name, "another operation than before"
+        self._place += 1
+        return operation
+
+    def step(self, func: Callable[[object], Any], name: str) -> Any:
+        operation = self._next(name)
+        if "result" not in operation:
+            self.operations += 1
+            operation["result"] = func(None)
+        return operation["result"]
+
+    def wait_for_condition(self, check: Callable[[Any, Any], Any], config: Any, name: str) -> Any:
+        operation = self._next(name)
+        if "result" in operation:
+            return json.loads(operation["result"])
+        state, attempt = config.initial_state, 0
+        while self.operations < MOST:
+            attempt += 1
+            self.operations += 1
+            state = json.loads(json.dumps(check(json.loads(json.dumps(state)), SimpleNamespace(attempt=attempt))))
+            decision = config.wait_strategy(state, attempt)
+            if not decision.should_continue:
+                operation["result"] = json.dumps(state)
+                return state
+            self.polls += 1
+            self.now += decision.delay_seconds
+        raise AssertionError("too many operations")
+
+    def create_callback(self, name: str, config: Any) -> Any:
+        operation = self._next(name)
+        if "timeout" not in operation:
+            self.operations += 1
+            operation |= {"timeout": config.timeout_seconds, "made": self.now}
+        execution = self
+
+        class Callback:
+            callback_id = f"callback-{self._place}"
+
+            def result(self) -> None:
+                if "end" not in operation:
+                    end = operation["end"] = execution.ends()
+                    if end == "timed out":
+                        execution.slept.append(operation["timeout"])
+                        execution.now = max(execution.now, operation["made"] + operation["timeout"])
+                    if end == "called":
+                        execution.table.entry = None
+                if operation["end"] == "timed out":
+                    raise CallbackTimeoutError("timed out")
+                if operation["end"] == "failed":
+                    raise CallbackExternalError("failed by hand")
+
+        return Callback()
+
+
+def yes() -> bool:
+    return True
+
+
+def no() -> bool:
+    return False
+
+
+@pytest.fixture
+def begin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Execution]]:
+    def build(
+        room: Callable[[], bool] = yes,
+        waker: Callable[[], bool] = yes,
+        outage: Callable[[], bool] = no,
+        ends: Callable[[], str] = lambda: "timed out",
+        wait: float = YEAR,
+        poll: float = 60,
+    ) -> Execution:
+        execution = Execution(Table(room, waker, outage), Polling(wait, poll), ends)
+        monkeypatch.setattr(acquiring.time, "time", lambda: execution.now)
+        return execution
+
+    yield build
+
+
+def times_out(execution: Execution) -> float:
+    """Run an execution whose wait runs out. Returns how long it waited, in seconds."""
+    with pytest.raises(LockTimeoutError) as caught:
+        execution.run()
+    assert caught.value.waited is not None
+    return caught.value.waited
+
+
+def test_a_year_asleep_is_370_sleeps_of_an_hour_and_then_of_as_long_as_was_waited(
+    begin: Callable[..., Execution],
+) -> None:
+    execution = begin()
+    assert times_out(execution) == pytest.approx(YEAR, abs=2 * DAY)
+    assert execution.slept[:6] == [HOUR, HOUR, 2 * HOUR, 4 * HOUR, 8 * HOUR, 16 * HOUR]
+    assert set(execution.slept[6:-1]) == {DAY}
+    assert len(execution.slept) <= 372
+    assert execution.polls == 0
+    assert execution.operations < 1150
+    assert execution.table.entry is None, "who gives up gets up first"
+
+
+@pytest.mark.parametrize("poll", [1, 60, HOUR])
+def test_a_year_without_room_among_the_sleepers_is_polled(begin: Callable[..., Execution], poll: float) -> None:
+    execution = begin(room=no, poll=poll)
+    times_out(execution)
+    assert execution.slept == []
+    assert execution.operations < MOST
+
+
+@pytest.mark.parametrize("poll", [1, 60])
+@pytest.mark.parametrize("end", ["called", "failed"])
+def test_wake_ups_for_nothing_cost_so_many_operations_and_no_more(
+    begin: Callable[..., Execution], end: str, poll: float
+) -> None:
+    execution = begin(ends=lambda: end, poll=poll)
+    times_out(execution)
+    assert MOST_SPENT < execution.operations < MOST
+    assert execution.table.entry is None
+
+
+def test_who_gets_room_after_a_while_sleeps_then(begin: Callable[..., Execution]) -> None:
+    execution = begin(room=lambda: execution.polls >= 200, wait=30 * DAY)
+    times_out(execution)
+    assert execution.polls == 200
+    assert sum(execution.slept) > 28 * DAY
+
+
+def test_an_outage_is_polled_and_no_callback_is_made_for_it(begin: Callable[..., Execution]) -> None:
+    execution = begin(outage=yes, wait=DAY)
+    with pytest.raises(TransportError):
+        execution.run()
+    assert {operation["name"] for operation in execution.kept} == {"name lock 'a'", "acquire lock 'a'"}
+
+
+def test_without_a_waker_there_are_the_operations_of_before(begin: Callable[..., Execution]) -> None:
+    execution = begin(waker=no)
+    times_out(execution)
+    assert [operation["name"] for operation in execution.kept] == ["name lock 'a'", "acquire lock 'a'"]
+    assert execution.operations < 1150
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_no_mixture_of_these_reaches_3000_operations(begin: Callable[..., Execution], seed: int) -> None:
+    """Room comes and goes, wakers come and go, outages too; callbacks end in each way. The lock is never free."""
+    rng = random.Random(seed)
+    often = {what: rng.choice((0.0, 0.02, 0.5, 0.98, 1.0)) for what in ("room", "waker", "outage", "called", "failed")}
+
+    def chance(what: str) -> Callable[[], bool]:
+        return lambda: rng.random() < often[what]
+
+    def ends() -> str:
+        return "called" if chance("called")() else "failed" if chance("failed")() else "timed out"
+
+    execution = begin(
+        chance("room"), chance("waker"), chance("outage"), ends, poll=rng.choice((1, 5, 60, 600)), wait=YEAR
+    )
+    with pytest.raises((LockTimeoutError, TransportError)):
+        execution.run()
+    assert execution.now - 1_800_000_000 >= YEAR - 1
+    assert execution.operations < MOST
+    assert execution.table.tries <= execution.operations
