@@ -58,8 +58,13 @@ _ALARMS = {
     "WakerQueue": "The waker of the lock table {table} does not look at locks when it is time to: see its log. "
     "Executions that wait for a holder which died sleep on until their time-outs end.",
 }
-# What is no event but an age, in seconds. A message may be held back for 900 s.
-_THRESHOLDS = {"WakerLate": 60, "WakerQueue": 1200}
+# What is no event but an age, in ms and in seconds. A message may be held back for 900 s.
+_THRESHOLDS = {"WakerLate": 60_000, "WakerQueue": 1200}
+_OF_WAKER = {  # titles
+    "WakerErrors": "Errors of the waker",
+    "WakerLate": "How late the waker is, ms",
+    "WakerQueue": "The waker's oldest message, s",
+}
 
 
 class MetricOptions(TypedDict, total=False):
@@ -247,11 +252,7 @@ class Watch:
         dashboard.add_widgets(*locks[:1], *table[:1])
         dashboard.add_widgets(*table[1:], *locks[1:])
         if self._waker:
-            errors, *ages = self._waker
-            shown = [
-                self._graph("Errors of the waker", [self._waker[errors]], [errors]),
-                self._graph("How late the waker is", [self._waker[id] for id in ages], ages),
-            ]
+            shown = [self._graph(_OF_WAKER[id], [metric], [id]) for id, metric in self._waker.items()]
             dashboard.add_widgets(*shown)
         return dashboard
 

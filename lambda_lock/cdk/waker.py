@@ -25,6 +25,7 @@ from ..errors import LockArgumentError, LockConfigurationError
 from ..waker.filters import FILTERS
 from .arguments import wrong
 from .lock_layer import LockLayer
+from .monitoring import MetricOptions
 from .tables import differ
 
 Sleeper: TypeAlias = sfn.IStateMachine | lambda_.IFunction
@@ -37,11 +38,12 @@ CALLBACK = "lambda:SendDurableExecutionCallbackSuccess"
 
 _STREAM_ACTIONS = [f"dynamodb:{each}" for each in ("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams")]
 _QUEUE_ACTIONS = [f"sqs:{each}" for each in ("SendMessage", "ReceiveMessage", "DeleteMessage", "GetQueueAttributes")]
-_TIMEOUT = Duration.seconds(30)
-_VISIBILITY = Duration.seconds(6 * 30)  # six times the timeout, as Lambda's guide for SQS recommends
+_TIMEOUT = Duration.seconds(60)  # the longest look takes 20 s, and begins only while 30 s are left
+# Not six times the timeout, as the guide recommends so that throttling uses up no receives. These are not counted, and
+# after a look that was killed, the lock stays free for so long.
+_VISIBILITY = Duration.seconds(90)
 _KEPT = Duration.days(1)  # a message that fails again and again; by then each sleeper has looked by itself
 _OLDEST_RECORD = Duration.hours(1)
-_MINUTE = Duration.minutes(1)
 
 
 def check(wake: object, sort_key_name: str | None) -> lambda_.Runtime | None:
@@ -164,13 +166,10 @@ class Waker(Construct):
 
     def metrics(self) -> dict[str, cloudwatch.IMetric]:
         """What alarms watch, by their ids."""
-        late = self.function.metric("IteratorAge", statistic=cloudwatch.Stats.MAXIMUM, period=_MINUTE)
+        options: MetricOptions = {"period": Duration.minutes(1), "statistic": cloudwatch.Stats.MAXIMUM}
+        oldest = self._queue.metric_approximate_age_of_oldest_message
         return {
-            "WakerErrors": self.function.metric_errors(period=_MINUTE, statistic=cloudwatch.Stats.SUM),
-            "WakerLate": cloudwatch.MathExpression(
-                expression="late / 1000", using_metrics={"late": late}, label="Age of the stream, s", period=_MINUTE
-            ),
-            "WakerQueue": self._queue.metric_approximate_age_of_oldest_message(
-                period=_MINUTE, statistic=cloudwatch.Stats.MAXIMUM, label="Age of the queue, s"
-            ),
+            "WakerErrors": self.function.metric_errors(period=Duration.minutes(1), statistic=cloudwatch.Stats.SUM),
+            "WakerLate": self.function.metric("IteratorAge", **options),
+            "WakerQueue": oldest(**options),
         }

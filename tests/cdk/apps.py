@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import aws_cdk as cdk
@@ -65,3 +66,27 @@ def warnings(stack: cdk.Stack) -> list[str]:
     """The texts of the warnings that constructs of the stack are annotated with."""
     found = assertions.Annotations.from_stack(stack).find_warning("*", assertions.Match.any_value())
     return [str(each.entry.data) for each in found]
+
+
+def in_words(value: Any, names: Mapping[str, str]) -> Any:
+    """A template with texts in place of functions: ``${Locks.Arn}`` for each way to say it.
+
+    names: what logical ids are called in these texts.
+    """
+    match value:
+        case {"Ref": str(name)}:
+            return f"${{{names.get(name, name)}}}"
+        case {"Fn::GetAtt": [str(name), str(attribute)]}:
+            return f"${{{names.get(name, name)}.{attribute}}}"
+        case {"Fn::GetAtt": str(both)}:
+            return f"${{{both}}}"
+        case {"Fn::Sub": str(text)}:
+            return text
+        case {"Fn::Join": ["", [*parts]]}:
+            return "".join(in_words(part, names) for part in parts)
+        case dict():
+            return {name: in_words(each, names) for name, each in value.items()}
+        case list():
+            return [in_words(each, names) for each in value]
+        case _:
+            return value

@@ -25,6 +25,7 @@ from tests.cdk.apps import (
     ACCOUNT,
     REGION,
     in_an_account,
+    in_words,
     new_function,
     new_stack,
     policies,
@@ -33,7 +34,10 @@ from tests.cdk.apps import (
     the_only,
 )
 
-_PAGES = [(ROOT / "docs" / f"deploy{part}.md").read_text() for part in ("", "-cdk", "-templates")]
+_PAGES = [
+    (ROOT / "docs" / f"{name}.md").read_text()
+    for name in ("deploy", "deploy-cdk", "deploy-templates", "waiting-asleep")
+]
 _FOLDER = ROOT / "docs" / "deploy"
 _FILES = sorted(path.name for path in _FOLDER.iterdir())
 _TABLE = "the table's ARN"
@@ -183,27 +187,6 @@ _NAMES = {
 }
 
 
-def _plain(value: Any) -> Any:
-    """A template with texts in place of functions: ``${Locks.Arn}`` for each way to say it."""
-    match value:
-        case {"Ref": str(name)}:
-            return f"${{{_NAMES.get(name, name)}}}"
-        case {"Fn::GetAtt": [str(name), str(attribute)]}:
-            return f"${{{_NAMES.get(name, name)}.{attribute}}}"
-        case {"Fn::GetAtt": str(both)}:
-            return f"${{{both}}}"
-        case {"Fn::Sub": str(text)}:
-            return text
-        case {"Fn::Join": ["", [*parts]]}:
-            return "".join(map(_plain, parts))
-        case dict():
-            return {name: _plain(each) for name, each in value.items()}
-        case list():
-            return [_plain(each) for each in value]
-        case _:
-            return value
-
-
 def _watched() -> dict[str, Any]:
     """The construct with all that it can make, in plain words, as one Region's AWS::DynamoDB::Table."""
     stack = in_an_account()
@@ -222,7 +205,7 @@ def _watched() -> dict[str, Any]:
     resources = {_NAMES[id]: each for id, each in json.loads(text).items()}
     policy = resources["Policy"]["Properties"]
     resources["Policy"]["Properties"] = {"PolicyDocument": policy["PolicyDocument"]}
-    plain: dict[str, Any] = _plain(resources)
+    plain: dict[str, Any] = in_words(resources, _NAMES)
     return plain
 
 
@@ -236,7 +219,7 @@ def _with_parsed_dashboard(resources: dict[str, Any]) -> dict[str, Any]:
 def test_the_watched_template_is_what_the_construct_makes_with_a_key_alarms_and_a_dashboard() -> None:
     stack = in_an_account()
     CfnInclude(stack, "Included", template_file=str(ROOT / "docs" / "templates" / "watched.yaml"))
-    included = _with_parsed_dashboard(_plain(synthesized(stack)["Resources"]))
+    included = _with_parsed_dashboard(in_words(synthesized(stack)["Resources"], _NAMES))
     made = _with_parsed_dashboard(_watched())
     assert included.keys() == made.keys()
     for name, resource in made.items():

@@ -1,0 +1,227 @@
+"""docs/deploy/wake-sam.yaml and wake-terraform.tf make what LockTable(wake=True) makes."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import aws_cdk as cdk
+import hcl2
+import pytest
+from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_sns as sns
+from aws_cdk import aws_stepfunctions as sfn
+from aws_cdk.cloudformation_include import CfnInclude
+
+from lambda_lock.cdk import LockTable
+from rig.engine import ROOT
+from tests.cdk.apps import in_words, new_function, new_stack, synthesized
+
+_FOLDER = ROOT / "docs" / "deploy"
+_KINDS = {  # the resources of the construct, by what the templates call them
+    "Locks": "AWS::DynamoDB::GlobalTable",
+    "WakerQueue": "AWS::SQS::Queue",
+    "WakerQueuePolicy": "AWS::SQS::QueuePolicy",
+    "WakerLibrary": "AWS::Lambda::LayerVersion",
+    "Orders": "AWS::StepFunctions::StateMachine",
+}
+_ALARMS = ("WakerErrors", "WakerLate", "WakerOldest")
+
+Properties = dict[str, dict[str, Any]]
+
+
+@pytest.fixture(scope="module")
+def made() -> Properties:
+    """The construct's resources by the names of the templates, and ``statements``: those of the waker's role."""
+    stack = new_stack()
+    runtime = lambda_.Runtime("python3.13", lambda_.RuntimeFamily.PYTHON, supports_inline_code=True)
+    topic = sns.Topic.from_topic_arn(stack, "Topic", cdk.CfnParameter(stack, "AlarmTopic").value_as_string)
+    locks = LockTable(stack, "Locks", wake=runtime, alarm_actions=[topic])
+    machine = sfn.StateMachine(
+        stack, "Orders", definition_body=sfn.DefinitionBody.from_chainable(sfn.Pass(stack, "Pass"))
+    )
+    durable = new_function(stack, "Durable")
+    locks.connect(durable)
+    locks.wake(machine)
+    locks.wake(durable)
+    found = synthesized(stack)["Resources"]
+    names = {id: name for name, kind in _KINDS.items() for id, each in found.items() if each["Type"] == kind}
+    for id, each in found.items():
+        if each["Type"] == "AWS::Lambda::Function":
+            names[id] = "Waker" if id.startswith("LocksWaker") else "Durable"
+        if each["Type"] == "AWS::Lambda::EventSourceMapping":
+            names[id] = "WakerStream" if "StartingPosition" in each["Properties"] else "WakerDue"
+        if each["Type"] == "AWS::CloudWatch::Alarm" and "Waker" in id:
+            names[id] = "WakerOldest" if "Queue" in id else id[len("Locks") : -8]
+    resources: dict[str, Any] = in_words(found, names)
+    properties = {names[id]: each["Properties"] for id, each in resources.items() if id in names}
+    for alarm in _ALARMS:
+        del properties[alarm]["AlarmDescription"]
+    (replica,) = properties["Locks"].pop("Replicas")  # in one Region, AWS::DynamoDB::Table creates the same table
+    properties["Locks"]["DeletionProtectionEnabled"] = replica["DeletionProtectionEnabled"]
+    of_waker = [
+        each["Properties"]["PolicyDocument"]["Statement"]
+        for each in resources.values()
+        if each["Type"] == "AWS::IAM::Policy" and "Waker" in json.dumps(each["Properties"]["Roles"])
+    ]
+    statements = sorted((one for each in of_waker for one in each), key=str)
+    return {**properties, "statements": {"all": statements}}
+
+
+@pytest.fixture(scope="module")
+def sam() -> Properties:
+    stack = new_stack()
+    CfnInclude(stack, "Included", template_file=str(_FOLDER / "wake-sam.yaml"))
+    resources: dict[str, Any] = in_words(synthesized(stack)["Resources"], {})
+    return {id: each.get("Properties", {}) for id, each in resources.items()}
+
+
+_SAME = ("Locks", "WakerQueue", "WakerQueuePolicy", "WakerStream", "WakerDue", *_ALARMS)
+
+
+@pytest.mark.parametrize("name", _SAME)
+def test_the_sam_template_makes_this_as_the_construct_does(made: Properties, sam: Properties, name: str) -> None:
+    assert sam[name] == made[name]
+
+
+def test_the_waker_of_the_sam_template_is_that_of_the_construct(made: Properties, sam: Properties) -> None:
+    waker, theirs = dict(made["Waker"]), dict(sam["Waker"])
+    for name in ("Description", "Role"):
+        del waker[name]
+    assert theirs.pop("InlineCode") == waker.pop("Code")["ZipFile"]
+    (document,) = theirs.pop("Policies")
+    assert sorted(document["Statement"], key=str) == made["statements"]["all"]
+    assert theirs == waker
+
+
+def test_the_sleeping_function_of_the_sam_template_knows_of_the_waker(made: Properties, sam: Properties) -> None:
+    assert sam["Durable"]["Environment"] == made["Durable"]["Environment"]
+
+
+def _terraform(kind: str) -> dict[str, Any]:
+    options = hcl2.SerializationOptions(strip_string_quotes=True, explicit_blocks=False)
+    with (_FOLDER / "wake-terraform.tf").open() as file:
+        found = hcl2.load(file, serialization_options=options)[kind]
+    blocks: dict[str, Any] = {}
+    for block in found:
+        for type, body in block.items():
+            blocks.setdefault(type, {}).update(body)
+    return blocks
+
+
+_IN_TERRAFORM = {
+    "aws_dynamodb_table.locks.arn": "Locks.Arn",
+    "aws_dynamodb_table.locks.name": "Locks",
+    "aws_dynamodb_table.locks.stream_arn": "Locks.StreamArn",
+    "aws_sqs_queue.waker.arn": "WakerQueue.Arn",
+    "aws_sqs_queue.waker.id": "WakerQueue",
+    "aws_sqs_queue.waker.url": "WakerQueue",
+    "aws_sfn_state_machine.orders.arn": "Orders",
+    "aws_lambda_function.durable.arn": "Durable.Arn",
+    "aws_lambda_function.waker.arn": "Waker",
+    "aws_lambda_layer_version.lambda_lock.arn": "WakerLibrary",
+}
+
+
+def _words(value: Any) -> Any:
+    """Terraform's references, as `in_words` has them."""
+    if isinstance(value, dict):
+        return {name: _words(each) for name, each in value.items()}
+    if isinstance(value, list):
+        return [_words(each) for each in value]
+    if not isinstance(value, str):
+        return value
+    return re.sub(r"\$\{(\w+\.\w+\.\w+)\}", lambda found: f"${{{_IN_TERRAFORM.get(found[1], found[1])}}}", value)
+
+
+def _statement(block: dict[str, Any]) -> dict[str, Any]:
+    """A statement of a policy document, as a template has it."""
+    actions = block["actions"]
+    resource = block["resources"][0]
+    return {"Effect": block["effect"], "Action": actions[0] if len(actions) == 1 else actions, "Resource": resource}
+
+
+def test_the_terraform_configuration_makes_the_table_with_its_stream_and_the_queue(made: Properties) -> None:
+    resources = _terraform("resource")
+    table, queue = resources["aws_dynamodb_table"]["locks"], resources["aws_sqs_queue"]["waker"]
+    assert table["stream_enabled"] is True
+    assert {"StreamViewType": table["stream_view_type"]} == made["Locks"]["StreamSpecification"]
+    assert table["deletion_protection_enabled"] == made["Locks"]["DeletionProtectionEnabled"]
+    assert table["ttl"] == [{"attribute_name": "ttl", "enabled": True}]
+    assert {
+        "MessageRetentionPeriod": queue["message_retention_seconds"],
+        "SqsManagedSseEnabled": queue["sqs_managed_sse_enabled"],
+        "VisibilityTimeout": queue["visibility_timeout_seconds"],
+    } == made["WakerQueue"]
+
+
+def test_the_terraform_configuration_allows_what_the_construct_allows(made: Properties) -> None:
+    documents = _words(_terraform("data")["aws_iam_policy_document"])
+    assert sorted(map(_statement, documents["waker"]["statement"]), key=str) == made["statements"]["all"]
+    (denied,) = documents["waker_queue"]["statement"]
+    (written,) = made["WakerQueuePolicy"]["PolicyDocument"]["Statement"]
+    (condition,), (principal,) = denied["condition"], denied["principals"]
+    (value,) = condition["values"]
+    more = {
+        "Condition": {condition["test"]: {condition["variable"]: value}},
+        "Principal": {principal["type"]: principal["identifiers"][0]},
+    }
+    assert _statement(denied) | more == written
+
+
+def test_the_waker_of_the_terraform_configuration_is_that_of_the_construct(made: Properties) -> None:
+    resources, data = _words(_terraform("resource")), _terraform("data")
+    waker, theirs = made["Waker"], resources["aws_lambda_function"]["waker"]
+    assert {
+        "Architectures": theirs["architectures"],
+        "Environment": {"Variables": theirs["environment"][0]["variables"]},
+        "Handler": theirs["handler"],
+        "Layers": theirs["layers"],
+        "MemorySize": theirs["memory_size"],
+        "Runtime": theirs["runtime"],
+        "Timeout": theirs["timeout"],
+    } == {name: waker[name] for name in waker if name not in ("Code", "Description", "Role")}
+    code = data["archive_file"]["waker"]
+    assert code["source_content"] == waker["Code"]["ZipFile"]
+    assert code["source_content_filename"] == "index.py"
+
+
+def test_the_mappings_of_the_terraform_configuration_are_those_of_the_construct(made: Properties) -> None:
+    mappings = _words(_terraform("resource")["aws_lambda_event_source_mapping"])
+    names = {
+        "batch_size": "BatchSize",
+        "bisect_batch_on_function_error": "BisectBatchOnFunctionError",
+        "event_source_arn": "EventSourceArn",
+        "function_name": "FunctionName",
+        "function_response_types": "FunctionResponseTypes",
+        "maximum_record_age_in_seconds": "MaximumRecordAgeInSeconds",
+        "starting_position": "StartingPosition",
+    }
+    for name, theirs in (("WakerStream", mappings["waker_stream"]), ("WakerDue", mappings["waker_due"])):
+        filters = theirs.pop("filter_criteria", [])
+        written = {names[each]: value for each, value in theirs.items()}
+        written["FunctionName"] = written["FunctionName"].replace(".Arn", "")
+        if filters:
+            patterns = [each["pattern"] for each in filters[0]["filter"]]
+            written["FilterCriteria"] = {"Filters": [{"Pattern": pattern} for pattern in patterns]}
+        assert written == made[name]
+
+
+@pytest.mark.parametrize("name", _ALARMS)
+def test_the_alarms_of_the_terraform_configuration_are_those_of_the_construct(made: Properties, name: str) -> None:
+    alarm, ours = _terraform("resource")["aws_cloudwatch_metric_alarm"]["waker"], made[name]
+    kind = _terraform("locals")["waker_alarms"][ours["MetricName"]]
+    (dimension,) = ours["Dimensions"]
+    assert {
+        "ComparisonOperator": alarm["comparison_operator"],
+        "DatapointsToAlarm": alarm["datapoints_to_alarm"],
+        "EvaluationPeriods": alarm["evaluation_periods"],
+        "MetricName": ours["MetricName"],
+        "Namespace": kind["namespace"],
+        "Period": alarm["period"],
+        "Statistic": kind["statistic"],
+        "Threshold": kind["threshold"],
+        "TreatMissingData": alarm["treat_missing_data"],
+    } == {key: ours[key] for key in ours if key not in ("AlarmActions", "Dimensions")}
+    assert kind["of"] == dimension["Name"]
