@@ -22,6 +22,7 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from ..errors import LockArgumentError, LockConfigurationError
+from ..waker.calls import QUEUE_VARIABLE
 from ..waker.filters import FILTERS
 from .arguments import wrong
 from .lock_layer import LockLayer
@@ -30,7 +31,6 @@ from .tables import differ
 
 Sleeper: TypeAlias = sfn.IStateMachine | lambda_.IFunction
 
-QUEUE_VARIABLE = "LAMBDA_LOCK_WAKE_QUEUE"
 STREAM = dynamodb.StreamViewType.NEW_AND_OLD_IMAGES
 CODE = "from lambda_lock.waker import handler\n"
 NEWEST_MINOR = 14  # Python 3.14 is the newest that Lambda runs
