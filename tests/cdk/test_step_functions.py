@@ -18,7 +18,7 @@ from tests.step_functions.conftest import Free, Shop, cloud, is_free, locks, sho
 
 __all__ = ["cloud", "is_free", "locks", "shop"]
 
-ALL = page.HANDLERS + page.HANDLERS_OF_PARTS + page.HANDLERS_OF_PERMITS
+ALL = page.HANDLERS + page.HANDLERS_OF_PARTS + page.HANDLERS_OF_PERMITS + page.HANDLERS_OF_SLEEP
 NAMED = {name: f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}" for name in ALL}
 
 

@@ -27,19 +27,28 @@ _numbers = itertools.count(1)
 
 
 class Shop:
-    """The functions of the page, their lock table, and what they note."""
+    """The functions of the page, their lock table, and what they note.
 
-    def __init__(self, cloud: Cloud, folder: Path) -> None:
+    locks: the name of a lock table that somebody else makes. None: a new one.
+    """
+
+    def __init__(self, cloud: Cloud, folder: Path, locks: str | None = None) -> None:
         self.cloud = cloud
-        self.locks, self._table = (cloud.engine.create_table(name) for name in ("order-locks", "shop"))
+        self.locks = cloud.engine.create_table("order-locks") if locks is None else locks
+        self._table = cloud.engine.create_table("shop")
         (folder / "steps.py").write_text(page.code("def ended"))
         (folder / "claim.py").write_text(page.code("def acquire_parts"))
+        (folder / "asleep.py").write_text(page.code("def sleep("))
+        (folder / "asleep_permits.py").write_text(page.code("def sleep_permit"))
         (folder / "permits.py").write_text(page.code("def acquire_permit"))
         for module in Path(__file__).with_name("handlers").glob("*.py"):
             shutil.copy(module, folder)
         self.role = self._role()
         with ThreadPoolExecutor(3) as pool:
-            names = page.HANDLERS + page.HANDLERS_OF_PARTS + page.HANDLERS_OF_PERMITS
+            names = (
+                *(page.HANDLERS + page.HANDLERS_OF_PARTS),
+                *(page.HANDLERS_OF_PERMITS + page.HANDLERS_OF_SLEEP),
+            )
             made = pool.map(lambda name: self._function(name, folder), names)
             self.functions: dict[str, Function] = dict(zip(names, made, strict=True))
 
@@ -91,7 +100,7 @@ class Shop:
             f"fragile.{name}",
             folder,
             timeout=TIMEOUT,
-            environment={"LAMBDA_LOCK_TABLE": self.locks, "SHOP": self._table},
+            environment={"LAMBDA_LOCK_TABLE": self.locks, "LAMBDA_LOCK_WAKE": "1", "SHOP": self._table},
             allow=[
                 {"Action": LOCK_ACTIONS, "Resource": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{self.locks}"},
             ],

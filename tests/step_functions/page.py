@@ -1,4 +1,4 @@
-"""What docs/step-functions.md shows: its code and its definitions, as they stand there."""
+"""What docs/step-functions.md and docs/waiting-asleep.md show: code and definitions, as they stand there."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ from typing import Any
 
 from rig.engine import ROOT
 
-_BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", (ROOT / "docs" / "step-functions.md").read_text(), re.M | re.S)
+_PAGES = "\n".join((ROOT / "docs" / name).read_text() for name in ("step-functions.md", "waiting-asleep.md"))
+_BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", _PAGES, re.M | re.S)
 
 HANDLERS = ("acquire", "reserve", "ask", "ship", "release", "ended")
 HANDLERS_OF_PERMITS = ("acquire_permit", "permit_ended")
+HANDLERS_OF_SLEEP = ("sleep", "sleep_permit")
 HANDLERS_OF_PARTS = ("acquire_parts", "reserve_parts", "release_parts")
 
 
@@ -33,9 +35,16 @@ def machines(names: dict[str, str]) -> tuple[dict[str, Any], dict[str, Any]]:
     return definition("Orders: one execution", names), definition("AfterOrders:", names)
 
 
+def asleep(names: dict[str, str]) -> dict[str, Any]:
+    """The definition of Orders whose executions sleep until the lock is free."""
+    orders, _ = machines(names)
+    return orders | {"States": orders["States"] | definition('"Sleep": {', names)}
+
+
 def of_permits(names: dict[str, str]) -> dict[str, str]:
     """What the names stand for in the state machines for at most N executions."""
-    return names | {"acquire": names["acquire_permit"], "ended": names["permit_ended"]}
+    own = {"acquire": "acquire_permit", "ended": "permit_ended", "sleep": "sleep_permit"}
+    return names | {name: names[handler] for name, handler in own.items()}
 
 
 def pattern(machine_arn: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 
 # The code of the page is written beside this module as these files, when the functions are made.
 steps, claim, permits, shop = map(import_module, ("steps", "claim", "permits", "shop"))
+asleep, asleep_permits = map(import_module, ("asleep", "asleep_permits"))
 
 Handler = Callable[[dict[str, Any], Any], Any]
 
@@ -36,6 +37,7 @@ acquire, reserve, ask, ship, release, ended = map(
     fragile, (steps.acquire, steps.reserve, steps.ask, steps.ship, steps.release, steps.ended)
 )
 acquire_permit, permit_ended = map(fragile, (permits.acquire_permit, permits.permit_ended))
+sleep, sleep_permit = fragile(asleep.sleep), fragile(asleep_permits.sleep_permit)
 acquire_parts, reserve_parts, release_parts = map(
     fragile, (claim.acquire_parts, claim.reserve_parts, claim.release_parts)
 )

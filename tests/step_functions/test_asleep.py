@@ -1,0 +1,187 @@
+"""The state machine of docs/waiting-asleep.md: who is refused lies down, and is woken when the lock is free."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from lambda_lock import LockClient
+
+from . import page
+from .conftest import Execution, Free, Shop
+from .waking import waker
+
+
+@pytest.fixture(scope="module")
+def woken(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A waker runs."""
+    with waker(shop, tmp_path_factory.mktemp("waker")):
+        yield
+
+
+@pytest.fixture(scope="module")
+def machine(shop: Shop, woken: None) -> str:
+    """The state machine of the page, without its rule."""
+    return shop.machine(page.asleep(shop.arns))
+
+
+def sleepers(shop: Shop, key: str) -> list[str]:
+    """The holders that sleep until the lock is free, in their order."""
+    rows = shop.cloud.engine.scan(shop.locks)
+    entries = [each["S"] for row in rows if row["key"]["S"] == f"{key}~sleepers" for each in row["asleep"]["L"]]
+    return [str(each) for each in entries]
+
+
+def wait_asleep(shop: Shop, execution: Execution, key: str | None = None) -> None:
+    """Wait until the execution has lain down."""
+    where = f"order#{execution.order}" if key is None else key
+    shop.cloud.wait_until(lambda: any(execution.arn in each for each in sleepers(shop, where)))
+
+
+def test_executions_that_sleep_are_served_in_their_order_and_none_of_them_polls(
+    shop: Shop, machine: str, is_free: Free
+) -> None:
+    first = shop.start(machine, shop.new_order())
+    tasks = [first.asked()]
+    waiting = []
+    for _ in range(3):
+        waiting.append(shop.start(machine, first.order))
+        wait_asleep(shop, waiting[-1])
+    for number, execution in enumerate([first, *waiting], start=1):
+        execution.answer(tasks[-1])
+        assert execution.end()[0] == "SUCCEEDED"
+        if number <= len(waiting):
+            tasks.append(waiting[number - 1].asked(number + 1))
+    for execution in waiting:
+        assert execution.states()[:4] == ["Acquire", "Sleep", "Acquire", "Reserve"]
+        assert execution.errors() == ["LockNotGrantedError"]
+    in_order = [note["token"] for note in shop.notes(first.order) if "token" in note]
+    assert in_order == sorted(in_order)
+    assert len(set(in_order)) == 4
+    assert is_free(first.order)
+    assert sleepers(shop, f"order#{first.order}") == []
+
+
+def test_the_step_that_lies_down_is_tried_again_after_a_kill_and_sleeps_once(
+    shop: Shop, machine: str, is_free: Free
+) -> None:
+    first = shop.start(machine, shop.new_order(sleep_answers=["kill", "kill"]))
+    task = first.asked()
+    second = shop.start(machine, first.order)
+    shop.cloud.wait_until(lambda: second.errors().count("Runtime.ExitError") == 2)
+    wait_asleep(shop, second)
+    assert len(sleepers(shop, f"order#{first.order}")) == 1
+    first.answer(task)
+    second.answer(second.asked(2))
+    assert [each.end()[0] for each in (first, second)] == ["SUCCEEDED"] * 2
+    assert is_free(first.order)
+
+
+def test_who_was_woken_and_is_killed_before_its_answer_goes_on_with_what_was_taken_for_it(
+    shop: Shop, machine: str, is_free: Free
+) -> None:
+    first = shop.start(machine, shop.new_order(acquire_answers=["", "kill", "kill"]))
+    task = first.asked()
+    second = shop.start(machine, first.order)
+    wait_asleep(shop, second)
+    first.answer(task)
+    second.answer(second.asked(2))
+    assert second.end()[0] == "SUCCEEDED"
+    assert second.errors().count("Runtime.ExitError") == 2
+    assert is_free(first.order)
+
+
+def test_an_execution_that_was_aborted_asleep_does_not_hold_up_the_next(
+    shop: Shop, machine: str, is_free: Free
+) -> None:
+    first = shop.start(machine, shop.new_order())
+    task = first.asked()
+    aborted, next_one = shop.start(machine, first.order), None
+    wait_asleep(shop, aborted)
+    next_one = shop.start(machine, first.order)
+    wait_asleep(shop, next_one)
+    aborted.stop()
+    first.answer(task)
+    next_one.answer(next_one.asked(2))
+    assert next_one.end()[0] == "SUCCEEDED"
+    assert aborted.described()["status"] == "ABORTED"
+    assert is_free(first.order)
+
+
+def test_an_abort_in_the_moment_of_the_call_is_followed_by_the_release_of_what_was_taken(
+    shop: Shop, woken: None, is_free: Free
+) -> None:
+    definition = page.asleep(shop.arns)
+    after = page.machines(shop.arns)[1]
+    machine, releaser = shop.machine(definition), shop.machine(after)
+    events = shop.cloud.client("events")
+    events.put_rule(Name="asleep-ended", EventPattern=json.dumps(page.pattern(machine)))
+    events.put_targets(Rule="asleep-ended", Targets=[{"Id": "after", "Arn": releaser, "RoleArn": shop.role}])
+    first = shop.start(machine, shop.new_order(acquire_answers=["", "hang"]))
+    task = first.asked()
+    second = shop.start(machine, first.order)
+    wait_asleep(shop, second)
+    first.answer(task)
+    shop.cloud.wait_until(lambda: shop.notes(first.order, "hang at acquire answers"))  # it has the lock, and hangs
+    second.stop()
+    shop.cloud.wait_until(lambda: is_free(first.order))
+    events.remove_targets(Rule="asleep-ended", Ids=["after"])
+    events.delete_rule(Name="asleep-ended")
+
+
+def test_an_execution_that_nobody_wakes_looks_again_at_the_time_out_of_its_sleep(
+    shop: Shop, woken: None, locks: LockClient
+) -> None:
+    definition = page.asleep(shop.arns)
+    definition["States"]["Sleep"]["TimeoutSeconds"] = 2  # 3600 on the page
+    machine = shop.machine(definition)
+    order = shop.new_order()
+    with locks.acquire(f"order#{order}", wait=0):
+        execution = shop.start(machine, order)
+        shop.cloud.wait_until(lambda: execution.states().count("Sleep") == 2)
+        assert execution.states()[:4] == ["Acquire", "Sleep", "Acquire", "Sleep"]
+    execution.answer(execution.asked())
+    assert execution.end()[0] == "SUCCEEDED"
+
+
+def test_a_holder_that_died_is_followed_by_the_first_sleeper_when_its_lease_ends(
+    shop: Shop, machine: str, locks: LockClient
+) -> None:
+    """Nobody writes then: the waker's queue tells it to look."""
+    order = shop.new_order()
+    dead = LockClient(shop.locks, lease_duration=3, heartbeat_period=0)
+    dead.acquire(f"order#{order}", wait=0)
+    dead.close(release=False)
+    execution = shop.start(machine, order)
+    wait_asleep(shop, execution)
+    execution.answer(execution.asked())
+    assert execution.end()[0] == "SUCCEEDED"
+    assert execution.states()[:4] == ["Acquire", "Sleep", "Acquire", "Reserve"]
+
+
+def permits(shop: Shop) -> dict[str, Any]:
+    return page.asleep(page.of_permits(shop.arns))
+
+
+def test_executions_that_wait_for_one_of_two_permits_sleep_and_are_woken_one_by_one(
+    shop: Shop, woken: None, locks: LockClient
+) -> None:
+    machine = shop.machine(permits(shop))
+    inside = [shop.start(machine, shop.new_order()) for _ in range(2)]
+    tasks = [execution.asked() for execution in inside]
+    third, fourth = (shop.start(machine, shop.new_order()) for _ in range(2))
+    for execution in (third, fourth):
+        wait_asleep(shop, execution, "orders")
+    inside[0].answer(tasks[0])
+    shop.cloud.wait_until(lambda: shop.notes(third.order, "ask") or shop.notes(fourth.order, "ask"))
+    assert not (shop.notes(third.order, "ask") and shop.notes(fourth.order, "ask"))
+    inside[1].answer(tasks[1])
+    for execution in (third, fourth):
+        execution.answer(execution.asked())
+    assert [each.end()[0] for each in (*inside, third, fourth)] == ["SUCCEEDED"] * 4
+    record = locks.get("orders")
+    assert record is None or not record.holders
+    assert sleepers(shop, "orders") == []
