@@ -10,6 +10,7 @@ from ..errors import LockArgumentError, LockConfigurationError, LockNotGrantedEr
 from . import checks
 from .options import check_holder
 from .session import run, session_of
+from .settings import TABLE_VARIABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,9 +25,14 @@ WAKE_VARIABLE = "LAMBDA_LOCK_WAKE"
 _LONGEST_CALLBACK = 2048  # characters of a task token (Step Functions API reference, SendTaskSuccess)
 
 
-def has_waker() -> bool:
-    """Whether the table of this function has a waker: LockTable.connect says so."""
-    return bool(os.environ.get(WAKE_VARIABLE))
+def has_waker(client: Client) -> bool:
+    """Whether the client's table has a waker. LockTable.connect says so, of the table that it names."""
+    return _has_waker(session_of(client))
+
+
+def _has_waker(session: Session) -> bool:
+    table = session.settings.names()[0]
+    return bool(os.environ.get(WAKE_VARIABLE)) and os.environ.get(TABLE_VARIABLE, table) == table
 
 
 def lie_down(
@@ -75,7 +81,7 @@ def sleep(
             key=key,
         )
     place = _place(session, key, sort_key, holder, permits)
-    if not has_waker():
+    if not _has_waker(session):
         raise LockConfigurationError(
             f"nobody would wake who sleeps until lock {key!r} is free: the table has no waker, or this function does "
             f"not know of it. Deploy LockTable(wake=...) and connect the function, which sets {WAKE_VARIABLE}=1",

@@ -151,11 +151,14 @@ def _try(
         waited = max(found.get("waited", 0.0), now - since)
         spent = before.get("spent", 0) + check.attempt
         so_far: State = {"since": since, "waited": waited, "spent": spent, "entry": found.get("entry", False)}
-        is_awake = spent >= MOST_SPENT or not hold.has_waker
-        if waited < until and not is_awake and hold.lie_down(holder, callback):
+
+        def may_sleep() -> bool:
+            return spent < MOST_SPENT and hold.has_waker
+
+        if waited < until and may_sleep() and hold.lie_down(holder, callback):
             return {**so_far, "asleep": True, "entry": True}
         pause = polling.pause(waited)
-        if so_far["entry"] and (is_awake or not pause):
+        if so_far["entry"] and not (pause and may_sleep()):
             hold.get_up(holder)  # before the last try, or before the first of many
             so_far["entry"] = False
         try:
@@ -164,7 +167,7 @@ def _try(
             outage = isinstance(error, TransportError)
             if waited < until:
                 pause = min(pause, math.ceil(until - waited))
-            elif pause and not (outage or is_awake):
+            elif pause and not outage and may_sleep():
                 return {**so_far, "sleep": polling.sleep(waited)}
             return {
                 **so_far,

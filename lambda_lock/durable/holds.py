@@ -9,7 +9,6 @@ An execution has one invocation at a time, so whoever resumes knows the earlier 
 from __future__ import annotations
 
 import math
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
@@ -22,7 +21,6 @@ from ..errors import LockError, LockLostError, TransportError
 from ..observe.log import logger, tell, tell_not_released
 
 _RESUMES = 3  # in one verification
-_WAKE = "LAMBDA_LOCK_WAKE"  # 1: the table of LAMBDA_LOCK_TABLE has a waker. LockTable.connect sets it
 #: Stands for an invocation without a deadline. The hold goes on after the invocation. So the lease in the row must not
 #: end with it, not even in the last renewal before a function is killed.
 _UNENDING = SimpleNamespace(get_remaining_time_in_millis=lambda: math.inf)
@@ -67,7 +65,9 @@ class DurableHold:
     @property
     def has_waker(self) -> bool:
         """Whether the lock's table has a waker, as this invocation's environment says."""
-        return os.environ.get(_WAKE) == "1"
+        from ..client import sleeping  # here and below: loaded only by those who find the lock held
+
+        return sleeping.has_waker(self.client)
 
     def lie_down(self, holder: str, callback: str) -> bool:
         """Write the callback among the sleepers of the lock. False: there is no room, or it is not known to be there.
@@ -77,13 +77,14 @@ class DurableHold:
         from ..client import sleeping
 
         try:
-            return sleeping.lie_down(
+            there_is_room: bool = sleeping.lie_down(
                 self.client, self.key, holder=holder, kind="durable", callback=callback, permits=self.permits
             )
         except LockError as error:
             message = "an execution that waits for lock %r polls, since it could not lie down: %s"
             tell(logger, "not_asleep", message, self.key, error, key=self.key)
             return False
+        return there_is_room
 
     def get_up(self, holder: str) -> None:
         """Remove the callback from the sleepers, if it is there. Errors are logged: the waker finds it closed."""
@@ -93,7 +94,7 @@ class DurableHold:
             sleeping.get_up(self.client, self.key, holder=holder)
         except LockError as error:
             message = "an execution that waited for lock %r is still among its sleepers: %s"
-            tell(logger, "not_up", message, self.key, error, key=self.key)
+            tell(logger, "not_asleep", message, self.key, error, key=self.key)
 
     def begin(self, owner: str, token: int) -> None:
         """Go on with the hold that was checkpointed. Sends nothing."""

@@ -33,6 +33,7 @@ LEVELS = {
     "visibility_failed": logging.WARNING,
     "waiters_unreadable": logging.WARNING,
     "rate_differs": logging.WARNING,
+    "not_asleep": logging.WARNING,
     "finished_lost": logging.WARNING,
     "release_failed": logging.WARNING,
     "forgotten": logging.WARNING,

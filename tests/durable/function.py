@@ -1,6 +1,6 @@
 """A durable function in a process of its own: one invocation, whose payload comes in and whose answer goes out.
 
-The event says where the process kills itself, once.
+The event says where the process kills itself, once, and which file it waits for before it does.
 """
 
 from __future__ import annotations
@@ -45,14 +45,18 @@ def die_once(point: str, event: dict[str, Any]) -> None:
     if event.get("kill") != point or (FOLDER / "killed").exists():
         return
     (FOLDER / "killed").touch()
+    while event.get("until") and not (FOLDER / event["until"]).exists():
+        time.sleep(0.01)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def die_after(method: str, event: dict[str, Any]) -> None:
-    """Kill this process once ``DurableHold.method`` has returned for a key: before what follows it is checkpointed."""
+def die_around(method: str, event: dict[str, Any]) -> None:
+    """Kill this process before ``DurableHold.method`` does anything for a key, or once it has returned: before what
+    follows it is checkpointed."""
     act = getattr(DurableHold, method)
 
     def acting(hold: DurableHold, *arguments: Any) -> Any:
+        die_once(f"before {method} {hold.key}", event)
         result = act(hold, *arguments)
         die_once(f"{method} {hold.key}", event)
         return result
@@ -66,15 +70,15 @@ def _tokens(lock: Any) -> Any:
 
 @durable_execution
 def handler(event: dict[str, Any], context: DurableContext) -> list[dict[str, int]]:
-    for method in ("acquire", "renew_and_end", "release"):
-        die_after(method, event)
+    for method in ("acquire", "renew_and_end", "release", "lie_down", "get_up"):
+        die_around(method, event)
 
     def work(word: str) -> None:
         note(word)
         die_once(word, event)
 
     tokens = []
-    block: Any = durable_lock(context, event.get("keys", ["a"]), lease_duration=3600)
+    block: Any = durable_lock(context, event.get("keys", ["a"]), lease_duration=3600, wait=event.get("wait"))
     if "permits" in event:
         block = durable_lock(context, "a", permits=event["permits"], lease_duration=3600)
     with block as lock:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -73,6 +73,7 @@ class Execution:
         self.ends = ends  # how the callback of a sleep ends: "called", "failed" or "timed out"
         self.now = 1_800_000_000.0
         self.kept: list[dict[str, Any]] = []
+        self.polled: dict[str, tuple[Any, int]] = {}  # states and tries of operations that began before
         self.operations = 0
         self.slept: list[float] = []
         self.polls = 0
@@ -119,7 +120,7 @@ class Execution:
         operation = self._next(name)
         if "result" in operation:
             return json.loads(operation["result"])
-        state, attempt = config.initial_state, 0
+        state, attempt = self.polled.pop(name, (config.initial_state, 0))
         while self.operations < MOST:
             attempt += 1
             self.operations += 1
@@ -167,7 +168,7 @@ def no() -> bool:
 
 
 @pytest.fixture
-def begin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Execution]]:
+def begin(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Execution]:
     def build(
         room: Callable[[], bool] = yes,
         waker: Callable[[], bool] = yes,
@@ -177,10 +178,10 @@ def begin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Execution]]
         poll: float = 60,
     ) -> Execution:
         execution = Execution(Table(room, waker, outage), Polling(wait, poll), ends)
-        monkeypatch.setattr(acquiring.time, "time", lambda: execution.now)
+        monkeypatch.setattr("lambda_lock.durable.acquiring.time.time", lambda: execution.now)
         return execution
 
-    yield build
+    return build
 
 
 def times_out(execution: Execution) -> float:
@@ -224,7 +225,7 @@ def test_wake_ups_for_nothing_cost_so_many_operations_and_no_more(
 
 
 def test_who_gets_room_after_a_while_sleeps_then(begin: Callable[..., Execution]) -> None:
-    execution = begin(room=lambda: execution.polls >= 200, wait=30 * DAY)
+    execution: Execution = begin(room=lambda: execution.polls >= 200, wait=30 * DAY)
     times_out(execution)
     assert execution.polls == 200
     assert sum(execution.slept) > 28 * DAY
@@ -264,3 +265,38 @@ def test_no_mixture_of_these_reaches_3000_operations(begin: Callable[..., Execut
     assert execution.now - 1_800_000_000 >= YEAR - 1
     assert execution.operations < MOST
     assert execution.table.tries <= execution.operations
+
+
+def test_what_a_version_without_sleep_has_checkpointed_is_replayed_as_it_was(begin: Callable[..., Execution]) -> None:
+    """Of a grant and of a refusal. Those states say nothing about sleep."""
+    granted = {"owner": "x#1", "token": 7, "since": 1_800_000_000.0, "waited": 60.0}
+    refused = {
+        "since": 1_800_000_000.0,
+        "waited": 60.0,
+        "pause": 0,
+        "refusal": "held",
+        "outage": False,
+        "holder": "somebody#1",
+    }
+    for state in (granted, refused):
+        execution: Execution = begin(wait=60)
+        execution.kept = [
+            {"name": "name lock 'a'", "result": "holder"},
+            {"name": "acquire lock 'a'", "result": json.dumps(state)},
+        ]
+        if state is granted:
+            execution.run()
+        else:
+            assert times_out(execution) == 60
+        assert execution.operations == 0
+        assert execution.table.tries == 0
+
+
+def test_what_polled_under_a_version_without_sleep_goes_on_with_its_state(begin: Callable[..., Execution]) -> None:
+    execution: Execution = begin(wait=DAY)
+    old = {"since": execution.now - HOUR, "waited": HOUR + 60.0, "pause": 60, "refusal": "held", "outage": False}
+    execution.kept = [{"name": "name lock 'a'", "result": "holder"}]
+    execution.polled["acquire lock 'a'"] = old, 61
+    times_out(execution)
+    assert execution.slept[0] == pytest.approx(HOUR, abs=61)
+    assert sum(execution.slept) == pytest.approx(DAY - HOUR, abs=61)

@@ -1,0 +1,400 @@
+"""Executions sleep where the table has a waker. The shipped waker runs on the engine's stream, beside them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from aws_durable_execution_sdk_python.config import Duration, ParallelConfig
+from aws_durable_execution_sdk_python.context import DurableContext
+from aws_durable_execution_sdk_python.lambda_service import ErrorObject
+from aws_durable_execution_sdk_python_testing import DurableFunctionTestResult
+
+from lambda_lock import LockClient, LockTimeoutError
+from lambda_lock.durable import durable_lock
+from rig.wire import Wire
+from tests.support.rows import Rows
+from tests.support.waiting import DEADLINE, wait_until
+
+from .executions import Executions, deploy, result
+from .waker import RunningWaker, wake
+
+__all__ = ["deploy", "wake"]
+Deploy = Callable[..., Executions]
+Wake = Callable[..., RunningWaker]
+SECOND = Duration.from_seconds(1)
+HOUR = 3600
+NAME, ACQUIRE, SLEEP, LIE_DOWN, RELEASE = (
+    f"{act} lock 'a'" for act in ("name", "acquire", "sleep for", "lie down for", "release")
+)
+
+
+@pytest.fixture
+def lone_wake(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A waker that does nothing: it is down."""
+    monkeypatch.setenv("LAMBDA_LOCK_WAKE", "1")
+
+
+def entries(rows: Rows, key: str = "a") -> list[list[Any]]:
+    """The sleepers of a lock, the first one first: holder, kind, callback, permits, ttl."""
+    item = rows.get(f"{key}~sleepers") or {}
+    return [json.loads(entry["S"]) for entry in item.get("asleep", {"L": []})["L"]]
+
+
+def asleep(rows: Rows, count: int, key: str = "a") -> None:
+    wait_until(lambda: len(entries(rows, key)) == count)
+
+
+def names(ended: DurableFunctionTestResult) -> list[str]:
+    """The names of an execution's operations, in their order. Those of the function itself have none here."""
+    return [operation.name for operation in ended.operations if operation.name]
+
+
+def hold(client: LockClient, inside: list[str]) -> Callable[[str, DurableContext], int]:
+    """A durable function that notes each of its two steps under the lock, and waits in between."""
+
+    def handler(event: str, context: DurableContext) -> int:
+        with durable_lock(context, "a", lease_duration=HOUR, client=client) as lock:
+            lock.step(lambda _: inside.append(event))
+            lock.wait(SECOND)
+            lock.step(lambda _: inside.append(event))
+            return lock.fencing_token
+
+    return handler
+
+
+# Awake, asleep, woken
+
+
+def test_an_execution_sleeps_until_the_lock_is_released_and_goes_on_with_it(
+    deploy: Deploy, client: LockClient, rows: Rows, wake: Wake
+) -> None:
+    held = client.acquire("a", lease_duration=HOUR)
+    executions = deploy(hold(client, []))
+    waker = wake(executions)
+    arn = executions.start("one")
+    asleep(rows, 1)
+    wait_until(lambda: "sleepers" in rows["a"])
+    assert executions.invocations == 1
+    held.release()
+    ended = executions.end(arn)
+    assert result(ended) > held.fencing_token
+    assert names(ended) == [
+        *(NAME, ACQUIRE, SLEEP, LIE_DOWN, ACQUIRE),
+        RELEASE,
+    ]
+    assert len(waker.called) == 1
+    assert executions.invocations == 3, "until it sleeps, from there to the wait, and the rest"
+    assert entries(rows) == []
+    assert not rows.is_held("a")
+
+
+def test_executions_are_served_in_the_order_in_which_they_lay_down(
+    deploy: Deploy, client: LockClient, rows: Rows, wake: Wake
+) -> None:
+    held = client.acquire("a", lease_duration=HOUR)
+    inside: list[str] = []
+    executions = deploy(hold(client, inside))
+    wake(executions)
+    arns = []
+    for number, name in enumerate(("one", "two", "three", "four")):
+        arns.append(executions.start(name, name=name))
+        asleep(rows, number + 1)
+    held.release()
+    tokens = [result(executions.end(arn)) for arn in arns]
+    assert inside == ["one"] * 2 + ["two"] * 2 + ["three"] * 2 + ["four"] * 2
+    assert tokens == sorted(tokens)
+    assert entries(rows) == []
+
+
+def test_branches_of_one_execution_sleep_and_take_turns(
+    deploy: Deploy, client: LockClient, rows: Rows, wake: Wake
+) -> None:
+    held = client.acquire("a", lease_duration=HOUR)
+    inside: list[str] = []
+    one = hold(client, inside)
+
+    def handler(event: Any, context: DurableContext) -> list[int]:
+        branches = [lambda branch, name=name: one(name, branch) for name in ("left", "right")]
+        return context.parallel(branches, config=ParallelConfig()).get_results()
+
+    executions = deploy(handler)
+    wake(executions)
+    arn = executions.start()
+    asleep(rows, 2)
+    held.release()
+    assert len(set(result(executions.end(arn)))) == 2
+    assert inside[0] == inside[1]
+    assert inside[2] == inside[3]
+
+
+def test_a_permit_is_slept_for_like_a_lock(deploy: Deploy, client: LockClient, rows: Rows, wake: Wake) -> None:
+    held = [client.acquire("a", permits=2, lease_duration=HOUR) for _ in range(2)]
+
+    def handler(event: Any, context: DurableContext) -> int:
+        with durable_lock(context, "a", permits=2, lease_duration=HOUR, client=client) as lock:
+            return lock.step(lambda _: lock.fencing_token)
+
+    executions = deploy(handler)
+    waker = wake(executions)
+    arns = [executions.start(name=name) for name in ("one", "two")]
+    asleep(rows, 2)
+    assert [entry[3] for entry in entries(rows)] == [2, 2]
+    for lock in held:
+        lock.release()
+    assert len({result(executions.end(arn)) for arn in arns}) == 2
+    assert len(waker.called) == 2
+    assert rows["a"]["permits"]["M"] == {}
+
+
+def test_the_second_of_several_keys_is_slept_for_while_the_first_is_held_and_renewed(
+    deploy: Deploy, client: LockClient, rows: Rows, wake: Wake
+) -> None:
+    held = client.acquire("b", lease_duration=HOUR)
+
+    def handler(event: Any, context: DurableContext) -> dict[str, int]:
+        with durable_lock(context, ["b", "a"], lease_duration=HOUR, client=client) as locks:
+            return locks.step(lambda _: locks.fencing_tokens)
+
+    executions = deploy(handler)
+    wake(executions)
+    arn = executions.start()
+    asleep(rows, 1, "b")
+    assert rows.is_held("a")
+    assert entries(rows, "a") == []
+    held.release()
+    assert list(result(executions.end(arn))) == ["a", "b"]
+
+
+# A wake-up is a hint
+
+
+@pytest.mark.parametrize("end", ["called", "failed"])
+def test_a_callback_that_a_stranger_ends_grants_nothing(
+    end: str, deploy: Deploy, client: LockClient, rows: Rows, lone_wake: None
+) -> None:
+    held = client.acquire("a", lease_duration=HOUR)
+    executions = deploy(hold(client, []))
+    arn = executions.start("one")
+    asleep(rows, 1)
+    (before,) = entries(rows)
+    if end == "called":
+        executions.runner.send_callback_success(before[2], b'"you have the lock"')
+    else:
+        executions.runner.send_callback_failure(before[2], ErrorObject.from_message("by hand"))
+    wait_until(lambda: entries(rows) and entries(rows)[0][2] != before[2])
+    (after,) = entries(rows)
+    assert after[0] == before[0], "the holder, in its own place"
+    assert rows["a"]["ownerName"]["S"] == held.owner
+    held.release()
+    executions.runner.send_callback_success(after[2])
+    assert result(executions.end(arn)) > held.fencing_token
+
+
+def test_without_a_call_the_execution_tries_again_when_its_callback_times_out(
+    deploy: Deploy, client: LockClient, rows: Rows, lone_wake: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lambda_lock.durable.acquiring._SHORTEST_SLEEP", 1)
+    held = client.acquire("a", lease_duration=HOUR)
+    executions = deploy(hold(client, []))
+    arn = executions.start("one")
+    asleep(rows, 1)
+    (before,) = entries(rows)
+    wait_until(lambda: entries(rows)[0][2] != before[2])
+    held.release()
+    assert result(executions.end(arn)) > held.fencing_token
+    assert entries(rows) == [], "who got it without a call leaves no entry"
+
+
+def test_a_wait_that_is_over_ends_the_sleep_and_leaves_nothing_behind(
+    deploy: Deploy, client: LockClient, rows: Rows, lone_wake: None
+) -> None:
+    held = client.acquire("a", lease_duration=HOUR)
+
+    def handler(event: Any, context: DurableContext) -> list[Any]:
+        try:
+            with durable_lock(context, "a", lease_duration=HOUR, wait=1, client=client):
+                return []
+        except LockTimeoutError as error:
+            return [error.holder, error.waited]
+
+    executions = deploy(handler)
+    ended = executions.end(executions.start())
+    holder, waited = result(ended)
+    assert holder == held.owner
+    assert waited >= 1
+    assert names(ended) == [NAME, ACQUIRE, SLEEP, LIE_DOWN, ACQUIRE]
+    assert entries(rows) == []
+
+
+def test_an_execution_that_does_not_wait_does_not_sleep(
+    deploy: Deploy, client: LockClient, rows: Rows, lone_wake: None
+) -> None:
+    client.acquire("a", lease_duration=HOUR)
+
+    def handler(event: Any, context: DurableContext) -> str:
+        try:
+            with durable_lock(context, "a", lease_duration=HOUR, wait=0, client=client):
+                return ""
+        except Exception as error:  # noqa: BLE001
+            return type(error).__name__
+
+    assert deploy(handler).run() == "LockNotGrantedError"
+    assert rows.get("a~sleepers") is None
+
+
+# Where it polls
+
+
+def test_an_execution_polls_where_256_sleep_already_and_lies_down_when_there_is_room(
+    deploy: Deploy, client: LockClient, rows: Rows, lone_wake: None
+) -> None:
+    held = client.acquire("a", lease_duration=HOUR)
+    crowd = [{"S": json.dumps([f"execution-{number}", "durable", "x", None, 86400])} for number in range(256)]
+    rows.put("a~sleepers", asleep={"L": crowd}, newest={"S": "x"})
+    polled = threading.Event()
+
+    def handler(event: str, context: DurableContext) -> int:
+        if executions.invocations == 4:
+            rows.put("a~sleepers", asleep={"L": crowd[1:]}, newest={"S": "x"})
+            polled.set()
+        return hold(client, [])(event, context)
+
+    executions = deploy(handler)
+    arn = executions.start("one")
+    assert polled.wait(DEADLINE)
+    wait_until(lambda: entries(rows)[-1][2] != "x")
+    held.release()
+    executions.runner.send_callback_success(entries(rows)[-1][2])
+    ended = executions.end(arn)
+    assert result(ended) > held.fencing_token
+    assert names(ended) == [
+        *(NAME, ACQUIRE, SLEEP, LIE_DOWN, ACQUIRE),
+        RELEASE,
+    ], "the polls are in the operation that writes the entry, and the callback is the same"
+
+
+def test_an_execution_whose_entry_cannot_be_written_polls(
+    deploy: Deploy, make: Callable[..., LockClient], client: LockClient, rows: Rows, lone_wake: None
+) -> None:
+    """The row where its sleepers would be is a lock's own."""
+    held = client.acquire("a", lease_duration=HOUR)
+    client.acquire("a~sleepers", lease_duration=HOUR)
+    before = rows["a~sleepers"]
+
+    def handler(event: str, context: DurableContext) -> int:
+        if executions.invocations == 4:
+            held.release()
+        return hold(client, [])(event, context)
+
+    executions = deploy(handler)
+    assert executions.run("one") > held.fencing_token
+    assert rows["a~sleepers"] == before
+
+
+def test_an_entry_whose_answer_is_lost_is_written_once(
+    deploy: Deploy, client: LockClient, make: Callable[..., LockClient], wire: Wire, rows: Rows, lone_wake: None
+) -> None:
+    held = client.acquire("a", lease_duration=HOUR)
+    cut = make()
+
+    def handler(event: str, context: DurableContext) -> int:
+        return hold(cut, [])(event, context)
+
+    executions = deploy(handler)
+    dropped = wire.drop_reply("UpdateItem", when=lambda request: b"newest" in request.raw)
+    arn = executions.start("one")
+    assert dropped.reached.wait(DEADLINE)
+    asleep(rows, 1)
+    wait_until(lambda: executions.invocations and len(entries(rows)) == 1)
+    held.release()
+    executions.runner.send_callback_success(entries(rows)[0][2])
+    assert result(executions.end(arn)) > held.fencing_token
+
+
+def test_a_client_of_another_table_than_the_connected_one_polls(
+    deploy: Deploy, client: LockClient, rows: Rows, lone_wake: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = client.acquire("a", lease_duration=HOUR)
+    monkeypatch.setenv("LAMBDA_LOCK_TABLE", "another")
+
+    def handler(event: str, context: DurableContext) -> int:
+        if executions.invocations == 3:
+            held.release()
+        with durable_lock(context, "a", lease_duration=HOUR, client=named) as lock:
+            return lock.fencing_token
+
+    named = LockClient(rows.table)
+    executions = deploy(handler)
+    assert executions.run("one") > held.fencing_token
+    assert rows.get("a~sleepers") is None
+    named.close(release=False)
+
+
+# The environment changes under an execution
+
+
+def test_an_execution_that_polls_when_the_table_gets_a_waker_sleeps_from_its_next_try_on(
+    deploy: Deploy, client: LockClient, rows: Rows, wake: Wake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One operation for all its tries so far, and no other operation before it."""
+    held = client.acquire("a", lease_duration=HOUR)
+    monkeypatch.delenv("LAMBDA_LOCK_WAKE")
+
+    def handler(event: str, context: DurableContext) -> int:
+        if executions.invocations == 3:
+            monkeypatch.setenv("LAMBDA_LOCK_WAKE", "1")
+        return hold(client, [])(event, context)
+
+    executions = deploy(handler)
+    waker = wake(executions)
+    arn = executions.start("one")
+    asleep(rows, 1)
+    held.release()
+    ended = executions.end(arn)
+    assert result(ended) > held.fencing_token
+    assert names(ended)[:5] == [NAME, ACQUIRE, SLEEP, LIE_DOWN, ACQUIRE]
+    assert len(waker.called) == 1
+
+
+def test_an_execution_that_sleeps_when_the_waker_is_removed_polls_after_its_time_out(
+    deploy: Deploy, client: LockClient, rows: Rows, lone_wake: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lambda_lock.durable.acquiring._SHORTEST_SLEEP", 1)
+    held = client.acquire("a", lease_duration=HOUR)
+
+    def handler(event: str, context: DurableContext) -> int:
+        if executions.invocations == 4:
+            held.release()
+        return hold(client, [])(event, context)
+
+    executions = deploy(handler)
+    arn = executions.start("one")
+    asleep(rows, 1)
+    monkeypatch.delenv("LAMBDA_LOCK_WAKE")
+    ended = executions.end(arn)
+    assert result(ended) > held.fencing_token
+    assert names(ended)[:5] == [NAME, ACQUIRE, SLEEP, LIE_DOWN, ACQUIRE]
+    assert entries(rows) == []
+
+
+def test_an_execution_past_its_acquire_replays_as_before_when_the_table_gets_a_waker(
+    deploy: Deploy, client: LockClient, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def handler(event: Any, context: DurableContext) -> list[int]:
+        tokens = []
+        with durable_lock(context, "a", lease_duration=HOUR, client=client) as lock:
+            tokens.append(lock.fencing_token)
+            lock.wait(SECOND)
+            monkeypatch.setenv("LAMBDA_LOCK_WAKE", "1")
+            lock.wait(SECOND)
+            tokens.append(lock.fencing_token)
+        return tokens
+
+    executions = deploy(handler)
+    first, last = executions.run()
+    assert first == last
+    assert executions.invocations == 3
