@@ -24,6 +24,7 @@ from rig.engine import REGION, ROOT, Ministack
 from tests.cdk.apps import new_function, new_stack, resources
 from tests.step_functions import page
 from tests.step_functions.conftest import SHORTER, Shop
+from tests.step_functions.waking import ANSWERS
 
 ALL = (*page.HANDLERS, *page.HANDLERS_OF_PERMITS, *page.HANDLERS_OF_SLEEP)
 NAMED = {name: f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}" for name in ALL}
@@ -40,7 +41,7 @@ arns = json.loads(open("arns.json").read())
 app = cdk.App(analytics_reporting=False)
 stack = cdk.Stack(app, "Asleep", synthesizer=cdk.CliCredentialsStackSynthesizer())
 locks = LockTable(
-    stack, "Locks", table_name="asleep-locks", wake=True, alarm_actions=[], removal_policy=cdk.RemovalPolicy.DESTROY
+    stack, "Locks", table_name="asleep-locks", wake=True, removal_policy=cdk.RemovalPolicy.DESTROY
 )
 functions = {name: lambda_.Function.from_function_arn(stack, name, arn) for name, arn in arns.items()}
 """
@@ -137,7 +138,8 @@ def machine(cloud: Cloud, shop: Shop, tmp_path_factory: pytest.TempPathFactory) 
 def _run_here(cloud: Cloud, folder: Path) -> None:
     """Let the deployed waker run under awslambdaric, from the layer that was deployed.
 
-    The engine has neither Python of Amazon's nor TLS, so the runtime and the queue's policy are others here.
+    The engine has neither Python of Amazon's nor TLS, so the runtime and the queue's policy are others here. It does
+    not know the state machine of a task token, so the role may answer all.
     """
     functions, queues = cloud.client("lambda"), cloud.client("sqs")
     (name,) = (each["FunctionName"] for each in functions.list_functions()["Functions"] if _is_waker(each))
@@ -152,6 +154,12 @@ def _run_here(cloud: Cloud, folder: Path) -> None:
         bootstrap.external_attr = 0o755 << 16  # executable
         package.writestr(bootstrap, _BOOTSTRAP)
         package.writestr("index.py", _archive(found["Code"]["Location"]).read("index.py"))
+    role, document = configuration["Role"].rpartition("/")[2], {"Effect": "Allow", **ANSWERS}
+    cloud.client("iam").put_role_policy(
+        RoleName=role,
+        PolicyName="answers",
+        PolicyDocument=json.dumps({"Version": "2012-10-17", "Statement": [document]}),
+    )
     variables = configuration["Environment"]["Variables"]
     queues.set_queue_attributes(QueueUrl=variables["LAMBDA_LOCK_WAKE_QUEUE"], Attributes={"Policy": ""})
     variables |= {"AWS_ENDPOINT_URL": cloud.engine.url, "AWS_EC2_METADATA_DISABLED": "true"}

@@ -52,6 +52,8 @@ WANTED = {
     "kinesis": "recipes/streams",
     "transfer money": "recipes/transfer",
     "step functions": "step-functions",
+    "waiting asleep": "waiting-asleep",
+    "waker": "waiting-asleep",
     "provisioned concurrency": "recipes/provisioned",
     "exactly once": "deduplicate",
     "idempotency": "deduplicate",

@@ -1,7 +1,8 @@
 """The waker of the shop's table, on the engine: unmodified awslambdaric, the table's stream and a queue.
 
 The engine feeds it as Lambda does, with the filters of the construct. But it goes on in the stream whatever the
-function answers, so a record that is named in ``batchItemFailures`` does not come again.
+function answers, so a record that is named in ``batchItemFailures`` does not come again. And it does not check which
+state machine a task token is of.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ from rig.engine import REGION
 from .conftest import LOCK_ACTIONS, Shop
 
 CODE = "from lambda_lock.waker import handler\n"  # the whole code of the construct's function
+# A task token names no state machine, and the engine does not look it up, as AWS does. So it checks the action alone.
+ANSWERS = {"Action": ["states:SendTaskSuccess"], "Resource": "*"}
 _VISIBILITY = 5  # seconds; 90 in the construct
 _TIMEOUT = 60
 
@@ -36,10 +39,7 @@ def waker(shop: Shop, folder: Path) -> Iterator[Function]:
         allow=[
             {"Action": LOCK_ACTIONS, "Resource": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{shop.locks}"},
             {"Action": ["sqs:SendMessage"], "Resource": queue.arn},
-            {
-                "Action": ["states:SendTaskSuccess"],
-                "Resource": f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:*",
-            },
+            ANSWERS,
         ],
     )
     cloud.subscribe(queue, function)
