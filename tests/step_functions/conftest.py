@@ -35,7 +35,8 @@ class Shop:
     def __init__(self, cloud: Cloud, folder: Path, locks: str | None = None) -> None:
         self.cloud = cloud
         self.locks = cloud.engine.create_table("order-locks") if locks is None else locks
-        self._table = cloud.engine.create_table("shop")
+        self.folder = folder
+        self.table = cloud.engine.create_table("shop")  # of plans and notes
         (folder / "steps.py").write_text(page.code("def ended"))
         (folder / "claim.py").write_text(page.code("def acquire_parts"))
         (folder / "asleep.py").write_text(page.code("def sleep("))
@@ -69,10 +70,14 @@ class Shop:
     def new_order(self, **plan: list[str]) -> str:
         """A new order. plan: see handlers/shop.py, with "_" for a blank."""
         order = str(next(_numbers))
+        self.plan(order, **plan)
+        return order
+
+    def plan(self, order: str, **plan: list[str]) -> None:
+        """Set what is done in the moments of an order, from its beginning."""
         text = json.dumps({name.replace("_", " "): acts for name, acts in plan.items()})
         item = {"key": {"S": f"order {order}"}, "plan": {"S": text}}
-        self.cloud.engine.dynamodb("PutItem", {"TableName": self._table, "Item": item})
-        return order
+        self.cloud.engine.dynamodb("PutItem", {"TableName": self.table, "Item": item})
 
     def start(self, machine: str, order: str, name: str | None = None) -> Execution:
         states = self.cloud.client("stepfunctions")
@@ -82,7 +87,7 @@ class Shop:
 
     def notes(self, order: str, what: str | None = None) -> list[dict[str, Any]]:
         """What was noted of an order, in its order."""
-        rows = self.cloud.engine.scan(self._table)
+        rows = self.cloud.engine.scan(self.table)
         notes = [json.loads(row["note"]["S"]) for row in rows if "note" in row]
         found = [note for note in notes if note["order"] == order and what in (None, note["what"])]
         return sorted(found, key=lambda note: note["at"])
@@ -100,7 +105,7 @@ class Shop:
             f"fragile.{name}",
             folder,
             timeout=TIMEOUT,
-            environment={"LAMBDA_LOCK_TABLE": self.locks, "LAMBDA_LOCK_WAKE": "1", "SHOP": self._table},
+            environment={"LAMBDA_LOCK_TABLE": self.locks, "LAMBDA_LOCK_WAKE": "1", "SHOP": self.table},
             allow=[
                 {"Action": LOCK_ACTIONS, "Resource": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{self.locks}"},
             ],

@@ -16,9 +16,10 @@ from .waking import waker
 
 
 @pytest.fixture(scope="module")
-def woken(shop: Shop, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def woken(shop: Shop) -> Iterator[None]:
     """A waker runs."""
-    with waker(shop, tmp_path_factory.mktemp("waker")):
+    shop.plan("waker")
+    with waker(shop):
         yield
 
 
@@ -116,6 +117,29 @@ def test_who_was_woken_and_is_killed_before_its_answer_goes_on_with_what_was_tak
     second.answer(second.asked(2))
     assert second.end()[0] == "SUCCEEDED"
     assert second.errors().count("Runtime.ExitError") == 2
+    assert is_free(first.order)
+
+
+@pytest.mark.parametrize("moment", ["call", "called", "answers"])
+def test_a_waker_that_is_killed_is_followed_by_one_that_goes_on_where_it_was(
+    shop: Shop, machine: str, is_free: Free, moment: str
+) -> None:
+    first = shop.start(machine, shop.new_order())
+    task = first.asked()
+    second, third = (shop.start(machine, first.order) for _ in range(2))
+    for execution in (second, third):
+        wait_asleep(shop, execution)
+    before = len(shop.notes("waker"))
+    shop.plan("waker", **{moment: ["kill"]})
+    first.answer(task)
+    tasks = []
+    for number in (2, 3):
+        shop.cloud.wait_until(lambda number=number: len(shop.notes(first.order, "ask")) == number, 120)  # type: ignore[misc]
+        tasks.append(shop.notes(first.order, "ask")[-1]["task"])
+        second.answer(tasks[-1])
+    assert [each.end()[0] for each in (first, second, third)] == ["SUCCEEDED"] * 3
+    assert len(shop.notes("waker")) == before + 1
+    shop.cloud.wait_until(lambda: sleepers(shop, f"order#{first.order}") == [])
     assert is_free(first.order)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 from lambda_lock.waker.filters import FILTERS
 from rig.cloud import ACCOUNT, Function
@@ -18,7 +17,6 @@ from rig.engine import REGION
 
 from .conftest import LOCK_ACTIONS, Shop
 
-CODE = "from lambda_lock.waker import handler\n"  # the whole code of the construct's function
 # A task token names no state machine, and the engine does not look it up, as AWS does. So it checks the action alone.
 ANSWERS = {"Action": ["states:SendTaskSuccess"], "Resource": "*"}
 _VISIBILITY = 5  # seconds; 90 in the construct
@@ -26,16 +24,15 @@ _TIMEOUT = 60
 
 
 @contextmanager
-def waker(shop: Shop, folder: Path) -> Iterator[Function]:
+def waker(shop: Shop) -> Iterator[Function]:
     """A waker that may do what the construct allows, and wakes all state machines of the engine."""
     cloud = shop.cloud
-    (folder / "index.py").write_text(CODE)
     queue = cloud.queue("waker", visibility=_VISIBILITY)
     function = cloud.function(
-        "index.handler",
-        folder,
+        "fragile_waker.handler",
+        shop.folder,
         timeout=_TIMEOUT,
-        environment={"LAMBDA_LOCK_TABLE": shop.locks, "LAMBDA_LOCK_WAKE_QUEUE": queue.url},
+        environment={"LAMBDA_LOCK_TABLE": shop.locks, "LAMBDA_LOCK_WAKE_QUEUE": queue.url, "SHOP": shop.table},
         allow=[
             {"Action": LOCK_ACTIONS, "Resource": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{shop.locks}"},
             {"Action": ["sqs:SendMessage"], "Resource": queue.arn},
