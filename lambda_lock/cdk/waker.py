@@ -156,8 +156,8 @@ class Waker(Construct):
         # stack could be deployed first. By its logical id, another stack's policy of the role could have its name.
         name = cdk.Names.unique_resource_name(sleeper, max_length=120, separator="-")
         role = self.function.role
-        scope, id = cast("Construct", sleeper), f"Wake{self.node.addr[-8:]}"
-        policy = iam.Policy(scope, id, policy_name=name, roles=[] if role is None else [role])
+        id = f"Wake{self.node.addr[-8:]}{sleeper.node.addr[-8:]}"
+        policy = iam.Policy(cdk.Stack.of(sleeper), id, policy_name=name, roles=[] if role is None else [role])
         if hasattr(sleeper, "state_machine_arn"):
             return cast("sfn.IStateMachine", sleeper).grant_task_response(policy)
         function = getattr(sleeper, "lambda_", sleeper)  # an execution of any version may sleep

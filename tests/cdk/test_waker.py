@@ -188,6 +188,16 @@ def test_a_state_machine_that_is_named_may_be_answered_and_no_other() -> None:
     assert called(stack) == [allow(actions, {"Ref": reference})]
 
 
+def test_what_is_imported_can_be_woken_too() -> None:
+    stack = in_an_account()
+    locks = LockTable(stack, "Locks", wake=True)
+    machine = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:orders"
+    function = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:orders"
+    locks.wake(sfn.StateMachine.from_state_machine_arn(stack, "Orders", machine))
+    locks.wake(lambda_.Function.from_function_arn(stack, "Function", function))
+    assert sorted(str(each["Resource"]) for each in called(stack)) == sorted([machine, f"{function}:*"])
+
+
 def qualified(function: lambda_.Function) -> list[lambda_.IFunction]:
     return [
         function,
