@@ -10,7 +10,8 @@ import sys
 
 from benchmarks.results import add_json, save
 
-from .report import LOADS, measure, picture, table, write
+from .report import measure, picture, table, write
+from .world import LOADS
 
 
 def main() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rig.engine import ROOT
 
-from .world import LOADS, Run, World
+from .world import Run, World
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -95,11 +95,18 @@ def table(result: Mapping[str, Any]) -> str:
             done = f"{through:.0f} of {all_of:.0f} in {run['until']:,.0f} s"
             if run["done"] is not None:
                 done = f"{run['done']:,.0f} s"
-            lines.append(
-                f"| {title if way == 'asleep' else ''} | {way} | {done} | {run['idle_median']:.1f}, "
-                f"{run['idle_p90']:.1f} s | {run['passed']:.0%} | {run['invocations']:.0f} + {run['looks']:.0f} "
-                f"| {run['requests']:.0f} | {run['operations']:.0f} | ${1000 * run['dollars']:.3f} |"
+            cells = (
+                title if way == "asleep" else "",
+                way,
+                done,
+                f"{run['idle_median']:.1f}, {run['idle_p90']:.1f} s",
+                f"{run['passed']:.0%}",
+                f"{run['invocations']:.0f} + {run['looks']:.0f}",
+                f"{run['requests']:.0f}",
+                f"{run['operations']:.0f}",
+                f"${1000 * run['dollars']:.3f}",
             )
+            lines.append(f"| {' | '.join(cells)} |")
     lines += [
         "",
         f"`python -m benchmarks.waking`: virtual time, {result['seeds']} runs of each, all figures but the first of one",

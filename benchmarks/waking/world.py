@@ -296,9 +296,9 @@ class World:
                 counts.reads += max(1, -(-size(item) // 4096))
             else:
                 counts.writes += max(1, -(-size(item) // 1024))
-        if self.asleep and sent.operation != "GetItem" and isinstance(reply, Reply):
-            if any(matches(pattern, {"dynamodb": {"NewImage": item}}) for pattern in FILTERS):
-                self._then(self._draw(STREAM), self._record)
+        is_written = self.asleep and sent.operation != "GetItem" and isinstance(reply, Reply)
+        if is_written and any(matches(pattern, {"dynamodb": {"NewImage": item}}) for pattern in FILTERS):
+            self._then(self._draw(STREAM), self._record)
         return reply
 
     def _look(self) -> ClockReading:
