@@ -75,13 +75,15 @@ def durable_lock(
         out. While it waits, the execution is suspended.
     poll: seconds between two tries, 1 or more. After a hundred times as many seconds, pauses become a hundredth of the
         time waited, at most a day. While other locks are held, by the same block or by those around it, a pause is at
-        least 5 s shorter than their leases, but never under 1 s, and each try renews them.
+        least 5 s shorter than their leases, but never under 1 s, and each try renews them. Where the table has a waker,
+        the execution sleeps instead, until it is called or a time-out of an hour to a day is over.
     permits: hold a permit of the semaphore ``key``, of which this many are held at once: 1 to 100. Pass the same
         everywhere. Each block has a permit of its own. Of a single key only. None: a lock.
     client: the LockClient. None: default_client(), which reads LAMBDA_LOCK_TABLE.
 
     Returns the DurableLock, for several keys the DurableMultiLock. It acquires when its block is entered, in one
-    operation and one more for each key, and releases in another, however often it is tried and the block replayed.
+    operation and one more for each key, and releases in another, however often it is tried and the block replayed. Each
+    sleep is three operations.
 
     - Left by return or error: released, in a step. If that gets no answer within 9 minutes, it is logged, and the lock
       is left to its lease.

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from aws_durable_execution_sdk_python.exceptions import CallbackExternalError, CallbackTimeoutError
 
+from benchmarks.waking import world
 from lambda_lock import LockTimeoutError, TransportError
 from lambda_lock.durable import acquiring
 from lambda_lock.durable.acquiring import MOST_SPENT, Polling
@@ -300,3 +301,13 @@ def test_what_polled_under_a_version_without_sleep_goes_on_with_its_state(begin:
     times_out(execution)
     assert execution.slept[0] == pytest.approx(HOUR, abs=61)
     assert sum(execution.slept) == pytest.approx(DAY - HOUR, abs=61)
+
+
+def test_the_benchmark_sleeps_and_polls_as_this_does() -> None:
+    """It cannot load this module, because the SDK is not installed where it runs."""
+    polling = Polling(None, world.POLL)
+    for waited in (0.0, 100.0, 5_000.0, 7_000.0, 90_000.0, 1e7):
+        pause = min(max(world.POLL, waited * world.GROWTH), world.LONGEST_PAUSE)
+        assert polling.pause(waited) == pytest.approx(pause, abs=1)
+        sleep = min(max(world.SHORTEST_SLEEP, waited), world.LONGEST_PAUSE)
+        assert polling.sleep(waited) == pytest.approx(sleep, abs=1)
