@@ -36,7 +36,7 @@ from tests.cdk.apps import (
 
 _PAGES = [
     (ROOT / "docs" / f"{name}.md").read_text()
-    for name in ("deploy", "deploy-cdk", "deploy-templates", "waiting-asleep")
+    for name in ("deploy", "deploy-cdk", "deploy-templates", "waiting-asleep-templates")
 ]
 _FOLDER = ROOT / "docs" / "deploy"
 _FILES = sorted(path.name for path in _FOLDER.iterdir())
