@@ -49,7 +49,7 @@ def _findings(stack: cdk.Stack, folder: Path) -> set[str]:
     with contextlib.suppress(RuntimeError):  # an error among the findings
         app.synth()
     reports = json.loads((folder / "validation-report.json").read_text())["pluginReports"]
-    return {violation["ruleName"].rpartition("-")[2] for report in reports for violation in report["violations"]}
+    return {violation["ruleName"].partition("-")[2] for report in reports for violation in report["violations"]}
 
 
 @pytest.mark.parametrize(
