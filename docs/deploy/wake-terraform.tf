@@ -149,15 +149,15 @@ resource "aws_lambda_event_source_mapping" "waker_stream" {
 
   filter_criteria {
     filter {
-      pattern = "{\"dynamodb\": {\"NewImage\": {\"newest\": {\"S\": [{\"exists\": true}]}}}}"
+      pattern = jsonencode({ dynamodb = { NewImage = { newest = { S = [{ exists = true }] } } } })
     }
 
     filter {
-      pattern = "{\"dynamodb\": {\"NewImage\": {\"sleepers\": {\"N\": [{\"exists\": true}]}, \"isReleased\": {\"S\": [\"1\"]}}}}"
+      pattern = jsonencode({ dynamodb = { NewImage = { sleepers = { N = [{ exists = true }] }, isReleased = { S = ["1"] } } } })
     }
 
     filter {
-      pattern = "{\"dynamodb\": {\"NewImage\": {\"sleepers\": {\"N\": [{\"exists\": true}]}, \"ownerName\": {\"S\": [\"semaphore\"]}}}}"
+      pattern = jsonencode({ dynamodb = { NewImage = { sleepers = { N = [{ exists = true }] }, ownerName = { S = ["semaphore"] } } } })
     }
   }
 }
