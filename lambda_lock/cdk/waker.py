@@ -102,7 +102,7 @@ class Waker(Construct):
         self.function = lambda_.Function(
             self,
             "Function",
-            description=f"Wakes executions that wait for locks of {scope.node.path}",
+            description="lambda_lock: wakes executions that sleep until a lock is free",
             runtime=runtime,
             architecture=lambda_.Architecture.ARM_64,
             handler="index.handler",
