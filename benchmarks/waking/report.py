@@ -109,11 +109,11 @@ def table(result: Mapping[str, Any]) -> str:
             lines.append(f"| {' | '.join(cells)} |")
     lines += [
         "",
-        f"`python -m benchmarks.waking`: virtual time, {result['seeds']} runs of each. All but the first figure are of",
-        "one grant to an execution. Passed: grants while an execution waited that had come earlier. Requests: of the",
-        "executions and the waker to DynamoDB. Operations: of durable functions. A request takes 2 to 6 ms, a record",
-        "of the stream 0.1 to 1 s to the waker, an execution 0.15 to 2.5 s from the call, or from the end of a pause,",
-        "to its acquire; holds differ by a fifth. Dollars: list prices of us-east-1, with 256 MB and without starts.",
+        f"`python -m benchmarks.waking`: virtual time, {result['seeds']} runs of each. All figures but the first are",
+        "of one grant to an execution. Passed: grants while an execution waited that had come earlier. Requests: of",
+        "the executions and the waker to DynamoDB. Operations: of durable functions. A request takes 2 to 6 ms, a",
+        "record of the stream 0.1 to 1 s to the waker, an execution 0.15 to 2.5 s from the call, or from the end of a",
+        "pause, to its acquire; holds differ by a fifth. Dollars: list prices of us-east-1, 256 MB, without starts.",
     ]
     return "\n".join(lines) + "\n"
 
