@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from lambda_lock.core import acquire, forget, handover, keep, lease, requests, resume, tickets
+from lambda_lock.core import acquire, forget, handover, keep, lease, requests, resume, sleepers, tickets
 from lambda_lock.core.outcome import ConditionFailed, Reply
 from lambda_lock.core.permits import PermitPlace
 from lambda_lock.core.protocol import AcquireRequest, Entropy, Hold, Recall
@@ -18,6 +19,8 @@ from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.row import make_version
 from lambda_lock.core.schema import GO, JAVA, PYTHON
 from lambda_lock.errors import DuplicateEventError, LockFormatError, LockLostError, LockNotGrantedError, TransportError
+from lambda_lock.waker.calls import Calls, performed
+from lambda_lock.waker.look import Look
 from rig.engine import ROOT
 from tests.core.driver import NOW, Driver
 
@@ -43,6 +46,21 @@ def place_of(scenario: Json) -> Place:
 
 class GivenUp(Exception):
     """The caller gives up before the same request is sent again."""
+
+
+class _Noted(Calls):
+    """What a look of the waker does besides DynamoDB. Each call is answered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.called: list[str] = []
+        self.messages: list[int] = []
+
+    def call(self, kind: str, callback: str) -> None:
+        self.called.append(callback)
+
+    def put(self, place: Place, seconds: int) -> None:
+        self.messages.append(seconds)
 
 
 class Player(Driver):
@@ -195,6 +213,21 @@ class Player(Driver):
 
     def return_a_ticket(self, step: Json) -> Json:
         return self.sent_alone(tickets.return_ticket(place_of(self.scenario), step["index"], step["ticket"]))
+
+    def lie_down(self, step: Json) -> Json:
+        sleeper = sleepers.Sleeper(step["holder"], "task", step["callback"], step.get("permits"), 86_400)
+        steps = sleepers.lie_down(place_of(self.scenario), sleeper, self.memory, self.entropy, self.reading())
+        return {"asleep": self.run(steps)}
+
+    def get_up(self, step: Json) -> Json:
+        goes, place = partial(sleepers.is_of, holder=step["holder"]), place_of(self.scenario)
+        return {"was asleep": self.run(sleepers.remove(place, goes, self.memory, self.entropy, self.reading()))}
+
+    def look(self, step: Json) -> Json:
+        noted, place = _Noted(), place_of(self.scenario)
+        steps = Look(place, self.memory, self.entropy, self.reading()).run()
+        self.run(performed(steps, noted, place))
+        return {"called": noted.called, "looks again in": noted.messages}
 
     def sent_alone(self, request: requests.Request) -> Json:
         outcome = self.answered(*request)
