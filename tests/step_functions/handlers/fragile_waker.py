@@ -15,9 +15,9 @@ shop = import_module("shop")  # it is beside this module, where the function run
 _call = Calls.call
 
 
-def call(self: Calls, step: Any) -> Exception | None:
+def call(self: Calls, kind: str, callback: str) -> Exception | None:
     shop.moment("waker", "call")
-    answer = _call(self, step)
+    answer = _call(self, kind, callback)
     shop.moment("waker", "called")
     return answer
 
