@@ -25,7 +25,7 @@ from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import LockNotGrantedError
 from lambda_lock.testing.table import Table
 from lambda_lock.waker.filters import FILTERS
-from lambda_lock.waker.look import Call, ClosedError, Look, Message
+from lambda_lock.waker.look import CALL, MESSAGE, ClosedError, Look
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -39,7 +39,7 @@ EPOCH = 1_800_000_000.0  # the start, in epoch seconds
 TRIP = (0.002, 0.006)  # seconds of a request to DynamoDB, there and back
 STREAM = (0.1, 1.0)  # from a write to the waker's invocation by the stream
 QUEUE = (0.05, 0.5)  # by which a message of the queue is late
-CALL = (0.02, 0.06)  # of the waker's call
+ANSWER = (0.02, 0.06)  # of the waker's call
 START = (0.15, 2.5)  # from the call, or the end of a pause, until the execution's invocation asks for the lock
 UNEVEN = (0.8, 1.2)  # by which holds of executions differ
 LEASE = 3600.0  # seconds, of executions
@@ -271,11 +271,11 @@ class World:
         elif isinstance(step, Sleep):
             self._suspended[step.callback] = life
             self._then(step.seconds, lambda: self._call(step.callback))
-        elif isinstance(step, Call):
-            self._then(self._draw(CALL), lambda: self._called(life, step.sleeper.callback))
-        elif isinstance(step, Message):
-            self._then(step.seconds + self._draw(QUEUE), self._message)
-            self._then(self._draw(CALL), life, event=Resumption(self._look(), None))
+        elif step.operation == CALL:
+            self._then(self._draw(ANSWER), lambda: self._called(life, step.request["callback"]))
+        elif step.operation == MESSAGE:
+            self._then(step.request["seconds"] + self._draw(QUEUE), self._message)
+            self._then(self._draw(ANSWER), life, event=Resumption(self._look(), None))
         else:
             self._then(self._draw(TRIP) / 2, life, sent=step)
 
