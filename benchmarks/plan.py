@@ -49,6 +49,7 @@ BENCHMARKS = (
     Benchmark("idempotency"),
     Benchmark("costs"),
     Benchmark("rates"),
+    Benchmark("waking"),
     Benchmark("heartbeats", section="benchmarks.heartbeats.report"),
     Benchmark("scale", section="benchmarks.scale.report"),
 )
