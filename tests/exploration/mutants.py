@@ -223,5 +223,6 @@ MUTANTS: tuple[Mutant, ...] = (
 SPARED = {
     "transaction 4": "it only tells more often what became of a commit; without it, the outcome would be unknown",
     "transaction 7": "the client refuses such a commit before the core is asked (tests/client)",
+    "resume 7": "it is about order alone; the simulator of sleepers breaks it (tests/simulation/waking)",
     "queue 8": "it says when to look, for the sake of few requests; that nobody sleeps too long is rule 9",
 }
