@@ -179,7 +179,7 @@ class LockTable(Construct, Generic[Table]):
         tables.judge(self, table, ttl)
         self._table, self._key, self._key_names = table, key, keys
         self._prefixes: dict[str, list[str] | None] = {}  # that were granted first, by the path of the role
-        self._watch = Watch(self, table, watched, None if self._waker is None else self._waker.metrics())
+        self._watch = Watch(self, table, watched, {} if self._waker is None else self._waker.metrics())
         if self._waker is not None:
             self.connect(self._waker.function)
 
@@ -363,7 +363,7 @@ class LockTable(Construct, Generic[Table]):
         LockArgumentError for an Express workflow, and TypeError for what is neither a state machine nor a function.
         """
         if self._waker is None:
-            raise LockConfigurationError(waker.missing(self.node.path))
+            raise LockConfigurationError(f"wake: {self.node.path} has no waker: {waker.NONE}")
         return self._waker.allow(target)
 
     def metric_lock_lost(
@@ -476,6 +476,7 @@ class _ExistingTable(LockTable[Table]):
         partition_key_name: str = JAVA.partition_key,
         sort_key_name: str | None = None,
         encryption_key: kms.IKey | None = None,
+        wake: object = False,
         **watched: Any,
     ) -> None:
         """found: the table, or its ARN. ttl: as for `from_table`. watched: see WatchOptions."""
@@ -483,7 +484,8 @@ class _ExistingTable(LockTable[Table]):
         if encryption_key is not None and not hasattr(encryption_key, "key_arn"):
             wanted = "a Key of aws_kms or None"
             raise wrong("encryption_key", encryption_key, wanted, ". For an ARN, call kms.Key.from_key_arn")
-        waker.check_existing(watched)
+        if wake is not False:
+            raise LockArgumentError(f"wake={wake!r}: {waker.NONE}")
         options = WatchOptions(**watched)
         options.check()
         Construct.__init__(self, scope, id)  # LockTable.__init__ would create a table

@@ -30,6 +30,7 @@ from . import arguments, functions
 from .arguments import kind, wrong
 from .tables import AnyTable, differ, home
 
+Metrics: TypeAlias = Mapping[str, cloudwatch.IMetric]
 AlarmActions: TypeAlias = Sequence[cloudwatch.IAlarmAction | sns.ITopic]
 
 _REQUESTS = (*OPERATIONS, "TransactWriteItems")  # the last is what commit() sends
@@ -60,11 +61,6 @@ _ALARMS = {
 }
 # What is no event but an age, in ms and in seconds. A message may be held back for 900 s.
 _THRESHOLDS = {"WakerLate": 60_000, "WakerQueue": 1200}
-_OF_WAKER = {  # titles
-    "WakerErrors": "Errors of the waker",
-    "WakerLate": "How late the waker is, ms",
-    "WakerQueue": "The waker's oldest message, s",
-}
 
 
 class MetricOptions(TypedDict, total=False):
@@ -132,16 +128,10 @@ class WatchOptions(NamedTuple):
 class Watch:
     """The metrics of one lock table, with the alarms and the dashboard that are made of them.
 
-    scope: the lock table. waker: the metrics of its waker, if it has one.
+    scope: the lock table. waker: the metrics of its waker, by the ids of their alarms; none without one.
     """
 
-    def __init__(
-        self,
-        scope: Construct,
-        table: AnyTable,
-        options: WatchOptions,
-        waker: Mapping[str, cloudwatch.IMetric] | None = None,
-    ) -> None:
+    def __init__(self, scope: Construct, table: AnyTable, options: WatchOptions, waker: Metrics) -> None:
         self.namespace, self.group = options.metrics_namespace, options.metrics_group
         self._scope = scope
         self._table_name = table.table_name
@@ -163,7 +153,7 @@ class Watch:
             }
             self._problems["Throttled"] = _total("Throttled", throttled)
             self._problems["SystemErrors"] = _total("System errors", errors)
-        self._waker = waker or {}
+        self._waker = waker
         self.alarms: dict[str, cloudwatch.Alarm] = {}
         if options.alarm_actions is not None:
             self._make_alarms(options.alarm_actions)
@@ -252,8 +242,7 @@ class Watch:
         dashboard.add_widgets(*locks[:1], *table[:1])
         dashboard.add_widgets(*table[1:], *locks[1:])
         if self._waker:
-            shown = [self._graph(_OF_WAKER[id], [metric], [id]) for id, metric in self._waker.items()]
-            dashboard.add_widgets(*shown)
+            dashboard.add_widgets(*(self._graph(id, [metric], [id]) for id, metric in self._waker.items()))
         return dashboard
 
     def _graph(

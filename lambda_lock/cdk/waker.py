@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
 from typing import TypeAlias, cast
 
 import aws_cdk as cdk
@@ -32,18 +31,13 @@ from .tables import differ
 Sleeper: TypeAlias = sfn.IStateMachine | lambda_.IFunction
 
 STREAM = dynamodb.StreamViewType.NEW_AND_OLD_IMAGES
-CODE = "from lambda_lock.waker import handler\n"
-NEWEST_MINOR = 14  # Python 3.14 is the newest that Lambda runs
-CALLBACK = "lambda:SendDurableExecutionCallbackSuccess"
+NONE = (
+    "the waker is made with its table. Pass wake=True to the LockTable(…) that makes the table, and call wake() on "
+    "that one, not on a LockTable.from_… of it. For a table that is there already, see docs/waiting-asleep.md"
+)
 
 _STREAM_ACTIONS = [f"dynamodb:{each}" for each in ("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams")]
 _QUEUE_ACTIONS = [f"sqs:{each}" for each in ("SendMessage", "ReceiveMessage", "DeleteMessage", "GetQueueAttributes")]
-_TIMEOUT = Duration.seconds(60)  # the longest look takes 20 s, and begins only while 30 s are left
-# Not six times the timeout, as the guide recommends so that throttling uses up no receives. These are not counted, and
-# after a look that was killed, the lock stays free for so long.
-_VISIBILITY = Duration.seconds(90)
-_KEPT = Duration.days(1)  # a message that fails again and again; by then each sleeper has looked by itself
-_OLDEST_RECORD = Duration.hours(1)
 
 
 def check(wake: object, sort_key_name: str | None) -> lambda_.Runtime | None:
@@ -59,26 +53,8 @@ def check(wake: object, sort_key_name: str | None) -> lambda_.Runtime | None:
         )
     if isinstance(wake, lambda_.Runtime):
         return wake
-    return lambda_.Runtime(
-        f"python3.{min(sys.version_info.minor, NEWEST_MINOR)}", lambda_.RuntimeFamily.PYTHON, supports_inline_code=True
-    )
-
-
-def check_existing(options: Mapping[str, object]) -> None:
-    """Refuse a waker for a table that is there already."""
-    if "wake" in options:
-        raise LockArgumentError(
-            f"wake={options['wake']!r}: the waker is made with its table. Pass it to LockTable(…) where the app makes "
-            "the table. For a table that is there already, see docs/waiting-asleep.md"
-        )
-
-
-def missing(path: str) -> str:
-    """What to do about a lock table without a waker."""
-    return (
-        f"wake: {path} has no waker. Pass wake=True to the LockTable that makes the table, and call wake() on that "
-        "one, not on a LockTable.from_… of it"
-    )
+    name = f"python3.{min(sys.version_info.minor, 14)}"  # 3.14 is the newest that Lambda runs
+    return lambda_.Runtime(name, lambda_.RuntimeFamily.PYTHON, supports_inline_code=True)
 
 
 class Waker(Construct):
@@ -89,15 +65,15 @@ class Waker(Construct):
 
     def __init__(self, scope: Construct, id: str, table: dynamodb.ITableV2, runtime: lambda_.Runtime) -> None:
         super().__init__(scope, id)
-        self._policies: dict[str, iam.Grant] = {}  # by the path of the sleeper
         self._queue = sqs.Queue(
             self,
             "Queue",
             encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
-            visibility_timeout=_VISIBILITY,
-            retention_period=_KEPT,
-            removal_policy=cdk.RemovalPolicy.DESTROY,
+            # Not six times the timeout, as the guide recommends so that throttling uses up no receives. These are not
+            # counted, and after a look that was killed, the lock stays free for so long.
+            visibility_timeout=Duration.seconds(90),
+            retention_period=Duration.days(1),  # if it fails again and again: by then each sleeper has looked by itself
         )
         self.function = lambda_.Function(
             self,
@@ -106,10 +82,10 @@ class Waker(Construct):
             runtime=runtime,
             architecture=lambda_.Architecture.ARM_64,
             handler="index.handler",
-            code=lambda_.Code.from_inline(CODE),
+            code=lambda_.Code.from_inline("from lambda_lock.waker import handler\n"),
             layers=[LockLayer(self, "Library", runtimes=[runtime])],
             memory_size=512,
-            timeout=_TIMEOUT,
+            timeout=Duration.seconds(60),  # the longest look takes 20 s, and begins only while 30 s are left
             environment={QUEUE_VARIABLE: self._queue.queue_url},
         )
         stream = str(table.table_stream_arn)
@@ -121,7 +97,7 @@ class Waker(Construct):
             starting_position=lambda_.StartingPosition.TRIM_HORIZON,
             batch_size=100,
             bisect_batch_on_error=True,
-            max_record_age=_OLDEST_RECORD,
+            max_record_age=Duration.hours(1),
             report_batch_item_failures=True,
             filters=[{"pattern": json.dumps(each)} for each in FILTERS],
         )
@@ -132,8 +108,7 @@ class Waker(Construct):
     def allow(self, sleeper: Sleeper) -> iam.Grant:
         """See LockTable.wake."""
         given: object = sleeper
-        is_machine = hasattr(given, "state_machine_arn")
-        if not is_machine and not hasattr(given, "function_arn"):
+        if not hasattr(given, "state_machine_arn") and not hasattr(given, "function_arn"):
             wanted = "a StateMachine of aws_stepfunctions or a Function of aws_lambda"
             raise wrong("target", given, wanted, ". For an ARN, call StateMachine.from_state_machine_arn")
         if getattr(given, "state_machine_type", None) == sfn.StateMachineType.EXPRESS:
@@ -147,22 +122,18 @@ class Waker(Construct):
                 f"wake: {sleeper.node.path} is in another account or Region than {self.node.path}, which could not "
                 "call it. Use a lock table of its own account and Region"
             )
-        if sleeper.node.path not in self._policies:
-            self._policies[sleeper.node.path] = self._allow(sleeper)
-        return self._policies[sleeper.node.path]
-
-    def _allow(self, sleeper: Sleeper) -> iam.Grant:
         # The policy is a part of the sleeper's stack, which refers to the lock table's already. The other way round, no
         # stack could be deployed first. By its logical id, another stack's policy of the role could have its name.
         name = cdk.Names.unique_resource_name(sleeper, max_length=120, separator="-")
-        role = self.function.role
-        id = f"Wake{self.node.addr[-8:]}{sleeper.node.addr[-8:]}"
-        policy = iam.Policy(cdk.Stack.of(sleeper), id, policy_name=name, roles=[] if role is None else [role])
+        stack, id = cdk.Stack.of(sleeper), f"Wake{self.node.addr[-8:]}{sleeper.node.addr[-8:]}"
+        policy = cast("iam.Policy | None", stack.node.try_find_child(id))
+        if policy is None:
+            policy = iam.Policy(stack, id, policy_name=name, roles=[cast("iam.IRole", self.function.role)])
         if hasattr(sleeper, "state_machine_arn"):
             return cast("sfn.IStateMachine", sleeper).grant_task_response(policy)
         function = getattr(sleeper, "lambda_", sleeper)  # an execution of any version may sleep
-        arns = [f"{function.function_arn}:*"]
-        return iam.Grant.add_to_principal(grantee=policy, actions=[CALLBACK], resource_arns=arns)
+        actions, arns = ["lambda:SendDurableExecutionCallbackSuccess"], [f"{function.function_arn}:*"]
+        return iam.Grant.add_to_principal(grantee=policy, actions=actions, resource_arns=arns)
 
     def metrics(self) -> dict[str, cloudwatch.IMetric]:
         """What alarms watch, by their ids."""
