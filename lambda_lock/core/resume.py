@@ -29,7 +29,7 @@ to those of protocol.py:
    corrected (rule 4 of protocol.py) or released. In a semaphore, the entries of others do not matter: it finds what is
    kept under the holder's name (permits.py), and its claims are refused while there is anything.
 7. **It does not pass those who sleep** (waker/): while a ticket of theirs counts, what is free is for one of them. So
-   its first claim requires that nobody waits. Whoever waits awake is passed by the next, as by any that does not queue.
+   its first claim requires that the waker has noted nobody. Whoever waits awake is passed, as by all who do not queue.
 
 The newest attempt to land excludes all others of its hold by rule 1, and everybody else like any holder: a resume
 requires that the row is still the hold's, and never writes an expiry below the one that it finds.
@@ -45,6 +45,7 @@ from .keep import not_there
 from .outcome import ConditionFailed, Reply, undated, unknown
 from .protocol import DECISION, STEPS, Hold, Wait, exchange, row_of
 from .row import base_of, make_version
+from .schema import ASLEEP
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -223,6 +224,13 @@ class _FoundError(Exception):
         self.row = row
 
 
+class _NobodySleeps(requests.QueueCondition):
+    """Required by a claim that passes those who wait awake: the waker has noted no sleepers."""
+
+    def write(self, update: requests.Update) -> None:
+        update.require(f"attribute_not_exists({update.name(ASLEEP)})")
+
+
 class HolderAcquisition(Acquisition):
     """An acquisition by a holder that may have the lock already. See rule 6."""
 
@@ -286,7 +294,7 @@ class HolderAcquisition(Acquisition):
             sent.struck, sent.may_land = True, False
 
     def first(self) -> Next:
-        return Take(queue=requests.NOBODY_WAITS)
+        return Take(queue=_NobodySleeps({}))
 
     def see(self, item: Item | None, date: int | None) -> Next:
         step, row = super().see(item, date), self.row
