@@ -90,9 +90,9 @@ def test_each_error_has_its_place_in_troubleshooting_with_what_to_do(name: str) 
 
 def test_each_log_event_is_in_troubleshooting() -> None:
     table = TROUBLESHOOTING.partition("\n## Log events\n")[2].partition("\n## ")[0]
-    rows = dict(re.findall(r"^\| `(\w+)` \| .+ \| (.+) \|$", table.partition("|---|")[2], re.MULTILINE))
-    assert rows.keys() == LEVELS.keys()
-    assert all(rows.values())
+    rows = re.findall(r"^\| `(\w+)` \| .+ \| (.+) \|$", table.partition("|---|")[2], re.MULTILINE)
+    assert sorted(event for event, _ in rows) == sorted(LEVELS)
+    assert all(what_to_do for _, what_to_do in rows)
 
 
 def test_each_environment_variable_is_in_settings_and_described_nowhere_else() -> None:
@@ -100,7 +100,7 @@ def test_each_environment_variable_is_in_settings_and_described_nowhere_else() -
     rows = "\n".join(re.findall(r"^\| `[A-Z].*", (DOCS / "settings.md").read_text(), re.MULTILINE))
     variables = set(re.findall(r"\bLAMBDA_LOCK_[A-Z_]+\b", sources))
     assert len(variables) >= 8
-    assert {name for name in variables if f"`{name}`" not in rows} == set()
+    assert {name for name in variables if rows.count(f"\n| `{name}` |") > 1 or f"`{name}`" not in rows} == set()
     elsewhere = {
         page.name for page in DOCS.rglob("*.md") if re.search(r"^\| `LAMBDA_LOCK_", page.read_text(), re.MULTILINE)
     }
