@@ -27,7 +27,7 @@ RATE_WAITED = "RateWaited"  # how long a start of a rate limit waited, or was wa
 HELD = "LockHeld"  # from the grant's first request to the release
 NAMESPACE = "lambda_lock"  # the value that LockTable.connect sets it to
 NOT_GRANTED = "LockNotGranted"  # contention, which is normal
-FAILED = "LockFailed"  # an acquire that failed because DynamoDB could not be used, which is no contention
+FAILED = "LockFailed"  # an acquire, or a look or call of the waker, that failed; which is no contention
 LOST = "LockLost"  # a holder lost its lock, so two may have worked at the same time
 RATE_LIMITED = "RateLimited"  # a start that was not free within its wait
 DUPLICATE = "DuplicateEvent"  # an event that was done before, and was not done again
@@ -39,6 +39,7 @@ GROUP_DIMENSION = "Group"
 COUNTED = {  # by event
     "not_granted": NOT_GRANTED,
     "failed": FAILED,
+    "wake_failed": FAILED,
     "lost": LOST,
     "duplicate": DUPLICATE,
     "rate_limited": RATE_LIMITED,

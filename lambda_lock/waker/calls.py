@@ -10,11 +10,11 @@ import os
 
 from ..core.protocol import Resumption, Wait
 from ..errors import LockConfigurationError
-from ..observe.log import logger, tell
 from .look import ClosedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from ..core.protocol import Steps
@@ -26,6 +26,10 @@ _CLOSED = ("TaskTimedOut", "TaskDoesNotExist", "InvalidToken", "CallbackTimeoutE
 _DENIED = ("AccessDenied", "AccessDeniedException")
 #: Certainly not made, and worth making later.
 _NOT_NOW = ("Throttling", "ThrottlingException", "TooManyRequestsException", "RequestLimitExceeded", "ExpiredToken")
+
+
+class DeniedError(ClosedError):
+    """The waker cannot make this call: a permission is missing, or boto3 is too old."""
 
 
 class Calls:
@@ -44,13 +48,17 @@ class Calls:
         try:
             if kind == "task":
                 self._client("stepfunctions").send_task_success(taskToken=callback, output="{}")
+            elif not hasattr(self._client("lambda"), "send_durable_execution_callback_success"):
+                return DeniedError("this boto3 cannot call durable functions: run the waker on Python 3.13 or newer")
             else:
                 self._client("lambda").send_durable_execution_callback_success(CallbackId=callback)
         except exceptions.ClientError as error:
             code = error.response.get("Error", {}).get("Code", "")
             if code in _NOT_NOW:
                 raise
-            return ClosedError(str(error)) if code in (*_CLOSED, *_DENIED) else RuntimeError(str(error))
+            if code in _CLOSED:
+                return ClosedError(str(error))
+            return DeniedError(str(error)) if code in _DENIED else RuntimeError(str(error))
         except (exceptions.ReadTimeoutError, exceptions.ConnectionClosedError) as error:
             return RuntimeError(str(error))
         return None
@@ -75,8 +83,8 @@ class Calls:
         return self._clients[service]
 
 
-def performed(steps: Steps[None], calls: Calls, place: Place) -> Steps[None]:
-    """Make the calls of a look, and pass on the rest to who drives it."""
+def performed(steps: Steps[None], calls: Calls, place: Place, tell: Callable[..., None]) -> Steps[None]:
+    """Make the calls of a look, tell of them, and pass on the rest to who drives it."""
     event: Any = None
     while True:
         try:
@@ -87,16 +95,11 @@ def performed(steps: Steps[None], calls: Calls, place: Place) -> Steps[None]:
         match getattr(step, "operation", None):
             case "Call":
                 answer = calls.call(asked["kind"], asked["callback"])
-                _tell(place.key, asked["holder"], answer)
+                name = "woken" if answer is None or type(answer) is ClosedError else "wake_failed"
+                tell(place, name, "lock %r: %s was called%s", asked["holder"], f": {answer}" if answer else "")
             case "Message":
                 calls.put(place, asked["seconds"])
             case _:
                 event = yield step
                 continue
         event = Resumption((yield Wait(0)).reading, answer)
-
-
-def _tell(key: str, holder: str, answer: Exception | None) -> None:
-    is_denied = answer is not None and any(code in str(answer) for code in _DENIED)
-    event = "woken" if answer is None or (isinstance(answer, ClosedError) and not is_denied) else "wake_failed"
-    tell(logger, event, "lock %r: %s was called%s", key, holder, f": {answer}" if answer else "", key=key)

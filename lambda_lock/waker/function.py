@@ -74,14 +74,17 @@ class Waker:
         try:
             act(place)
         except Exception as error:  # noqa: BLE001 - whatever it is, the other keys are looked at
-            tell(logger, "wake_failed", "the look at lock %r is repeated: %r", place.key, error, key=place.key)
+            self._tell(place, "wake_failed", "the look at lock %r is repeated: %r", error)
             return False
         return True
+
+    def _tell(self, place: Place, event: str, message: str, *arguments: object) -> None:
+        self._session.observer.tell(event, None, place.table, message, place.key, *arguments, key=place.key)
 
     def _look(self, place: Place) -> None:
         def steps(reading: ClockReading) -> Steps[None]:
             look = Look(place, self._session.memory, self._session.entropy, reading)
-            return performed(look.run(), self._calls, place)
+            return performed(look.run(), self._calls, place, self._tell)
 
         run(self._client, (place, steps))
 

@@ -226,7 +226,7 @@ class Player(Driver):
     def look(self, step: Json) -> Json:
         noted, place = _Noted(), place_of(self.scenario)
         steps = Look(place, self.memory, self.entropy, self.reading()).run()
-        self.run(performed(steps, noted, place))
+        self.run(performed(steps, noted, place, lambda *_: None))
         return {"called": noted.called, "looks again in": noted.messages}
 
     def sent_alone(self, request: requests.Request) -> Json:

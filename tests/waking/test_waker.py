@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from botocore.exceptions import ClientError
 
 from lambda_lock import GO, JAVA, PYTHON, LockArgumentError, LockClient, LockConfigurationError, LockNotGrantedError
 from lambda_lock.client.sleeping import get_up, lie_down
 from lambda_lock.core.sleepers import MOST_SLEEPERS, Sleeper, read_sleeper
 from lambda_lock.core.tickets import make_ticket
+from lambda_lock.testing.memory import Memory
+from lambda_lock.waker.calls import Calls
+from lambda_lock.waker.function import Waker
 from lambda_lock.waker.look import ClosedError
 
 from .support import Scene, lain_down, message, record
@@ -197,10 +203,49 @@ def test_a_call_that_was_certainly_not_made_is_made_by_a_later_look(scene: Scene
     assert sleepers(scene) == []
 
 
-def test_a_failed_look_of_the_queue_comes_again(scene: Scene) -> None:
+def counted(capsys: pytest.CaptureFixture[str]) -> list[tuple[int, str]]:
+    lines = map(json.loads, capsys.readouterr().out.splitlines())
+    return [(line["LockFailed"], line["lock_event"]) for line in lines]
+
+
+def test_a_failed_look_of_the_queue_comes_again_and_is_counted_for_the_alarm(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Lambda counts no error for it, and the queue's age leaves out what was received three times."""
+    monkeypatch.setenv("LAMBDA_LOCK_METRICS", "lambda_lock")
     scene.lies_down("a")
     scene.memory.fail("unreachable", times=None)
     assert scene.look() == {"batchItemFailures": [{"itemIdentifier": "m1"}]}
+    assert counted(capsys) == [(1, "wake_failed")]
+
+
+class _OldBoto3:
+    """A client of Lambda that does not know the calls of durable functions yet."""
+
+
+def _denied(**_: str) -> None:
+    raise ClientError({"Error": {"Code": "AccessDeniedException", "Message": "no"}}, "SendTaskSuccess")
+
+
+@pytest.mark.parametrize(
+    ("kind", "clients"),
+    [("durable", {"lambda": _OldBoto3()}), ("task", {"stepfunctions": SimpleNamespace(send_task_success=_denied)})],
+)
+def test_who_can_not_be_called_does_not_hold_up_the_next_and_is_counted(
+    memory: Memory,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+    clients: dict[str, Any],
+) -> None:
+    monkeypatch.setenv("LAMBDA_LOCK_METRICS", "lambda_lock")
+    client, calls = LockClient("locks"), Calls(**clients)
+    calls.put = lambda *_: None  # type: ignore[method-assign]
+    for name in "ab":
+        lie_down(client, "k", holder=name, kind=kind, callback=name)
+    assert Waker(LockClient("locks"), calls).handle(message("k"), None) == {"batchItemFailures": []}
+    assert counted(capsys) == [(1, "wake_failed")] * 2
+    assert client.acquire("k", wait=0).release()
 
 
 def test_a_sleeper_whose_row_is_of_another_kind_is_called_to_be_told(scene: Scene) -> None:
