@@ -87,7 +87,7 @@ data "aws_iam_policy_document" "waker" {
 
   statement { # each state machine whose executions sleep
     effect    = "Allow"
-    actions   = ["states:SendTaskSuccess", "states:SendTaskFailure", "states:SendTaskHeartbeat"]
+    actions   = ["states:SendTaskSuccess"]
     resources = [aws_sfn_state_machine.orders.arn]
   }
 

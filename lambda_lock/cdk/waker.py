@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import aws_cdk as cdk
 from aws_cdk import Duration
@@ -35,6 +35,7 @@ NONE = (
     "the waker is made with its table. Pass wake=True to the LockTable(…) that makes the table, and call wake() on "
     "that one, not on a LockTable.from_… of it. For a table that is there already, see docs/waiting-asleep.md"
 )
+TASK, CALLBACK = "states:SendTaskSuccess", "lambda:SendDurableExecutionCallbackSuccess"
 
 _STREAM_ACTIONS = [f"dynamodb:{each}" for each in ("DescribeStream", "GetRecords", "GetShardIterator", "ListStreams")]
 _QUEUE_ACTIONS = [f"sqs:{each}" for each in ("SendMessage", "ReceiveMessage", "DeleteMessage", "GetQueueAttributes")]
@@ -129,11 +130,12 @@ class Waker(Construct):
         policy = cast("iam.Policy | None", stack.node.try_find_child(id))
         if policy is None:
             policy = iam.Policy(stack, id, policy_name=name, roles=[cast("iam.IRole", self.function.role)])
-        if hasattr(sleeper, "state_machine_arn"):
-            return cast("sfn.IStateMachine", sleeper).grant_task_response(policy)
-        function = getattr(sleeper, "lambda_", sleeper)  # an execution of any version may sleep
-        actions, arns = ["lambda:SendDurableExecutionCallbackSuccess"], [f"{function.function_arn}:*"]
-        return iam.Grant.add_to_principal(grantee=policy, actions=actions, resource_arns=arns)
+        machine: str | None = getattr(sleeper, "state_machine_arn", None)
+        arn: str = machine or cast("Any", getattr(sleeper, "lambda_", sleeper)).function_arn
+        if not cdk.Token.is_unresolved(arn):
+            arn = ":".join(arn.split(":")[:7])  # without a version or alias: an execution of any may sleep
+        action, on = (TASK, arn) if machine else (CALLBACK, f"{arn}:*")
+        return iam.Grant.add_to_principal(grantee=policy, actions=[action], resource_arns=[on])
 
     def metrics(self) -> dict[str, cloudwatch.IMetric]:
         """What alarms watch, by their ids."""
