@@ -138,6 +138,11 @@ resource "aws_lambda_function" "waker" {
   depends_on = [aws_iam_role_policy.waker]
 }
 
+resource "aws_lambda_function_recursion_config" "waker" { # Lambda would end the looks after 16
+  function_name  = aws_lambda_function.waker.function_name
+  recursive_loop = "Allow"
+}
+
 resource "aws_lambda_event_source_mapping" "waker_stream" {
   function_name                  = aws_lambda_function.waker.arn
   event_source_arn               = aws_dynamodb_table.locks.stream_arn

@@ -87,6 +87,7 @@ class Waker(Construct):
             layers=[LockLayer(self, "Library", runtimes=[runtime])],
             memory_size=512,
             timeout=Duration.seconds(60),  # the longest look takes 20 s, and begins only while 30 s are left
+            recursive_loop=lambda_.RecursiveLoop.ALLOW,  # a look asks for the next; Lambda would stop it at the 16th
             environment={QUEUE_VARIABLE: self._queue.queue_url},
         )
         stream = str(table.table_stream_arn)

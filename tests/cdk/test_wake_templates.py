@@ -179,6 +179,7 @@ def test_the_waker_of_the_terraform_configuration_is_that_of_the_construct(made:
         "Handler": theirs["handler"],
         "Layers": theirs["layers"],
         "MemorySize": theirs["memory_size"],
+        "RecursiveLoop": resources["aws_lambda_function_recursion_config"]["waker"]["recursive_loop"],
         "Runtime": theirs["runtime"],
         "Timeout": theirs["timeout"],
     } == {name: waker[name] for name in waker if name not in ("Code", "Description", "Role")}

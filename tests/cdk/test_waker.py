@@ -91,6 +91,13 @@ def test_the_waker_is_one_line_and_the_library_as_a_layer_for_the_python_that_ru
     assert warnings(stack) == []
 
 
+def test_lambda_does_not_end_the_looks_of_which_each_one_asks_for_the_next() -> None:
+    """By default it stops a function that is invoked 16 times by messages which it sent itself."""
+    stack = new_stack()
+    LockTable(stack, "Locks", wake=True)
+    assert the_waker(stack)["RecursiveLoop"] == "Allow"
+
+
 def test_the_layer_has_the_waker_and_python_finds_its_handler_by_that_line(tmp_path: Path) -> None:
     app = cdk.App(outdir=str(tmp_path), analytics_reporting=False)
     LockTable(cdk.Stack(app, "Stack"), "Locks", wake=True)
