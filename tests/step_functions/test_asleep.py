@@ -199,6 +199,28 @@ def test_an_execution_that_nobody_wakes_looks_again_at_the_time_out_of_its_sleep
     assert execution.end()[0] == "SUCCEEDED"
 
 
+def test_an_execution_that_cannot_lie_down_looks_at_the_lock_after_its_retries(
+    shop: Shop, woken: None, locks: LockClient
+) -> None:
+    """Since 256 sleep, or its function knows of no waker any more. Its token is failed as AWS does, see above."""
+    definition = page.asleep(shop.arns)
+    definition["States"]["Sleep"]["Retry"][1] |= {"IntervalSeconds": 1, "MaxAttempts": 1}  # 5 and 10 on the page
+    machine = shop.machine(definition)
+    order = shop.new_order()
+    key = f"order#{order}"
+    with locks.acquire(key, wait=0):
+        execution = shop.start(machine, order)
+        wait_asleep(shop, execution)
+        for error in ("LockNotGrantedError", "LockConfigurationError"):
+            before = row_of(shop, key)["newest"]
+            (entry,) = sleepers(shop, key)
+            execution.refuse(json.loads(entry)[2], error)
+            shop.cloud.wait_until(lambda before=before: row_of(shop, key)["newest"] != before)  # type: ignore[misc]
+        assert execution.states()[:4] == ["Acquire", "Sleep", "Acquire", "Sleep"]
+    execution.answer(execution.asked())
+    assert execution.end()[0] == "SUCCEEDED"
+
+
 def test_a_holder_that_died_is_followed_by_the_first_sleeper_when_its_lease_ends(
     shop: Shop, machine: str, locks: LockClient
 ) -> None:
