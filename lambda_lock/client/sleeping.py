@@ -32,7 +32,7 @@ def has_waker(client: Client) -> bool:
 
 def _has_waker(session: Session) -> bool:
     table = session.settings.names()[0]
-    return bool(os.environ.get(WAKE_VARIABLE)) and os.environ.get(TABLE_VARIABLE, table) == table
+    return os.environ.get(WAKE_VARIABLE, "0") not in ("", "0") and os.environ.get(TABLE_VARIABLE, table) == table
 
 
 def lie_down(

@@ -417,8 +417,13 @@ def test_only_rows_of_the_schema_java_have_sleepers(scene: Scene, schema: Any) -
         LockClient("locks", schema=schema, **names).sleep("k", holder="a", task_token="t")  # type: ignore[arg-type]
 
 
-def test_a_function_that_knows_of_no_waker_is_told_so(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("value", [None, "", "0"])
+def test_a_function_that_knows_of_no_waker_is_told_so(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, value: str | None
+) -> None:
     monkeypatch.delenv("LAMBDA_LOCK_WAKE")
+    if value is not None:
+        monkeypatch.setenv("LAMBDA_LOCK_WAKE", value)
     with pytest.raises(LockConfigurationError, match="LAMBDA_LOCK_WAKE=1"):
         scene.lies_down("a")
 
