@@ -241,8 +241,7 @@ class Watch:
             dashboard.add_widgets(status)
         dashboard.add_widgets(*locks[:1], *table[:1])
         dashboard.add_widgets(*table[1:], *locks[1:])
-        if self._waker:
-            dashboard.add_widgets(*(self._graph(id, [metric], [id]) for id, metric in self._waker.items()))
+        dashboard.add_widgets(*(self._graph(id, [metric], [id]) for id, metric in self._waker.items()))
         return dashboard
 
     def _graph(

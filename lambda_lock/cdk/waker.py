@@ -25,7 +25,6 @@ from ..waker.calls import QUEUE_VARIABLE
 from ..waker.filters import FILTERS
 from .arguments import wrong
 from .lock_layer import LockLayer
-from .monitoring import MetricOptions
 from .tables import differ
 
 Sleeper: TypeAlias = sfn.IStateMachine | lambda_.IFunction
@@ -140,10 +139,9 @@ class Waker(Construct):
 
     def metrics(self) -> dict[str, cloudwatch.IMetric]:
         """What alarms watch, by their ids."""
-        options: MetricOptions = {"period": Duration.minutes(1), "statistic": cloudwatch.Stats.MAXIMUM}
-        oldest = self._queue.metric_approximate_age_of_oldest_message
+        minute = Duration.minutes(1)
         return {
-            "WakerErrors": self.function.metric_errors(period=Duration.minutes(1), statistic=cloudwatch.Stats.SUM),
-            "WakerLate": self.function.metric("IteratorAge", **options),
-            "WakerQueue": oldest(**options),
+            "WakerErrors": self.function.metric_errors(period=minute),
+            "WakerLate": self.function.metric("IteratorAge", period=minute, statistic=cloudwatch.Stats.MAXIMUM),
+            "WakerQueue": self._queue.metric_approximate_age_of_oldest_message(period=minute),
         }
