@@ -15,7 +15,8 @@ never asked: only an acquire grants. Where there is no room among the sleepers, 
 entry polls until the callback times out, each time with another attempt to lie down.
 
 Operations are counted (``spent``). Once there are MOST_SPENT, the execution polls only. Since a wait of a year has less
-than 1,600 polls, it has less than 3,000 operations in all, whoever wakes it, however often, and however full it is.
+than 1,600 polls, it has less than 3,000 operations in all, whoever wakes it, however often, and however full it is. Not
+so while other locks are held: their leases bound its pauses.
 """
 
 from __future__ import annotations

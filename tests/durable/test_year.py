@@ -8,6 +8,7 @@ that would take minutes. test_sleeping.py has the real ones.
 from __future__ import annotations
 
 import json
+import math
 import random
 import re
 from collections.abc import Callable
@@ -177,8 +178,9 @@ def begin(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Execution]:
         ends: Callable[[], str] = lambda: "timed out",
         wait: float = YEAR,
         poll: float = 60,
+        held: float = math.inf,
     ) -> Execution:
-        execution = Execution(Table(room, waker, outage), Polling(wait, poll), ends)
+        execution = Execution(Table(room, waker, outage), Polling(wait, poll, held), ends)
         monkeypatch.setattr("lambda_lock.durable.acquiring.time.time", lambda: execution.now)
         return execution
 
@@ -252,6 +254,21 @@ def test_a_wait_of_a_year_has_less_than_1600_polls(begin: Callable[..., Executio
     times_out(execution)
     assert execution.polls < 1600
     assert MOST_SPENT + 1600 <= MOST
+
+
+@pytest.mark.parametrize(
+    ("held", "asleep", "polling"), [(60, 31 * HOUR, 45 * HOUR), (HOUR, 85 * DAY, 107 * DAY), (DAY, YEAR, YEAR)]
+)
+def test_while_other_locks_are_held_operations_last_for_so_long(
+    begin: Callable[..., Execution], held: float, asleep: float, polling: float
+) -> None:
+    """Each pause, and each sleep, ends before their leases do."""
+    for waker, least in ((yes, asleep), (no, polling)):
+        execution = begin(waker=waker, held=held)
+        with pytest.raises((LockTimeoutError, AssertionError)):
+            execution.run()
+        assert execution.operations <= MOST
+        assert least - 1 <= execution.now - 1_800_000_000 < 1.05 * least
 
 
 @pytest.mark.parametrize("seed", range(60))
