@@ -122,11 +122,13 @@ def release(
         raise _unknown(hold, outcome) if hold.unclear else outcome
     row = row_of(outcome, hold.place)
     for _ in range(STEPS):
+        if row is None or row.is_free:
+            break
         # A late copy of a claim found the lock free. It has no holder behind it.
-        copied = row is not None and row.version in hold.claims and not row.is_free and row.token != hold.token
+        copied = row.version in hold.claims and row.token != hold.token
         # What my handover parked under another name. It was interrupted, so nobody was given the string.
-        parked = row is not None and hold.handed_over and not hold.resumed and row.version == hold.version
-        if row is None or not (copied or parked):
+        parked = hold.handed_over and not hold.resumed and row.version == hold.version
+        if not (copied or parked):
             break
         again = requests.release(
             hold.place,

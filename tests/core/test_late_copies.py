@@ -77,6 +77,29 @@ def test_a_second_late_copy_that_lands_while_the_first_is_released_is_released_t
     assert not is_held(driver)
 
 
+def test_the_release_of_what_an_interrupted_handover_parked_is_sent_no_more_once_it_is_found_released() -> None:
+    driver = OnTable()
+    hold = driver.acquire(owner=f"me#{'1' * 32}/{'2' * 32}")  # a first handle, by its holder
+    steps = handover.hand_over(hold, driver.memory, driver.entropy, driver.reading(), lease_ms=20_000)
+    send: Any = next(steps)
+    driver.apply(send.operation, send.request)
+    with pytest.raises(KeyboardInterrupt):
+        steps.throw(KeyboardInterrupt())
+
+    def carried_out_without_an_answer(operation: str, request: dict[str, Any]) -> Any:
+        if "L1" not in str(request["ExpressionAttributeValues"]):  # not under a version
+            return driver.apply(operation, request)
+        driver.apply(operation, request)
+        driver.answer = driver.apply
+        return TransportError(True)
+
+    driver.answer = carried_out_without_an_answer
+    sent = len(driver.sent)
+    assert driver.release(hold) is True
+    assert len(driver.sent) - sent == 3  # to release mine; what was parked, twice
+    assert not is_held(driver)
+
+
 def test_the_release_of_a_handle_whose_lock_was_adopted_by_its_owner_and_token_leaves_the_adopter_its_lock() -> None:
     """No string was given: who knows the owner and the token may adopt without one."""
     driver = OnTable()

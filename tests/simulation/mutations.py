@@ -504,7 +504,7 @@ MUTATIONS: dict[str, Mutation] = {
         edit(transaction.commit, "hold.settle(unclear=True) → pass"), shows="false loss",
     ),
     "what an interrupted handover parked left there": Mutation(
-        "interrupted-adopted", 600, edit(keep.release, "parked = row is not None and → parked = False and"),
+        "interrupted-adopted", 600, edit(keep.release, "parked = hold.handed_over → parked = False"),
         shows="held for nobody",
     ),
     "two renewals of one handle under way at once": Mutation(
