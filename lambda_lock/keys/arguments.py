@@ -33,6 +33,9 @@ def name_of(func: object) -> str:
     return str(getattr(func, "__qualname__", type(func).__name__))
 
 
+_CODE = type(name_of.__code__)  # a mock may have anything as its __code__
+
+
 class Parameters:
     """The parameters of a function, and how a call's arguments match them.
 
@@ -48,7 +51,7 @@ class Parameters:
         is_bound = hasattr(func, "__self__")
         function = func.__func__ if is_bound and hasattr(func, "__func__") else func
         code = getattr(function, "__code__", None)
-        if code is None or hasattr(function, "__signature__"):
+        if type(code) is not _CODE or hasattr(function, "__signature__"):
             positional, keyword_only, varargs, varkeywords, defaults = _inspected(func, follow_wrapped)
         else:
             end = code.co_argcount + code.co_kwonlyargcount
@@ -127,7 +130,7 @@ def _inspected(func: Callable[..., Any], follow_wrapped: bool) -> tuple[Any, Any
 
     try:
         found = signature(func, follow_wrapped=follow_wrapped).parameters.values()
-    except ValueError:  # some built-in functions have no signature
+    except (TypeError, ValueError):  # some built-in functions and mocks have no signature
         return (), (), "args", "kwargs", {}
     return (
         [one.name for one in found if one.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)],

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from decimal import Decimal
 from functools import partial
 from typing import Any
+from unittest.mock import Mock, create_autospec
 
 import boto3
 import pytest
@@ -85,6 +86,35 @@ def test_a_value_out_of_range_is_refused_before_anything_is_sent(
     assert isinstance(error, ValueError)
     assert wire.operations == []
     assert wired.held() == ()
+
+
+class Answering:
+    """It has every attribute, as a proxy or a stand-in does."""
+
+    def __getattr__(self, name: str) -> object:
+        return object()
+
+    def __call__(self, *_: object) -> bool:
+        return False
+
+
+def plain(lock: object = None) -> bool:
+    return False
+
+
+@pytest.mark.parametrize(
+    "callback",
+    [
+        Mock(return_value=False),
+        Mock(plain, return_value=False),
+        create_autospec(plain, return_value=False),
+        Answering(),
+    ],
+    ids=["a mock", "a mock of a function", "a function that is mocked", "an object with every attribute"],
+)
+def test_a_callback_whose_parameters_are_not_known_is_accepted(callback: Any, client: LockClient) -> None:
+    options = {"on_lost": callback, "on_danger": callback, "safe_time": 1, "cancel_check": callback}
+    assert client.acquire("a", **options).release()
 
 
 class Colour(enum.Enum):
