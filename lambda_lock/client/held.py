@@ -292,6 +292,8 @@ class HeldLock(LastActs):
                 self.renewer.lose("lock %r was lost before it was handed over")
                 raise
             self._close()
+            if not self.hold.handed_over:  # closing the client has released it in the midst of this
+                raise unclear()
             return string
 
         def interrupted(reading: ClockReading) -> Steps[bool]:

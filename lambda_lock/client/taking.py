@@ -275,7 +275,10 @@ def _release(session: Session, held: HeldLock) -> None:
         if held.released or not session.under_way.is_interrupted():
             raise
         # A signal handler has interrupted its release here, in between two requests. That may never go on.
-        give_back(session, held.hold)
+        try:
+            give_back(session, held.hold)
+        finally:
+            held.hold.withdraw()  # a hand_over that goes on returns no string
         held.abandon()
 
 

@@ -16,7 +16,7 @@ import pytest
 import lambda_lock
 from lambda_lock import Lock, LockClient
 from lambda_lock.client.lock import held_by
-from lambda_lock.errors import LockAlreadyReleasedError
+from lambda_lock.errors import LockAlreadyReleasedError, LockLostError, TransportError
 from lambda_lock.testing import in_memory
 from lambda_lock.testing.memory import Memory
 from tests.support.clients import Make
@@ -187,6 +187,27 @@ def _closed_in_the_midst_of_a_release(memory: Memory) -> None:
         assert (outcome, losses) == (True, []), f"point {at}"
         at, struck = at + 1, closer.struck
     assert at > 100
+
+
+def test_no_hand_over_returns_the_string_of_a_lock_that_a_signal_handler_released_by_closing_its_client() -> None:
+    apart(_closed_in_the_midst_of_a_hand_over)
+
+
+def _closed_in_the_midst_of_a_hand_over(memory: Memory) -> None:
+    at, struck, strings = 0, True, 0
+    with LockClient(heartbeat_period=0) as other:
+        while struck:
+            client = LockClient(heartbeat_period=0)
+            lock = client.acquire("a")
+            closer, string = Closer(at, client, memory), ""
+            with closer, suppress(LockAlreadyReleasedError, LockLostError, TransportError):
+                string = lock.hand_over()
+            client.close()
+            if string:
+                assert other.adopt(string).release(), f"point {at}"
+            assert held(memory) == [], f"point {at}"
+            at, struck, strings = at + 1, closer.struck, strings + bool(string)
+    assert at > strings > 1
 
 
 def test_an_interrupted_reentrant_acquire_is_not_counted() -> None:
