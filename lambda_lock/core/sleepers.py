@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 SUFFIX = "~sleepers"
 MOST_SLEEPERS = 256
 _MOST_BYTES = 380_000  # of all entries: a row has up to 400 KB
+_LONGEST_TEXT = 2048  # bytes of a holder or a callback: more than is ever asked for, and than could be called
 _KEPT = 2 * 86_400  # seconds that the row is kept past the newest registration: nobody sleeps for longer than a day
 _ASLEEP, NEWEST = "asleep", "newest"
 
@@ -70,9 +71,10 @@ def read_sleeper(entry: Entry) -> Sleeper | None:
     """Return the sleeper of an entry. None if we did not write it."""
     try:
         holder, kind, callback, permits, ttl = json.loads(entry["S"])
-    except (LookupError, TypeError, ValueError, RecursionError):
+        lengths = [len(text.encode()) for text in (holder, callback)]
+    except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
         return None
-    is_sound = all(isinstance(text, str) and text for text in (holder, callback)) and kind in ("task", "durable")
+    is_sound = all(0 < length <= _LONGEST_TEXT for length in lengths) and kind in ("task", "durable")
     for number, least, most in ((permits, 1, MOST_PERMITS), (ttl, 0, 10**10)):
         is_sound = is_sound and (number is None or (type(number) is int and least <= number <= most))
     return Sleeper(holder, kind, callback, permits, ttl) if is_sound else None

@@ -56,7 +56,7 @@ LATER = 2  # seconds that a message comes after the time that wakeAt names: a lo
 SPARED = 5  # seconds that the next look may come later than it would by a message of this one
 AGAIN = 10  # seconds after a claim, at which its sleeper is called again; by another's idea of the time
 HELD_UP = 15  # seconds that the ticket counts beyond wakeAt, for a look that is late
-MOST_CALLS = 20  # of one look; the next goes on
+MOST_SERVED = 20  # entries that one look removes; the next goes on
 LONGEST_LOOK = 20.0  # seconds
 #: Operations of a Send that are not DynamoDB's. CALL is made once: its outcome is None (answered), ClosedError, or
 #: another error (unknown); if it was certainly not called, the look ends. MESSAGE causes a look at this key.
@@ -76,18 +76,18 @@ class Look:
         self.entropy = entropy
         self.reading = reading
         self.until = reading.elapsed + LONGEST_LOOK
-        self.calls = 0
+        self.served = 0  # entries
 
     def run(self) -> Steps[None]:
         """Raises the transport's error, or what a claim raises for a DynamoDB that cannot be used: look again."""
         steps = 0
-        while self.calls < MOST_CALLS and self.reading.elapsed < self.until:
-            calls, read = self.calls, (yield from self._send(requests.read(self.place)))
+        while self.served < MOST_SERVED and self.reading.elapsed < self.until:
+            served, read = self.served, (yield from self._send(requests.read(self.place)))
             there = yield from self._send(requests.read(sleepers.place_of_sleepers(self.place)))
             entries = sleepers.entries_of(there.item)
             if (yield from self._serve(entries, read) if entries else self._clear(self.place.view(read.item or {}))):
                 return
-            steps = 0 if self.calls > calls else steps + 1
+            steps = 0 if self.served > served else steps + 1
             if steps >= STEPS:
                 raise sleepers.contended(self.place.key)
         yield Send(MESSAGE, {"seconds": SOONEST}, 0)
@@ -119,6 +119,7 @@ class Look:
             answer = yield from self._call(sleeper)
         if hold is not None and isinstance(answer, ClosedError):
             yield from keep.release(hold, self.memory, self.entropy, self.reading)
+        self.served += 1
         yield from sleepers.remove(
             self.place, lambda entry: entry == entries[0], self.memory, self.entropy, self.reading
         )
@@ -138,7 +139,6 @@ class Look:
         return min(seconds, left) if row.lease_ms == LEASE * 1000 and 0 < left <= AGAIN + SPARED else None
 
     def _call(self, sleeper: Sleeper) -> Steps[Exception | None]:
-        self.calls += 1
         event = yield Send(CALL, {"kind": sleeper.kind, "callback": sleeper.callback, "holder": sleeper.holder}, 0)
         self.reading = event.reading
         return event.outcome  # type: ignore[return-value]  # no Reply
