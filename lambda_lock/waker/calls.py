@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from ..core.requests import Place
 
 QUEUE_VARIABLE = "LAMBDA_LOCK_WAKE_QUEUE"
-#: Nobody waits for the call any more (API references of SendTaskSuccess and SendDurableExecutionCallbackSuccess).
-_CLOSED = ("TaskTimedOut", "TaskDoesNotExist", "InvalidToken", "CallbackTimeoutException", "ResourceNotFoundException")
-_DENIED = ("AccessDenied", "AccessDeniedException")
-#: Certainly not made, and worth making later.
-_NOT_NOW = ("Throttling", "ThrottlingException", "TooManyRequestsException", "RequestLimitExceeded", "ExpiredToken")
+#: Nobody waits for the call any more, or nobody ever could be called so (API references of SendTaskSuccess and
+#: SendDurableExecutionCallbackSuccess).
+_CLOSED = (
+    *("TaskTimedOut", "TaskDoesNotExist", "InvalidToken", "CallbackTimeoutException", "ResourceNotFoundException"),
+    *("ValidationException", "InvalidParameterValueException", "KmsInvalidStateException"),
+)
+_DENIED = "AccessDenied"  # is part of the codes
 
 
 class DeniedError(ClosedError):
@@ -54,11 +56,13 @@ class Calls:
                 self._client("lambda").send_durable_execution_callback_success(CallbackId=callback)
         except exceptions.ClientError as error:
             code = error.response.get("Error", {}).get("Code", "")
-            if code in _NOT_NOW:
-                raise
             if code in _CLOSED:
                 return ClosedError(str(error))
-            return DeniedError(str(error)) if code in _DENIED else RuntimeError(str(error))
+            if _DENIED in code:
+                return DeniedError(str(error))
+            if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 500) < 500:
+                raise  # it was throttled, say, or the keys had expired
+            return RuntimeError(str(error))
         except (exceptions.ReadTimeoutError, exceptions.ConnectionClosedError) as error:
             return RuntimeError(str(error))
         return None
