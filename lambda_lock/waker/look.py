@@ -7,7 +7,8 @@ The rules
    release cause another look.
 2. **The mark** is one write: how many sleep, when the next look comes, and a ticket at the end of those who wait, for
    all sleepers together. If the lock was released meanwhile, the mark itself causes another look, by the same filter. A
-   look that finds everything as it would write it writes nothing, so no mark causes looks without end.
+   look that finds everything as it would write it writes nothing, so no mark causes looks without end. It requires the
+   time of the next look as it was read. So of looks at the same moment one marks, and a late copy changes nothing.
 3. **The claim** is that of an acquire that does not wait, for the first sleeper: owner ``holder#<nonce>``, a lease
    of 60 s. It is never an acquire by holder, which would end a living attempt of that holder. It comes when nobody who
    is awake is ahead of the sleepers' ticket.
@@ -154,14 +155,19 @@ class Look:
         if not now < wake_at <= now + delay + SPARED:
             wake_at = int(now) + delay
             yield Send(MESSAGE, {"seconds": delay + LATER}, 0)
-        for name, value in ((ASLEEP, count), (WAKE_AT, wake_at)):
-            if row.item.get(name) != {"N": str(value)}:
-                update.sets.append(f"{update.name(name)} = :{name}")
-                update.values[f":{name}"] = {"N": str(value)}
+        names = {attribute: update.name(attribute) for attribute in (ASLEEP, WAKE_AT)}
+        for attribute, value in ((ASLEEP, count), (WAKE_AT, wake_at)):
+            if row.item.get(attribute) != {"N": str(value)}:
+                update.sets.append(f"{names[attribute]} = :{attribute}")
+                update.values[f":{attribute}"] = {"N": str(value)}
         self._stand_in_line(update, row, wake_at)
         if not update.sets:
             return True
         update.require("attribute_exists(#version)")
+        if WAKE_AT in row.item:
+            update.require(f"{names[WAKE_AT]} = :seen", seen=row.item[WAKE_AT])
+        else:
+            update.require(f"attribute_not_exists({names[WAKE_AT]})")
         return isinstance((yield from self._send(update.request())), Reply)
 
     def _stand_in_line(self, update: Update, row: Row, wake_at: int) -> None:
@@ -174,6 +180,7 @@ class Look:
             update.sets.append("#waiters = list_append(if_not_exists(#waiters, :none), :ticket)")
             update.values |= {":none": {"L": []}, ":ticket": {"L": [ticket]}}
             update.require("(attribute_not_exists(#waiters) OR size(#waiters) < :most)", most={"N": str(MOST_WAITERS)})
+            update.require("NOT contains(#waiters, :one)", one=ticket)
         elif index is not None and not wake_at <= (ticket_expiry(row.waiters[index]) or 0) <= wake_at + 2 * HELD_UP:
             update.sets.append(f"#waiters[{index}] = :ticket")
             update.values[":ticket"] = ticket
@@ -184,7 +191,7 @@ class Look:
         update = Update(self.place)
         for name in [name for name in (ASLEEP, WAKE_AT) if name in row.item]:
             update.removes.append(update.name(name))
-            update.require(f"attribute_exists({update.removes[-1]})")
+            update.require(f"{update.removes[-1]} = :{name}", **{name: row.item[name]})
         waiters = list(enumerate(row.waiters or ()))
         for index, ticket in reversed(waiters):  # as QueueCondition does
             if is_of_sleepers(ticket):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from lambda_lock import LockNotGrantedError
 from lambda_lock.client.sleeping import get_up
+from lambda_lock.core.outcome import ConditionFailed
 from lambda_lock.core.tickets import make_ticket
 
 from .support import Scene
@@ -25,6 +27,26 @@ def before(scene: Scene, key: str, act: Callable[[], object]) -> None:
         return send(operation, request, timeout=timeout)
 
     scene.memory.send = between  # type: ignore[method-assign]
+
+
+def arrive(copies: list[Callable[[], object]]) -> None:
+    assert copies
+    for again in copies:
+        with contextlib.suppress(ConditionFailed):
+            again()
+
+
+def copied(scene: Scene) -> list[Callable[[], object]]:
+    """The writes from now on to the row of "k", to be carried out once more."""
+    send, copies = scene.memory.send, list[Callable[[], object]]()
+
+    def noted(operation: str, request: Any, *, timeout: float) -> Any:
+        if operation == "UpdateItem" and request["Key"]["key"]["S"] == "k":
+            copies.append(lambda: send(operation, request, timeout=timeout))
+        return send(operation, request, timeout=timeout)
+
+    scene.memory.send = noted  # type: ignore[method-assign]
+    return copies
 
 
 def write(scene: Scene, expression: str, value: Any, key: str = "k") -> None:
@@ -132,6 +154,51 @@ def test_a_permit_that_somebody_else_took_meanwhile_was_not_the_one_of_who_waits
     before(scene, "k", lambda: scene.client.acquire("k", permits=3, wait=0))
     scene.look()
     assert scene.calls.called == []
+
+
+def test_of_two_looks_at_the_same_moment_one_stands_in_line(scene: Scene) -> None:
+    scene.memory.hold("k", lease_duration=30)
+    scene.lies_down("a")
+    before(scene, "k", scene.look)
+    scene.look()
+    assert line(scene) == ["~sleeper"]
+
+
+def test_a_mark_that_is_sent_twice_stands_in_line_once(scene: Scene) -> None:
+    scene.memory.hold("k", lease_duration=30)
+    scene.lies_down("a")
+    before(scene, "k", lambda: scene.memory.fail("lost_reply"))
+    scene.look()
+    assert line(scene) == ["~sleeper"]
+
+
+def test_a_late_copy_of_a_mark_brings_no_earlier_time_back(scene: Scene) -> None:
+    scene.memory.hold("k", lease_duration=30)
+    scene.lies_down("a")
+    copies = copied(scene)
+    scene.look()
+    scene.memory.clock.advance(scene.calls.messages[0][1])  # type: ignore[attr-defined]
+    scene.memory.hold("k", owner="another", lease_duration=100)
+    scene.look()
+    left = row(scene)
+    arrive(copies)
+    assert row(scene) == left
+
+
+def test_a_late_copy_of_the_removal_of_the_marks_leaves_those_of_a_later_sleeper(scene: Scene) -> None:
+    held = scene.client.acquire("k", wait=0)
+    scene.lies_down("a")
+    scene.look()
+    get_up(scene.client, "k", holder="a")
+    copies = copied(scene)
+    scene.look()
+    assert "sleepers" not in row(scene)
+    scene.memory.clock.advance(7)  # type: ignore[attr-defined]
+    scene.lies_down("b")
+    scene.look()
+    arrive(copies)
+    assert row(scene)["sleepers"] == {"N": "1"}
+    held.release()
 
 
 def test_nobody_who_comes_passes_the_sleepers_while_their_look_is_on_its_way(scene: Scene) -> None:

@@ -100,6 +100,14 @@ def test_a_look_that_finds_everything_as_it_left_it_writes_and_asks_for_nothing(
     assert scene.calls.messages == messages
 
 
+def test_no_message_is_delayed_by_more_than_the_queue_takes(scene: Scene) -> None:
+    scene.memory.hold("k", lease_duration=7200)
+    scene.lies_down("a")
+    scene.look()
+    ((_, seconds),) = scene.calls.messages
+    assert 800 < seconds <= 900
+
+
 def test_who_lies_down_again_keeps_its_place(scene: Scene) -> None:
     scene.memory.hold("k")
     for name in "aba":

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from lambda_lock.core import requests, resume, row
+from lambda_lock.core import requests, resume, row, sleepers
 from lambda_lock.core.protocol import Resumption
 from lambda_lock.waker import claim, filters, look
 from tests.prove.mistakes import Change, edit, planted, put, wrap
@@ -145,10 +145,27 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a mark that is written each time": Mutation(
         "calm permits", 20, edit(look.Look._mark, "not update.sets → False",
-                                 'row.item.get(name) != {"N": str(value)} → True'), "busy loop", "endless",
+                                 'row.item.get(attribute) != {"N": str(value)} → True'), "busy loop", "endless",
     ),
     "another look's claim taken for that of a waker that was killed": Mutation(
         "calm, with newcomers", 200, put(look, "AGAIN", -3), "out of order",
+    ),
+    "a time of the next look believed that has passed": Mutation(
+        "killed after a request", 20,
+        edit(look.Look._mark, "not now < wake_at <= now + delay + SPARED → not 0 < wake_at <= now + delay + SPARED"),
+        *_FORGOTTEN,
+    ),
+    "a message that comes before the time that wakeAt names": Mutation(
+        "holders that die", 20, put(look, "LATER", -1), *_FORGOTTEN,
+    ),
+    "an entry removed at an index that may be another's by now": Mutation(
+        "network, permits", 40,
+        edit(sleepers.remove, 'update.require(f"{asleep}[{found[0]}] = :entry", entry=found[1]) → '
+             'update.require(f"attribute_exists({asleep}[{found[0]}])")'), *_FORGOTTEN,
+    ),
+    "a registration that passes no filter": Mutation(
+        "calm", 20, edit(sleepers._registration, 'update.sets.append(f"{update.name(NEWEST)} = :newest") → pass',
+                         'update.values[":newest"] = newest → pass'), *_FORGOTTEN,
     ),
     "who is cancelled keeps what was claimed for it": Mutation(
         "sleepers that leave", 60, edit(look.Look._serve, "isinstance(answer, ClosedError) → False"),
