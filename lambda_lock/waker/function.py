@@ -49,9 +49,9 @@ class Waker:
             for place in places:
                 if place.where not in looked:
                     is_late = looked and context.get_remaining_time_in_millis() / 1000 < _ENDING
-                    looked[place.where] = not is_late and self._done(place, self._look)
-                is_done = looked[place.where] or ("dynamodb" in record and self._done(place, self._put))
-                if not is_done:
+                    is_done = not is_late and self._done(place, self._look)
+                    looked[place.where] = is_done or ("dynamodb" in record and self._done(place, self._put))
+                if not looked[place.where]:
                     name = record.get("messageId") or record["dynamodb"]["SequenceNumber"]
                     failed.append({"itemIdentifier": name})
         return {"batchItemFailures": failed}

@@ -211,6 +211,13 @@ def test_a_call_that_was_certainly_not_made_is_made_by_a_later_look(scene: Scene
     assert sleepers(scene) == []
 
 
+def test_a_batch_whose_look_fails_asks_for_another_once_for_each_key(scene: Scene) -> None:
+    scene.lies_down("a")
+    scene.memory.fail("denied", times=None)
+    assert scene.waker.handle({"Records": lain_down()["Records"] * 3}, None) == {"batchItemFailures": []}
+    assert scene.calls.messages == [("k", 5)]
+
+
 def counted(capsys: pytest.CaptureFixture[str]) -> list[tuple[int, str]]:
     lines = map(json.loads, capsys.readouterr().out.splitlines())
     return [(line["LockFailed"], line["lock_event"]) for line in lines]
