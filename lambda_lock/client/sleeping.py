@@ -35,16 +35,7 @@ def _has_waker(session: Session) -> bool:
     return os.environ.get(WAKE_VARIABLE, "0") not in ("", "0") and os.environ.get(TABLE_VARIABLE, table) == table
 
 
-def lie_down(
-    client: Client,
-    key: str,
-    *,
-    holder: str,
-    kind: str,
-    callback: str,
-    permits: int | None = None,
-    sort_key: str | None = None,
-) -> Any:
+def lie_down(client: Client, key: str, *, holder: str, kind: str, callback: str, permits: int | None = None) -> Any:
     """Write the entry of an execution that goes to sleep, or replace the one that it has.
 
     kind: "task" or "durable". callback: the token of the task, or the id of the durable function's callback.
@@ -52,15 +43,15 @@ def lie_down(
     Returns whether there was room: if not, poll. An async client returns an awaitable of it. Raises what `sleep` does.
     """
     session = session_of(client)
-    place = _place(session, key, sort_key, holder, permits)
+    place = _place(session, key, None, holder, permits)
     sleeper = sleepers.Sleeper(holder, kind, callback, permits, session.settings.ttl)
     return run(client, (place, lambda reading: sleepers.lie_down(place, sleeper, *_shared(session, reading))))
 
 
-def get_up(client: Client, key: str, *, holder: str, sort_key: str | None = None) -> Any:
+def get_up(client: Client, key: str, *, holder: str) -> Any:
     """Remove the entry of an execution that sleeps no more. Returns whether there was one, as `lie_down` does."""
     session = session_of(client)
-    place = _place(session, key, sort_key, holder, None)
+    place = _place(session, key, None, holder, None)
 
     def steps(reading: ClockReading) -> Steps[bool]:
         return sleepers.remove(place, lambda entry: sleepers.is_of(entry, holder), *_shared(session, reading))
