@@ -35,7 +35,7 @@ from __future__ import annotations
 from ..core import keep, lease, requests, sleepers
 from ..core.outcome import ConditionFailed, Reply
 from ..core.protocol import DECISION, STEPS, Send, Wait, exchange
-from ..core.requests import Update
+from ..core.requests import QueueCondition, Update
 from ..core.resume import holder_of
 from ..core.row import MOST_WAITERS, SLEEPERS, is_of_sleepers, ticket_expiry, whole_of
 from ..core.schema import ASLEEP, WAKE_AT
@@ -192,11 +192,9 @@ class Look:
         for name in [name for name in (ASLEEP, WAKE_AT) if name in row.item]:
             update.removes.append(update.name(name))
             update.require(f"{update.removes[-1]} = :{name}", **{name: row.item[name]})
-        waiters = list(enumerate(row.waiters or ()))
-        for index, ticket in reversed(waiters):  # as QueueCondition does
-            if is_of_sleepers(ticket):
-                update.removes.append(f"#waiters[{index}]")
-                update.require(f"#waiters[{index}] = :old{index}", **{f"old{index}": {"S": ticket}})
+        ours = {index: ticket for index, ticket in enumerate(row.waiters or ()) if is_of_sleepers(ticket)}
+        if ours:
+            QueueCondition(ours).write(update)
         if update.removes:
             yield from self._send(update.request())
         return not update.removes
