@@ -184,8 +184,9 @@ def table_name(value: object, parameter: str = "table") -> str:
 
     Source: "Supported data types and naming rules", Amazon DynamoDB Developer Guide.
     """
-    table: str = of_kind(parameter, value, str, "a str")
-    name = bare_name(table)
+    # Each acquire comes here. So a table's plain name costs no further call.
+    table: str = value if isinstance(value, str) else of_kind(parameter, value, str, "a str")
+    name = bare_name(table) if table.startswith("arn:") else table
     if not (
         3 <= len(name) <= 255
         and name.isascii()
