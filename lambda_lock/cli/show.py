@@ -150,7 +150,7 @@ def lock_table(records: Sequence[LockRecord], width: int) -> Table:
         {
             "KEY": Text(printable(record.key)),
             "SORT KEY": Text(printable(record.sort_key or "")),
-            "STATE": Text(_with_time(record), _STYLES[state(record)]),
+            "STATE": Text(_with_time(record), _STYLES.get(state(record), "red")),
             "OWNER": Text("" if record.is_released else ", ".join(map(_short, _owners(record)))),
             "TOKEN": Text(_text(record.fencing_token)),
             "WAITING": Text(_waiting(record) or ""),

@@ -9,7 +9,7 @@ import pytest
 
 from lambda_lock import LockClient, TransportError
 from lambda_lock.cli.history import Watcher
-from lambda_lock.cli.show import print_json_array
+from lambda_lock.cli.show import lock_table, print_json_array
 from rig.engine import Ministack
 from rig.wire import Wire
 
@@ -124,6 +124,14 @@ def test_a_row_that_never_was_a_lock_is_said_to_be_none(run: Run, rows: Rows) ->
     assert "never a lock" in shown.stdout
     assert json.loads(run("get", "invoice 1", "--json").stdout)["state"] == "never a lock"
     assert run("ls").stdout == ""
+
+
+def test_a_row_that_never_was_a_lock_can_stand_in_a_table_of_locks(rows: Rows, table: str) -> None:
+    rows.put("invoice 1", total={"N": "42"})
+    with LockClient(table) as client:
+        record = client.get("invoice 1")
+    assert record is not None
+    assert lock_table([record], 80).row_count == 1
 
 
 def test_a_lock_and_a_semaphore_that_are_free_are_no_such_rows(run: Run, table: str) -> None:
