@@ -183,6 +183,7 @@ def _archive(location: str) -> zipfile.ZipFile:
         return zipfile.ZipFile(io.BytesIO(reply.read()))
 
 
+@pytest.mark.long
 @pytest.mark.ministack_only("functions")
 def test_what_cdk_deploy_makes_lets_executions_sleep_and_wakes_them_with_the_rights_of_its_role(
     cloud: Cloud, shop: Shop, machine: str
