@@ -12,6 +12,8 @@ the lock dearer. It has no version, so it is not a lock's, and no request for a 
 1. **A registration requires that no version is there**, of any schema. A lock whose own key ends like this would get
    its time to live otherwise, and be deleted while it is held.
 2. **It replaces the holder's own entry**, under that entry, or appends one. So a step that runs twice lies down once.
+   If it is called while its write has no answer yet, its repetition may replace the entry of the next sleep. Its holder
+   goes on at its time-out then.
 3. **A removal requires the entry at its index.** The row is never deleted but by its time to live.
 """
 

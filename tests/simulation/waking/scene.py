@@ -390,6 +390,7 @@ class Execution:
         self.registered = 0  # when it lay down, as a number that rises
         self._number = 0
         self._starting = False
+        self._lying_down = 0  # attempts that do so
         scene.executions.append(self)
 
     @property
@@ -401,6 +402,8 @@ class Execution:
         self._starting = False
         if self.over:
             return
+        if self._lying_down:  # its entry was called before its write was answered, and may replace that of this attempt
+            self.scene.judge.trouble(3700)
         self._number += 1
         process = Process(self.scene.world, f"{self.name}.{self._number}", self.scene.rng.choice(CLOCKS))
         process.start(self.attempt(process, Recall(10)))
@@ -436,10 +439,13 @@ class Execution:
             world.at(world.now + 3600, self.wake, self.callback)
         row = Place("locks", JAVA, "key", KEY, None, None)
         sleeper = sleepers.Sleeper(self.name, "task", self.callback, scene.plan.permits, 86_400)
+        self._lying_down += 1
         try:
             done = yield from sleepers.lie_down(row, sleeper, memory, world.entropy, process.reading())
         except (LockError, ServiceError):
             done = False
+        finally:
+            self._lying_down -= 1
         if not done:
             scene.judge.trouble(20.0)
             world.at(world.now + rng.uniform(1, 5), process.call, process.start, self.lie_down(process, memory, place))

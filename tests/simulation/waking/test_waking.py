@@ -10,7 +10,7 @@ from tests.simulation.waking.scene import simulate
 LONG = {"beside those in the queue", "beside those in the queue, permits"}
 
 
-@pytest.mark.parametrize("runs", [pytest.param(2, id="a few"), pytest.param(400, id="more", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("runs", [pytest.param(2, id="a few"), pytest.param(150, id="more", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", sorted(PLANS))
 def test_nobody_works_beside_another_and_no_sleeper_is_forgotten(name: str, runs: int) -> None:
     judged = run_many(1000, -(-runs // 4) if name in LONG else runs, name)
