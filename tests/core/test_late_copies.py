@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from lambda_lock.core import handover, keep
+from lambda_lock.core.protocol import Hold
 from lambda_lock.errors import TransportError
 
 from .driver import NOW, OnTable
@@ -23,6 +24,15 @@ def is_held(driver: OnTable) -> bool:
     return "isReleased" not in driver.row
 
 
+def interrupt_handover(driver: OnTable, hold: Hold) -> None:
+    """Hand over: the request is carried out, and the interrupt comes before its answer."""
+    steps = handover.hand_over(hold, driver.memory, driver.entropy, driver.reading(), lease_ms=20_000)
+    send: Any = next(steps)
+    driver.apply(send.operation, send.request)
+    with pytest.raises(KeyboardInterrupt):
+        steps.throw(KeyboardInterrupt())
+
+
 @pytest.mark.parametrize("handed_over", [False, True], ids=["released", "released after an interrupted handover"])
 def test_a_late_copy_of_a_claim_that_was_first_refused_is_released_with_the_lock(handed_over: bool) -> None:
     driver = OnTable()
@@ -31,11 +41,7 @@ def test_a_late_copy_of_a_claim_that_was_first_refused_is_released_with_the_lock
     claim, take_over = driver.sent
     assert take_over[0] == "UpdateItem"
     if handed_over:
-        steps = handover.hand_over(hold, driver.memory, driver.entropy, driver.reading(), lease_ms=20_000)
-        send: Any = next(steps)
-        driver.apply(send.operation, send.request)
-        with pytest.raises(KeyboardInterrupt):
-            steps.throw(KeyboardInterrupt())
+        interrupt_handover(driver, hold)
 
     def carried_out_without_an_answer(operation: str, request: dict[str, Any]) -> Any:
         driver.apply(operation, request)
@@ -80,11 +86,7 @@ def test_a_second_late_copy_that_lands_while_the_first_is_released_is_released_t
 def test_the_release_of_what_an_interrupted_handover_parked_is_sent_no_more_once_it_is_found_released() -> None:
     driver = OnTable()
     hold = driver.acquire(owner=f"me#{'1' * 32}/{'2' * 32}")  # a first handle, by its holder
-    steps = handover.hand_over(hold, driver.memory, driver.entropy, driver.reading(), lease_ms=20_000)
-    send: Any = next(steps)
-    driver.apply(send.operation, send.request)
-    with pytest.raises(KeyboardInterrupt):
-        steps.throw(KeyboardInterrupt())
+    interrupt_handover(driver, hold)
 
     def carried_out_without_an_answer(operation: str, request: dict[str, Any]) -> Any:
         if "L1" not in str(request["ExpressionAttributeValues"]):  # not under a version
