@@ -25,12 +25,8 @@ WAKE_VARIABLE = "LAMBDA_LOCK_WAKE"
 _LONGEST_CALLBACK = 2048  # characters of a task token (Step Functions API reference, SendTaskSuccess)
 
 
-def has_waker(client: Client) -> bool:
+def has_waker(session: Session) -> bool:
     """Whether the client's table has a waker. LockTable.connect says so, of the table that it names."""
-    return _has_waker(session_of(client))
-
-
-def _has_waker(session: Session) -> bool:
     table = session.settings.names()[0]
     return os.environ.get(WAKE_VARIABLE, "0") not in ("", "0") and os.environ.get(TABLE_VARIABLE, table) == table
 
@@ -42,10 +38,7 @@ def lie_down(client: Client, key: str, *, holder: str, kind: str, callback: str,
 
     Returns whether there was room: if not, poll. An async client returns an awaitable of it. Raises what `sleep` does.
     """
-    session = session_of(client)
-    place = _place(session, key, None, holder, permits)
-    sleeper = sleepers.Sleeper(holder, kind, callback, permits, session.settings.ttl)
-    return run(client, (place, lambda reading: sleepers.lie_down(place, sleeper, *_shared(session, reading))))
+    return run(client, _lying_down(session_of(client), key, None, holder, kind, callback, permits))
 
 
 def get_up(client: Client, key: str, *, holder: str) -> Any:
@@ -63,25 +56,23 @@ def sleep(
     session: Session, key: str, holder: str, task_token: str, permits: int | None, sort_key: str | None
 ) -> Operation[None]:
     """The operation of `Client.sleep`."""
-    if not isinstance(task_token, str):
-        raise TypeError(f"task_token must be a str, not {task_token!r} ({type(task_token).__name__})")
+    checks.of_kind("task_token", task_token, str, "a str")
     if not 1 <= len(task_token) <= _LONGEST_CALLBACK:
         raise LockArgumentError(
             f"task_token has {len(task_token)} characters: pass $states.context.Task.Token of a state with "
             ".waitForTaskToken, which has 1 to 2,048",
             key=key,
         )
-    place = _place(session, key, sort_key, holder, permits)
-    if not _has_waker(session):
+    place, lying_down = _lying_down(session, key, sort_key, holder, "task", task_token, permits)
+    if not has_waker(session):
         raise LockConfigurationError(
             f"nobody would wake who sleeps until lock {key!r} is free: the table has no waker, or this function does "
             f"not know of it. Deploy LockTable(wake=...) and connect the function, which sets {WAKE_VARIABLE}=1",
             key=key,
         )
-    sleeper = sleepers.Sleeper(holder, "task", task_token, permits, session.settings.ttl)
 
     def steps(reading: ClockReading) -> Steps[None]:
-        if not (yield from sleepers.lie_down(place, sleeper, *_shared(session, reading))):
+        if not (yield from lying_down(reading)):
             raise LockNotGrantedError(
                 f"lock {key!r} is held, and as many sleep until it is free as can ({sleepers.MOST_SLEEPERS}). Try "
                 "again later",
@@ -89,6 +80,14 @@ def sleep(
             )
 
     return place, steps
+
+
+def _lying_down(
+    session: Session, key: str, sort_key: str | None, holder: str, kind: str, callback: str, permits: int | None
+) -> Operation[bool]:
+    place = _place(session, key, sort_key, holder, permits)
+    sleeper = sleepers.Sleeper(holder, kind, callback, permits, session.settings.ttl)
+    return place, lambda reading: sleepers.lie_down(place, sleeper, *_shared(session, reading))
 
 
 def _shared(session: Session, reading: ClockReading) -> tuple[Recall, Entropy, ClockReading]:

@@ -65,9 +65,9 @@ class DurableHold:
     @property
     def has_waker(self) -> bool:
         """Whether the lock's table has a waker, as this invocation's environment says."""
-        from ..client import sleeping  # here and below: loaded only by those who find the lock held
+        from ..client import session, sleeping  # here and below: loaded only by those who find the lock held
 
-        return sleeping.has_waker(self.client)
+        return sleeping.has_waker(session.session_of(self.client))
 
     def lie_down(self, holder: str, callback: str) -> bool:
         """Write the callback among the sleepers of the lock. False: there is no room, or it is not known to be there.
