@@ -13,15 +13,20 @@ ACCOUNT = "111111111111"
 REGION = "eu-central-1"
 # A newer CDK checks each template against CloudFormation's own rules. An older one does not know the flag.
 _CONTEXT = {"@aws-cdk/core:validateAgainstDefaultRules": True}
+_NO_FILES: dict[str, Any] = {"aws:cdk:bundling-stacks": []}  # as `cdk ls` says it: no layer is written and compiled
 
 Resources = dict[str, dict[str, Any]]
 
 FOUR_ACTIONS = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"]
 
 
-def new_stack(*, environment: cdk.Environment | None = None) -> cdk.Stack:
-    """A stack in a new app. Without an environment it can be deployed to any account and Region."""
-    return cdk.Stack(cdk.App(context=_CONTEXT), "Stack", env=environment)
+def new_stack(*, environment: cdk.Environment | None = None, files: bool = False) -> cdk.Stack:
+    """A stack in a new app. Without an environment it can be deployed to any account and Region.
+
+    files: whether its layers are written and compiled, which no template shows but by a hash.
+    """
+    context = _CONTEXT if files else _CONTEXT | _NO_FILES
+    return cdk.Stack(cdk.App(context=context), "Stack", env=environment)
 
 
 def in_an_account() -> cdk.Stack:

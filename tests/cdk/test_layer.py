@@ -150,7 +150,7 @@ def test_a_second_synthesis_makes_no_new_layer(tmp_path: Path) -> None:
 
 
 def test_layers_for_different_runtimes_in_one_app_have_their_own_files() -> None:
-    stack = new_stack()
+    stack = new_stack(files=True)
     LockLayer(stack, "One", runtimes=runtimes(RUNNING))
     LockLayer(stack, "None", runtimes=runtimes("python3.99"))
     LockLayer(stack, "Again", runtimes=runtimes(RUNNING))
