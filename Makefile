@@ -54,8 +54,8 @@ setup: $(DEV) $(ENGINE) ## Install what the checks, tests and demo need (their t
 environments: $(DEV) $(ENGINE) $(INTEROP) $(CDK_OLDEST) $(DURABLE) $(DOCS) $(CDK) $(JAVA_PEER) $(DYNAMODB_LOCAL) pythons ## Install what all of CI needs (needs Node, Java and Maven)
 
 .PHONY: pythons
-pythons: $(DEV) $(NEWEST)
-	@$(BIN)/python -m rig.pythons --install
+pythons: $(NEWEST)
+	@$(PYTHON) -m rig.pythons --install
 
 .PHONY: check
 check: $(DEV) ## Check lint, security, format, types, and the pins for known vulnerabilities
