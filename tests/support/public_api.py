@@ -44,10 +44,15 @@ def _names(module: str) -> dict[str, list[ast.stmt]]:
     path = PACKAGE.joinpath(*module.split("."))
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     found: dict[str, list[ast.stmt]] = {}
-    for node in _flat(ast.parse(file.read_text()).body):
+    for node in _flat(_parsed(file.read_text()).body):
         for name in _named(node):
             found.setdefault(name, []).append(node)
     return found
+
+
+@functools.cache
+def _parsed(text: str) -> ast.Module:
+    return ast.parse(text)
 
 
 def _flat(body: list[ast.stmt]) -> Iterator[ast.stmt]:
