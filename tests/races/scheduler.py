@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import CodeType, FrameType, ModuleType
-from typing import Any, Self
+from typing import Any
 
 Ready = Callable[[], bool]
 
@@ -326,48 +326,11 @@ class Gate:
         self._count -= 1
         self._owner = self._owner if self._count else None
 
-    def locked(self) -> bool:
-        return self._count > 0
-
     def __enter__(self) -> bool:
         return self.acquire()
 
     def __exit__(self, *_: object) -> None:
         self.release()
-
-
-class Condition:
-    """A counterpart of threading.Condition, with the RLock that it is given or one of its own."""
-
-    def __init__(self, scheduler: Scheduler, lock: Gate | None = None) -> None:
-        self._scheduler = scheduler
-        self._lock = lock or Gate(scheduler, again=True)
-        self._waiting: deque[list[bool]] = deque()
-
-    def __enter__(self) -> Self:
-        self._lock.acquire()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
-
-    def wait(self, timeout: float | None = None) -> bool:
-        woken = [False]
-        self._waiting.append(woken)
-        self._lock.release()
-        try:
-            return self._scheduler.wait(lambda: woken[0], timeout)
-        finally:
-            if woken in self._waiting:
-                self._waiting.remove(woken)
-            self._lock.acquire()
-
-    def notify(self, n: int = 1) -> None:
-        for _ in range(min(n, len(self._waiting))):
-            self._waiting.popleft()[0] = True
-
-    def notify_all(self) -> None:
-        self.notify(len(self._waiting))
 
 
 class Queue:
@@ -395,7 +358,6 @@ class Threading:
     """A counterpart of the module ``threading``, with what the shipped modules use of it."""
 
     current_thread = staticmethod(threading.current_thread)
-    main_thread = staticmethod(threading.main_thread)
     get_ident = staticmethod(threading.get_ident)
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -413,9 +375,6 @@ class Threading:
 
     def RLock(self) -> Gate:  # noqa: N802
         return Gate(self._scheduler, again=True)
-
-    def Condition(self, lock: Gate | None = None) -> Condition:  # noqa: N802
-        return Condition(self._scheduler, lock)
 
 
 class Clock:

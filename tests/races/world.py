@@ -7,7 +7,7 @@ import logging
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
@@ -39,7 +39,7 @@ from lambda_lock.transport import Transport
 from rig.engine import Engine, Item
 from tests.prove.mistakes import planted, put
 
-from .scheduler import Clock, Queue, Run, Scheduler, Threading, source_of
+from .scheduler import Clock, Queue, Scheduler, Threading, source_of
 
 #: The modules in whose code threads are switched: all that threads of one process share.
 TRACED = frozenset(
@@ -298,8 +298,3 @@ def _restart(clock: Any) -> None:
     """Let the process's timeline and heartbeat begin anew, with this clock."""
     timeline.SYSTEM.__init__(clock)  # type: ignore[misc]
     heartbeat.HEARTBEAT.__init__()  # type: ignore[misc]
-
-
-def play(made: World, functions: Sequence[Callable[[], Any]], plan: dict[int, int]) -> Run:
-    """The scheduled part of a world."""
-    return made.scheduler.run(functions, plan)
