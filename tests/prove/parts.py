@@ -12,16 +12,10 @@ from rig.engine import ROOT
 
 from .bench import DOUBLE_HOLDERS, KILLED, MUTANTS
 
+_STATES, _GRANTS, _HISTORIES = "states explored", "simulated grants", "histories checked"
+_KILLS, _INPUTS = "real kills and freezes", "inputs fuzzed"
 # The lines at the end, in this order. Parts name their figures like this. `MUTANTS` is the second number of `KILLED`.
-COUNTED = (
-    "states explored",
-    KILLED,
-    "simulated grants",
-    "histories checked",
-    "real kills and freezes",
-    "inputs fuzzed",
-    DOUBLE_HOLDERS,
-)
+COUNTED = (_STATES, KILLED, _GRANTS, _HISTORIES, _KILLS, _INPUTS, DOUBLE_HOLDERS)
 _GIVING_WAY = ("nice", "-n", "10")
 
 
@@ -37,8 +31,8 @@ class Part:
 
     name: str
     module: str
-    short: tuple[str, ...] = ()
-    long: tuple[str, ...] = ()
+    short: str = ""
+    long: str = ""
     counts: tuple[str, ...] = ()
     aside: bool = False
     limits: tuple[float, float] = (20, 480)
@@ -49,7 +43,7 @@ class Part:
 
     def arguments(self, long: bool) -> list[str]:
         """Its command line, as a reader would type it after ``python``."""
-        return ["-m", self.module, *(self.long if long else self.short)]
+        return ["-m", self.module, *(self.long if long else self.short).split()]
 
     def command(self, long: bool, file: Path) -> list[str]:
         """The command that leaves the figures in the file."""
@@ -78,77 +72,50 @@ def objection(counted: Mapping[str, int]) -> str:
     return f"{nothing[0]}: 0" if nothing else ""
 
 
-_PLANTED = (KILLED, MUTANTS)
+def _mutants(name: str, module: str, options: str = "", longer: str = "") -> Part:
+    """A proof of which each planted mistake must be noticed."""
+    return Part(f"{name}-mutants", module, f"--mutants {options}", f"--mutants {longer}", (KILLED, MUTANTS))
+
 
 PARTS = (
     Part(
         "exploration",
         "tests.exploration",
-        ("--minutes", "4", "--processes", "2"),
-        ("--minutes", "120", "--processes", "2"),
-        ("states explored", *_PLANTED, DOUBLE_HOLDERS),
+        "--minutes 4 --processes 2",
+        "--minutes 120 --processes 2",
+        (_STATES, KILLED, MUTANTS, DOUBLE_HOLDERS),
     ),
     Part(
         "simulation",
         "tests.simulation",
-        ("--minutes", "29.3"),
-        ("--minutes", "180"),
-        ("simulated grants", DOUBLE_HOLDERS),
+        "--minutes 29.3",
+        "--minutes 180",
+        (_GRANTS, DOUBLE_HOLDERS),
         aside=True,
         limits=(45, 480),
     ),
-    Part(
-        "waking",
-        "tests.simulation.waking",
-        ("--minutes", "1"),
-        ("--minutes", "30"),
-        ("simulated grants", DOUBLE_HOLDERS),
-    ),
-    Part("waking-mutants", "tests.simulation.waking", ("--mutants",), ("--mutants",), _PLANTED),
-    Part("simulation-mutants", "tests.simulation", ("--mutants",), ("--mutants",), _PLANTED),
+    Part("waking", "tests.simulation.waking", "--minutes 1", "--minutes 30", (_GRANTS, DOUBLE_HOLDERS)),
+    _mutants("waking", "tests.simulation.waking"),
+    _mutants("simulation", "tests.simulation"),
     Part(
         "histories",
         "tests.histories",
-        ("--minutes", "2"),
-        ("--operations", "1000000", "--seconds", "180", "--threads", "16"),
-        ("histories checked", "real kills and freezes", DOUBLE_HOLDERS),
+        "--minutes 2",
+        "--operations 1000000 --seconds 180 --threads 16",
+        (_HISTORIES, _KILLS, DOUBLE_HOLDERS),
     ),
-    Part(
-        "histories-mutants",
-        "tests.histories",
-        ("--mutants", "--engine", "ministack", "--seconds", "20"),
-        ("--mutants", "--engine", "ministack"),
-        _PLANTED,
-    ),
-    Part(
-        "runtime-faults",
-        "tests.runtime_faults",
-        ("--minutes", "2.5"),
-        ("--rounds", "600"),
-        ("real kills and freezes", DOUBLE_HOLDERS),
-    ),
-    Part("runtime-faults-mutants", "tests.runtime_faults", ("--mutants",), ("--mutants",), _PLANTED),
-    Part("drivers", "tests.drivers", ("--minutes", "2"), counts=(DOUBLE_HOLDERS,)),
+    _mutants("histories", "tests.histories", "--engine ministack --seconds 20", "--engine ministack"),
+    Part("runtime-faults", "tests.runtime_faults", "--minutes 2.5", "--rounds 600", (_KILLS, DOUBLE_HOLDERS)),
+    _mutants("runtime-faults", "tests.runtime_faults"),
+    Part("drivers", "tests.drivers", "--minutes 2", counts=(DOUBLE_HOLDERS,)),
     Part(
         "races",
         "tests.races",
-        ("--minutes", "1.5", "--engine", "ministack"),
-        ("--every", "access", "--engine", "ministack"),
+        "--minutes 1.5 --engine ministack",
+        "--every access --engine ministack",
         (DOUBLE_HOLDERS,),
     ),
-    Part("races-mutants", "tests.races", ("--mutants",), ("--mutants",), _PLANTED),
-    Part(
-        "fuzzing",
-        "tests.fuzzing",
-        ("--minutes", "2"),
-        ("--minutes", "60"),
-        ("inputs fuzzed", DOUBLE_HOLDERS),
-    ),
-    Part(
-        "expressions",
-        "tests.expressions",
-        ("--minutes", "1.5"),
-        ("--minutes", "30"),
-        ("inputs fuzzed",),
-    ),
+    _mutants("races", "tests.races"),
+    Part("fuzzing", "tests.fuzzing", "--minutes 2", "--minutes 60", (_INPUTS, DOUBLE_HOLDERS)),
+    Part("expressions", "tests.expressions", "--minutes 1.5", "--minutes 30", (_INPUTS,)),
 )

@@ -21,45 +21,40 @@ from tests.support.waiting import wait_until
 COUNTS = ("simulated grants", "real kills and freezes")
 
 
-class Program(Part):
-    """A part that is a Python expression for its figures, and ends with the status that it is given."""
-
-    is_missing = False
-
-    def command(self, long: bool, file: Path) -> list[str]:
-        figures, status = self.short
-        write = f"open({str(file)!r}, 'w').write({figures!r})" if figures else "None"
-        return [sys.executable, "-c", f"import sys; {write}; sys.exit({status})"]
-
-
-def program(name: str, figures: str, status: int = 0) -> Part:
-    return Program(name, "tests.prove", (figures, str(status)), counts=(*COUNTS, "double holders"))
-
-
-def grants(name: str, number: int) -> Part:
-    return Program(name, "tests.prove", (f'{{"simulated grants": {number}}}', "0"), counts=("simulated grants",))
-
-
 class Script(Part):
-    """A part that is a Python script. It knows its folder as `folder`. A process that it starts leaves its id there."""
+    """A part that is a Python script. It knows its folder and the file of its figures as `folder` and `file`.
+
+    A process that it starts leaves its id in the folder.
+    """
 
     is_missing = False
 
     def command(self, long: bool, file: Path) -> list[str]:
         start = (
             "import os, pathlib, signal, subprocess, sys, time\n"
-            f"folder = pathlib.Path({str(file.parent)!r})\n"
+            f"file = pathlib.Path({str(file)!r})\n"
+            "folder = file.parent\n"
             "def start(**options):\n"
             "    program = 'import signal, time; signal.signal(signal.SIGINT, signal.SIG_IGN); time.sleep(600)'\n"
             "    child = subprocess.Popen([sys.executable, '-c', program], **options)\n"
             f"    (folder / '{self.name}.new').write_text(str(child.pid))\n"
             f"    (folder / '{self.name}.new').rename(folder / '{self.name}.child')\n"
         )
-        return [sys.executable, "-c", start + self.short[0]]
+        return [sys.executable, "-c", start + self.short]
+
+
+def program(name: str, figures: str, status: int = 0, counts: tuple[str, ...] = (*COUNTS, "double holders")) -> Part:
+    """A part that writes these figures, if there are any, and ends with this status."""
+    write = f"file.write_text({figures!r})\n" if figures else ""
+    return Script(name, "tests.prove", f"{write}sys.exit({status})", counts=counts)
+
+
+def grants(name: str, number: int) -> Part:
+    return program(name, f'{{"simulated grants": {number}}}', counts=("simulated grants",))
 
 
 def script(name: str, text: str, *, aside: bool = False, limits: tuple[float, float] = (1, 1)) -> Part:
-    return Script(name, "tests.prove", (text,), aside=aside, limits=limits)
+    return Script(name, "tests.prove", text, aside=aside, limits=limits)
 
 
 def is_alive(pid: int) -> bool:
@@ -115,17 +110,9 @@ def test_the_figures_of_all_parts_are_added_up(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_a_part_that_gives_way_runs_beside_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    class Waiting(Program):
-        def command(self, long: bool, file: Path) -> list[str]:
-            other = str(file.parent / "other.json")
-            wait = f"import os, time\nwhile not os.path.exists({other!r}): time.sleep(0.01)"
-            return [
-                sys.executable,
-                "-c",
-                f"print('one'); {wait}\nopen({str(file)!r}, 'w').write('{{\"simulated grants\": 1}}')",
-            ]
-
-    aside = Waiting("aside", "tests.prove", counts=("simulated grants",), aside=True)
+    wait = "print('one')\nwhile not (folder / 'other.json').exists(): time.sleep(0.01)\n"
+    write = """file.write_text('{"simulated grants": 1}')"""
+    aside = Script("aside", "tests.prove", wait + write, counts=("simulated grants",), aside=True)
     assert prove(tmp_path, aside, grants("other", 2)) == 0
     assert "simulated grants: 3" in last_lines(capsys)
     assert (tmp_path / "prove" / "aside.log").read_text() == "one\n"
@@ -151,12 +138,7 @@ def test_a_part_that_gives_way_runs_beside_the_others(tmp_path: Path, capsys: py
             id="ended well, with a double holder",
         ),
         pytest.param(
-            Program(
-                "bad",
-                "tests.prove",
-                ('{"mutants killed": 2, "mutants": 3}', "0"),
-                counts=("mutants killed", "mutants"),
-            ),
+            program("bad", '{"mutants killed": 2, "mutants": 3}', counts=("mutants killed", "mutants")),
             id="ended well, with a mutant that was not killed",
         ),
         pytest.param(Part("bad", "tests.not_there", counts=COUNTS), id="is missing"),
