@@ -1,6 +1,6 @@
 """Breaks recorded histories, each in a way that no lock can explain, to see whether the checker rejects them.
 
-Each function returns the broken history, or None where the history has no place for its fault.
+Each function returns the broken history. Where that has no place for its fault, `pick` ends it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from .record import History, Op, op
 
-Break = Callable[[list[Op], random.Random], list[Op] | None]
+Break = Callable[[list[Op], random.Random], list[Op]]
 
 BREAKS: dict[str, Break] = {}
 _ENDINGS = ("release", "commit", "hand_over")
@@ -27,16 +27,25 @@ def breaks(name: str) -> Callable[[Break], Break]:
     return add
 
 
+class NoPlaceError(Exception):
+    """The history has no place for the fault."""
+
+
 def broken(history: History, name: str, source: random.Random) -> History | None:
     """A history with the fault of this name, or None where there is no place for it."""
-    operations = BREAKS[name](copy.deepcopy(history.operations), source)
-    if operations is None:
+    try:
+        operations = BREAKS[name](copy.deepcopy(history.operations), source)
+    except NoPlaceError:
         return None
     return History(f"{history.lock}, with {name}", history.calm, operations)
 
 
+def _of(operations: list[Op], *kinds: str, outcome: str = "ok") -> list[Op]:
+    return [each for each in operations if each["kind"] in kinds and each["outcome"] == outcome]
+
+
 def _grants(operations: list[Op]) -> list[Op]:
-    return [each for each in operations if each["kind"] in ("acquire", "adopt") and each["outcome"] == "ok"]
+    return _of(operations, "acquire", "adopt")
 
 
 def _spans(operations: list[Op]) -> list[tuple[int, int, Op]]:
@@ -68,80 +77,67 @@ def _shift(operations: list[Op], above: int) -> None:
 
 
 def _pick(choices: list[Any], source: random.Random) -> Any:
-    return source.choice(choices) if choices else None
+    if not choices:
+        raise NoPlaceError
+    return source.choice(choices)
+
+
+def _pick_two(choices: list[Op], source: random.Random) -> list[Op]:
+    if len(choices) < 2:
+        raise NoPlaceError
+    return source.sample(choices, 2)
 
 
 @breaks("a second holder")
-def _(operations: list[Op], source: random.Random) -> list[Op] | None:
-    if (span := _pick(_spans(operations), source)) is None:
-        return None
-    start, end, grant = span
+def _(operations: list[Op], source: random.Random) -> list[Op]:
+    start, end, grant = _pick(_spans(operations), source)
     _shift(operations, grant["token"])
     second = op("acquire", "ok", start, end, client=999, token=grant["token"] + 1, owner="c999#second")
     return [*operations, second]
 
 
 @breaks("a hold lost within its promise")
-def _(operations: list[Op], source: random.Random) -> list[Op] | None:
-    if (span := _pick(_spans(operations), source)) is None:
-        return None
-    start, end, grant = span
+def _(operations: list[Op], source: random.Random) -> list[Op]:
+    start, end, grant = _pick(_spans(operations), source)
     return [*operations, op("renew", "lost", start, end, client=999, token=grant["token"])]
 
 
 @breaks("a refusal that names one who does not hold the lock")
-def _(operations: list[Op], source: random.Random) -> list[Op] | None:
-    if (span := _pick(_spans(operations), source)) is None:
-        return None
-    start, end, _grant = span
+def _(operations: list[Op], source: random.Random) -> list[Op]:
+    start, end, _ = _pick(_spans(operations), source)
     return [*operations, op("acquire", "no", start, end, client=999, owner="c0#other", asked=True)]
 
 
 @breaks("a refusal that names one who never asked")
-def _(operations: list[Op], source: random.Random) -> list[Op] | None:
-    refusals = [each for each in operations if each["kind"] == "acquire" and each["outcome"] == "no"]
-    if (refusal := _pick(refusals, source)) is None:
-        return None
+def _(operations: list[Op], source: random.Random) -> list[Op]:
+    refusal = _pick(_of(operations, "acquire", outcome="no"), source)
     refusal["owner"], refusal["asked"] = "nobody", False
     return operations
 
 
 @breaks("a token granted twice")
-def _(operations: list[Op], source: random.Random) -> list[Op] | None:
-    grants = [each for each in _grants(operations) if each["kind"] == "acquire"]
-    if len(grants) < 2:
-        return None
-    first, second = source.sample(grants, 2)
+def _(operations: list[Op], source: random.Random) -> list[Op]:
+    first, second = _pick_two(_of(operations, "acquire"), source)
     second["token"] = first["token"]
     return operations
 
 
 @breaks("a token lower than one before")
-def _(operations: list[Op], source: random.Random) -> list[Op] | None:
+def _(operations: list[Op], source: random.Random) -> list[Op]:
     grants = _grants(operations)
     pairs = [(one, two) for one in grants for two in grants if one["end"] < two["call"] and one["token"] < two["token"]]
-    if (pair := _pick(pairs, source)) is None:
-        return None
-    one, two = pair
+    one, two = _pick(pairs, source)
     one["token"], two["token"] = two["token"], one["token"]
     return operations
 
 
-def _after_the_next(operations: list[Op], source: random.Random) -> tuple[int, int] | None:
-    """A token, and an instant by which a later one has been granted."""
-    grants = _grants(operations)
-    if len(grants) < 2:
-        return None
-    one, two = sorted(source.sample(grants, 2), key=lambda grant: grant["token"])
-    return one["token"], two["end"] + 2
-
-
 def _late(kind: str, **more: Any) -> Break:
-    def late(operations: list[Op], source: random.Random) -> list[Op] | None:
-        if (found := _after_the_next(operations, source)) is None:
-            return None
-        token, instant = found
-        return [*operations, op(kind, "ok", instant, instant + 10, client=999, token=token, **more)]
+    """One that still succeeds with its token after a later one has been granted."""
+
+    def late(operations: list[Op], source: random.Random) -> list[Op]:
+        old, new = sorted(_pick_two(_grants(operations), source), key=lambda grant: grant["token"])
+        instant = new["end"] + 2
+        return [*operations, op(kind, "ok", instant, instant + 10, client=999, token=old["token"], **more)]
 
     return late
 
@@ -153,10 +149,8 @@ breaks("a commit by one who held the lock before")(_late("commit", value="late")
 
 
 @breaks("a string adopted twice")
-def _(operations: list[Op], source: random.Random) -> list[Op] | None:
-    adoptions = [each for each in _grants(operations) if each["kind"] == "adopt"]
-    if (first := _pick(adoptions, source)) is None:
-        return None
+def _(operations: list[Op], source: random.Random) -> list[Op]:
+    first = _pick(_of(operations, "adopt"), source)
     _shift(operations, first["token"])
     instant = first["end"] + 2
     second = op("adopt", "ok", instant, instant + 10, client=999, token=first["token"] + 1, handed=first["handed"])
@@ -164,40 +158,29 @@ def _(operations: list[Op], source: random.Random) -> list[Op] | None:
 
 
 @breaks("a read of what nobody wrote")
-def _(operations: list[Op], source: random.Random) -> list[Op] | None:
-    if (read := _pick([each for each in operations if each["kind"] == "read"], source)) is None:
-        return None
+def _(operations: list[Op], source: random.Random) -> list[Op]:
+    read = _pick([each for each in operations if each["kind"] == "read"], source)
     read["value"] = "never written"
     return operations
 
 
 @breaks("a read of what was overwritten")
-def _(operations: list[Op], source: random.Random) -> list[Op] | None:
-    commits = sorted((each for each in operations if each["kind"] == "commit" and each["outcome"] == "ok"), key=_call)
+def _(operations: list[Op], source: random.Random) -> list[Op]:
+    commits = sorted(_of(operations, "commit"), key=lambda each: each["call"])
     choices = [
         (read, old)
         for old, new in itertools.pairwise(commits)
         for read in operations
         if read["kind"] == "read" and old["end"] < new["call"] and new["end"] < read["call"]
     ]
-    if (choice := _pick(choices, source)) is None:
-        return None
-    read, old = choice
+    read, old = _pick(choices, source)
     read["value"] = old["value"]
     return operations
 
 
 @breaks("a commit that was read and said that it was refused")
-def _(operations: list[Op], source: random.Random) -> list[Op] | None:
+def _(operations: list[Op], source: random.Random) -> list[Op]:
     read = {each["value"] for each in operations if each["kind"] == "read"}
-    commits = [
-        each for each in operations if each["kind"] == "commit" and each["outcome"] == "ok" and each["value"] in read
-    ]
-    if (commit := _pick(commits, source)) is None:
-        return None
+    commit = _pick([each for each in _of(operations, "commit") if each["value"] in read], source)
     commit["outcome"] = "refused"
     return operations
-
-
-def _call(each: Op) -> int:
-    return each["call"]
