@@ -73,7 +73,7 @@ class Asked:
         self.request = request
         self.rng = rng
 
-    def honest(self) -> tuple[int, dict[str, Any]]:
+    def carry_out(self) -> tuple[int, dict[str, Any]]:
         """Carry the request out. Returns the status and the body of the answer."""
         try:
             item = self.server.memory.send(self.operation, self.request, timeout=10).item
@@ -231,262 +231,214 @@ def http_date(moment: float) -> str:
     return time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(moment))
 
 
-def _whole(asked: Asked) -> bytes:
-    status, body = asked.honest()
-    return _http(asked, status, json.dumps(body).encode())
+class Faithful(Asked):
+    """The answers that tell nothing false of the table, by their kinds."""
 
+    def _whole(self, **how: Any) -> bytes:
+        status, body = self.carry_out()
+        return _http(self, status, json.dumps(body).encode(), **how)
 
-def _said(asked: Asked, status: int, body: Any, **how: Any) -> Pieces:
-    yield _http(asked, status, json.dumps(body).encode(), **how)
+    def _said(self, status: int, body: Any, **how: Any) -> Pieces:
+        yield _http(self, status, json.dumps(body).encode(), **how)
 
+    def honest(self) -> Pieces:
+        yield self._whole()
 
-def _honest(asked: Asked) -> Pieces:
-    yield _whole(asked)
+    def lost_reply(self) -> Pieces:
+        self.carry_out()
+        yield b""
 
+    def cut(self) -> Pieces:
+        whole = self._whole()
+        yield whole[: self.rng.randrange(len(whole))]
 
-def _lost(asked: Asked) -> Pieces:
-    asked.honest()
-    yield b""
+    def unheard(self) -> Pieces:
+        yield b""
 
+    def throttled(self) -> Pieces:
+        return self._said(400, {"__type": _PREFIX + "ThrottlingException", "message": "slow down"})
 
-def _cut(asked: Asked) -> Pieces:
-    whole = _whole(asked)
-    yield whole[: asked.rng.randrange(len(whole))]
+    def a_500(self) -> Pieces:
+        if self.rng.random() < 0.5:
+            self.carry_out()
+        return self._said(self.rng.choice((500, 503)), {"__type": _PREFIX + "InternalServerError"})
 
+    def slow_bytes(self) -> Pieces:
+        for at, byte in enumerate(self._whole()):
+            if at:
+                time.sleep(0.02)
+            yield bytes([byte])
 
-def _unheard(asked: Asked) -> Pieces:
-    yield b""
+    def silence(self) -> Pieces:
+        if self.rng.random() < 0.5:
+            self.carry_out()
+        yield b""
+        time.sleep(0.3)
 
+    def endless_chunks(self) -> Pieces:
+        yield f"HTTP/1.1 200 OK\r\nContent-Type: {JSON}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
+        while True:
+            yield b"1000\r\n" + b" " * 0x1000 + b"\r\n"
 
-def _throttled(asked: Asked) -> Pieces:
-    return _said(asked, 400, {"__type": _PREFIX + "ThrottlingException", "message": "slow down"})
+    def endless_head(self) -> Pieces:
+        yield b"HTTP/1.1 200 OK\r\n"
+        while True:
+            yield b"X-More: " + b"x" * 1000 + b"\r\n"
 
-
-def _broken(asked: Asked) -> Pieces:
-    if asked.rng.random() < 0.5:
-        asked.honest()
-    return _said(asked, asked.rng.choice((500, 503)), {"__type": _PREFIX + "InternalServerError"})
-
-
-def _slow(asked: Asked) -> Pieces:
-    for at, byte in enumerate(_whole(asked)):
-        if at:
-            time.sleep(0.02)
-        yield bytes([byte])
-
-
-def _silence(asked: Asked) -> Pieces:
-    if asked.rng.random() < 0.5:
-        asked.honest()
-    yield b""
-    time.sleep(0.3)
-
-
-def _endless_chunks(asked: Asked) -> Pieces:
-    yield f"HTTP/1.1 200 OK\r\nContent-Type: {JSON}\r\nTransfer-Encoding: chunked\r\n\r\n".encode()
-    while True:
-        yield b"1000\r\n" + b" " * 0x1000 + b"\r\n"
-
-
-def _endless_head(asked: Asked) -> Pieces:
-    yield b"HTTP/1.1 200 OK\r\n"
-    while True:
-        yield b"X-More: " + b"x" * 1000 + b"\r\n"
-
-
-def _too_long(asked: Asked) -> Pieces:
-    yield _http(asked, 200, b"{}", changes={"Content-Length": asked.rng.choice(("16777217", "9999999999", "9" * 5000))})
-    yield b" " * _PIECE
-
-
-def _wrong_length(asked: Asked) -> Pieces:
-    status, body = asked.honest()
-    text = json.dumps(body).encode()
-    lengths = (str(len(text) - 1), "-1", "+2", "0x10", "", "1, 1", " ", "2\r\nContent-Length: 3")
-    yield _http(asked, status, text, changes={"Content-Length": asked.rng.choice(lengths)})
-
-
-def _chunked_nonsense(asked: Asked) -> Pieces:
-    status, body = asked.honest()
-    text = json.dumps(body).encode()
-    size = f"{len(text):x}".encode()
-    changes: dict[str, str | None] = {"Transfer-Encoding": "chunked", "Content-Length": None}
-    head = _http(asked, status, text, changes=changes)[: -len(text)]
-    yield head + asked.rng.choice(
-        (
-            b"zz\r\n" + text,
-            size + b"\r\n" + text + b"xx0\r\n\r\n",
-            b"FFFFFFFF\r\n" + text,
-            b"ffffffffffffffff\r\n" + text,
-            b"-1\r\n" + text,
-            size + b";" + b"x" * 2000 + b"\r\n" + text,
-            size + b"\r\n" + text + b"\r\n0\r\nbad trailer\r\n\r\n",
-            size + b"\r\n" + text + b"\r\n0\r\n" + b"X: y\r\n" * 20_000 + b"\r\n",
+    def too_long(self) -> Pieces:
+        yield _http(
+            self, 200, b"{}", changes={"Content-Length": self.rng.choice(("16777217", "9999999999", "9" * 5000))}
         )
-    )
+        yield b" " * _PIECE
+
+    def wrong_length(self) -> Pieces:
+        status, body = self.carry_out()
+        text = json.dumps(body).encode()
+        lengths = (str(len(text) - 1), "-1", "+2", "0x10", "", "1, 1", " ", "2\r\nContent-Length: 3")
+        yield _http(self, status, text, changes={"Content-Length": self.rng.choice(lengths)})
+
+    def chunked_nonsense(self) -> Pieces:
+        status, body = self.carry_out()
+        text = json.dumps(body).encode()
+        size = f"{len(text):x}".encode()
+        changes: dict[str, str | None] = {"Transfer-Encoding": "chunked", "Content-Length": None}
+        head = _http(self, status, text, changes=changes)[: -len(text)]
+        yield head + self.rng.choice(
+            (
+                b"zz\r\n" + text,
+                size + b"\r\n" + text + b"xx0\r\n\r\n",
+                b"FFFFFFFF\r\n" + text,
+                b"ffffffffffffffff\r\n" + text,
+                b"-1\r\n" + text,
+                size + b";" + b"x" * 2000 + b"\r\n" + text,
+                size + b"\r\n" + text + b"\r\n0\r\nbad trailer\r\n\r\n",
+                size + b"\r\n" + text + b"\r\n0\r\n" + b"X: y\r\n" * 20_000 + b"\r\n",
+            )
+        )
+
+    def redirect(self) -> Pieces:
+        where = {"Location": "http://127.0.0.1:1/", "Content-Length": "0"}
+        yield _http(self, self.rng.choice((301, 302, 307, 308)), b"", changes={**where})
+
+    def a_page(self) -> Pieces:
+        page = b"<html>sign in</html>"
+        yield _http(self, self.rng.choice((200, 403, 502)), page, changes={"Content-Type": "text/html"})
+
+    def wrong_checksum(self) -> Pieces:
+        yield self._whole(changes={"x-amz-crc32": self.rng.choice(("0", "1", "", "-1", "zz"))})
+
+    def first_line(self) -> Pieces:
+        line = self.rng.choice(
+            (b"HTTP/2 200 OK", b"HTTP/1.1 100 Continue", b"HTTP/1.1 999 x", b"ICY 200", b"", b"\x00")
+        )
+        yield line + b"\r\n" + self._whole().partition(b"\r\n")[2]
 
 
-def _redirect(asked: Asked) -> Pieces:
-    where = {"Location": "http://127.0.0.1:1/", "Content-Length": "0"}
-    yield _http(asked, asked.rng.choice((301, 302, 307, 308)), b"", changes={**where})
+class Anything(Faithful):
+    """All answers, by their kinds."""
+
+    def flipped(self) -> Pieces:
+        whole = bytearray(self._whole())
+        for _ in range(self.rng.choice((1, 1, 1, 5))):
+            whole[self.rng.randrange(len(whole))] = self.rng.randrange(256)
+        yield bytes(whole)
+
+    def wrong_date(self) -> Pieces:
+        shift = self.rng.choice((-1e9, -86_400, -3600, -60, -2, 2, 60, 3600, 86_400, 1e9))
+        dates = (None, "", "yesterday", "Sat, 99 Nov 2026 04:49:13 GMT")
+        date = http_date(self.server.memory.clock.wall() + shift) if self.rng.random() < 0.7 else self.rng.choice(dates)
+        yield self._whole(date=date or None)
+
+    def false_success(self) -> Pieces:
+        row = self.row()
+        name = "Item" if self.operation == "GetItem" else "Attributes"
+        return self._said(200, {} if row is None else {name: row})
+
+    def false_refusal(self) -> Pieces:
+        if self.rng.random() < 0.3:
+            self.carry_out()
+        return self._said(400, failed(self.row()))
+
+    def contradiction(self) -> Pieces:
+        """Refuse, and show a row that says that the same write would succeed now: none, a free one or a dead one."""
+        if self.operation == "GetItem":
+            return self._said(200, {})
+        row = {**self.echo(), "ownerName": {"S": "other#1"}, "leaseDuration": {"S": "20000"}}
+        free = {**row, "isReleased": {"S": "1"}}
+        dead = {**row, "recordVersionNumber": {"S": f"L1:{self.now_ms - 60_000:013d}:{'0' * 32}"}}
+        return self._said(400, failed(self.rng.choice((None, free, dead))))
+
+    def overtaken(self) -> Pieces:
+        """Refuse, and show the true row as if its holder had renewed it meanwhile."""
+        return self._said_newer()
+
+    def renamed(self) -> Pieces:
+        """Refuse, and show the true row as if another attempt of its holder had resumed it, each time another one."""
+        return self._said_newer(suffix=f"/{self.rng.random()}")
+
+    def _said_newer(self, suffix: str = "") -> Pieces:
+        row = next((row for row in self.rows() if self.is_asked_for(row)), None)
+        if row is None or self.operation == "GetItem":
+            return self._said(400, failed(None)) if row is None else self.honest()
+        ahead = self.now_ms + self.rng.randrange(10**9)
+        changes: dict[str, Any] = {"recordVersionNumber": {"S": f"L1:{ahead:013d}:{'a' * 32}"}}
+        if suffix:
+            changes["ownerName"] = {"S": row["ownerName"]["S"].partition("/")[0] + suffix}
+        return self._said(400, failed({**row, **changes}))
+
+    def any_error(self) -> Pieces:
+        rng = self.rng
+        body = {
+            "__type": rng.choice(("", _PREFIX)) + rng.choice(_ERRORS),
+            "message": rng.choice(("", "x", "key " * 900)),
+        }
+        return self._said(rng.choice((400, 400, 400, 401, 404, 413, 500, 200)), body)
+
+    def any_reasons(self) -> Pieces:
+        rng = self.rng
+        count = len(self.request.get("TransactItems", [1])) + rng.choice((0, 0, 0, 0, 1, -1))
+        reasons = [rng.choice(_REASONS) for _ in range(count)] if rng.random() < 0.5 else [rng.choice(_REASONS)] * count
+        items = [self.echo() or None if rng.random() < 0.3 else None for _ in reasons]
+        body = cancelled(reasons, items)
+        if rng.random() < 0.1:
+            body["CancellationReasons"] = anything(rng)
+        return self._said(400, body)
+
+    def any_body(self) -> Pieces:
+        rng = self.rng
+        body: Any = {
+            name: anything(rng) for name in rng.sample(("Item", "Attributes", "Items", "__type", "message"), 2)
+        }
+        texts = (
+            json.dumps(body),
+            json.dumps(anything(rng)),
+            "[" * 20_000,
+            '{"Item":' * 5000,
+            "1e999",
+            '"\\ud800"',
+            "{",
+            "",
+        )
+        return iter([_http(self, rng.choice((200, 400)), rng.choice(texts).encode())])
+
+    def pages(self) -> Pieces:
+        """A list that does not end: its pages lead in a circle, or each one to a new one."""
+        rng = self.rng
+        self.server.pages += 1
+        last: Any = {"key": {"S": str(self.server.pages % rng.choice((1, 2, 3, 10**9)))}}
+        if rng.random() < 0.01:
+            last = anything(rng)
+        row = self.row()
+        rows = [{"key": {"S": "k"}, **row} for _ in range(rng.choice((0, 1, 3))) if row is not None]
+        return self._said(200, {"Items": rows, "LastEvaluatedKey": last})
 
 
-def _page(asked: Asked) -> Pieces:
-    page = b"<html>sign in</html>"
-    yield _http(asked, asked.rng.choice((200, 403, 502)), page, changes={"Content-Type": "text/html"})
+def _kinds(of: type[Asked]) -> frozenset[str]:
+    return frozenset(name.replace("_", " ") for name in vars(of) if not name.startswith("_"))
 
 
-def _wrong_checksum(asked: Asked) -> Pieces:
-    status, body = asked.honest()
-    wrong: dict[str, str | None] = {"x-amz-crc32": asked.rng.choice(("0", "1", "", "-1", "zz"))}
-    yield _http(asked, status, json.dumps(body).encode(), changes=wrong)
-
-
-def _first_line(asked: Asked) -> Pieces:
-    line = asked.rng.choice((b"HTTP/2 200 OK", b"HTTP/1.1 100 Continue", b"HTTP/1.1 999 x", b"ICY 200", b"", b"\x00"))
-    yield line + b"\r\n" + _whole(asked).partition(b"\r\n")[2]
-
-
-# Lies
-
-
-def _flipped(asked: Asked) -> Pieces:
-    whole = bytearray(_whole(asked))
-    for _ in range(asked.rng.choice((1, 1, 1, 5))):
-        whole[asked.rng.randrange(len(whole))] = asked.rng.randrange(256)
-    yield bytes(whole)
-
-
-def _wrong_date(asked: Asked) -> Pieces:
-    shift = asked.rng.choice((-1e9, -86_400, -3600, -60, -2, 2, 60, 3600, 86_400, 1e9))
-    dates = (None, "", "yesterday", "Sat, 99 Nov 2026 04:49:13 GMT")
-    date = http_date(asked.server.memory.clock.wall() + shift) if asked.rng.random() < 0.7 else asked.rng.choice(dates)
-    status, body = asked.honest()
-    yield _http(asked, status, json.dumps(body).encode(), date=date or None)
-
-
-def _false_success(asked: Asked) -> Pieces:
-    row = asked.row()
-    name = "Item" if asked.operation == "GetItem" else "Attributes"
-    return _said(asked, 200, {} if row is None else {name: row})
-
-
-def _false_refusal(asked: Asked) -> Pieces:
-    if asked.rng.random() < 0.3:
-        asked.honest()
-    return _said(asked, 400, failed(asked.row()))
-
-
-def _contradiction(asked: Asked) -> Pieces:
-    """Refuse, and show a row that says that the same write would succeed now: none, a free one or a dead one."""
-    if asked.operation == "GetItem":
-        return _said(asked, 200, {})
-    row = {**asked.echo(), "ownerName": {"S": "other#1"}, "leaseDuration": {"S": "20000"}}
-    free = {**row, "isReleased": {"S": "1"}}
-    dead = {**row, "recordVersionNumber": {"S": f"L1:{asked.now_ms - 60_000:013d}:{'0' * 32}"}}
-    return _said(asked, 400, failed(asked.rng.choice((None, free, dead))))
-
-
-def _overtaken(asked: Asked) -> Pieces:
-    """Refuse, and show the true row as if its holder had renewed it meanwhile."""
-    return _said_newer(asked)
-
-
-def _renamed(asked: Asked) -> Pieces:
-    """Refuse, and show the true row as if another attempt of its holder had resumed it, each time another one."""
-    return _said_newer(asked, suffix=f"/{asked.rng.random()}")
-
-
-def _said_newer(asked: Asked, suffix: str = "") -> Pieces:
-    row = next((row for row in asked.rows() if asked.is_asked_for(row)), None)
-    if row is None or asked.operation == "GetItem":
-        return _said(asked, 400, failed(None)) if row is None else _honest(asked)
-    ahead = asked.now_ms + asked.rng.randrange(10**9)
-    changes: dict[str, Any] = {"recordVersionNumber": {"S": f"L1:{ahead:013d}:{'a' * 32}"}}
-    if suffix:
-        changes["ownerName"] = {"S": row["ownerName"]["S"].partition("/")[0] + suffix}
-    return _said(asked, 400, failed({**row, **changes}))
-
-
-def _any_error(asked: Asked) -> Pieces:
-    rng = asked.rng
-    body = {"__type": rng.choice(("", _PREFIX)) + rng.choice(_ERRORS), "message": rng.choice(("", "x", "key " * 900))}
-    return _said(asked, rng.choice((400, 400, 400, 401, 404, 413, 500, 200)), body)
-
-
-def _any_reasons(asked: Asked) -> Pieces:
-    rng = asked.rng
-    count = len(asked.request.get("TransactItems", [1])) + rng.choice((0, 0, 0, 0, 1, -1))
-    reasons = [rng.choice(_REASONS) for _ in range(count)] if rng.random() < 0.5 else [rng.choice(_REASONS)] * count
-    items = [asked.echo() or None if rng.random() < 0.3 else None for _ in reasons]
-    body = cancelled(reasons, items)
-    if rng.random() < 0.1:
-        body["CancellationReasons"] = anything(rng)
-    return _said(asked, 400, body)
-
-
-def _any_json(asked: Asked) -> Pieces:
-    rng = asked.rng
-    body: Any = {name: anything(rng) for name in rng.sample(("Item", "Attributes", "Items", "__type", "message"), 2)}
-    texts = (
-        json.dumps(body),
-        json.dumps(anything(rng)),
-        "[" * 20_000,
-        '{"Item":' * 5000,
-        "1e999",
-        '"\\ud800"',
-        "{",
-        "",
-    )
-    return iter([_http(asked, rng.choice((200, 400)), rng.choice(texts).encode())])
-
-
-def _pages(asked: Asked) -> Pieces:
-    """A list that does not end: its pages lead in a circle, or each one to a new one."""
-    rng = asked.rng
-    asked.server.pages += 1
-    last: Any = {"key": {"S": str(asked.server.pages % rng.choice((1, 2, 3, 10**9)))}}
-    if rng.random() < 0.01:
-        last = anything(rng)
-    row = asked.row()
-    rows = [{"key": {"S": "k"}, **row} for _ in range(rng.choice((0, 1, 3))) if row is not None]
-    return _said(asked, 200, {"Items": rows, "LastEvaluatedKey": last})
-
-
-_FAITHFUL_KINDS: dict[str, Callable[[Asked], Pieces]] = {
-    "honest": _honest,
-    "lost reply": _lost,
-    "cut": _cut,
-    "unheard": _unheard,
-    "throttled": _throttled,
-    "500": _broken,
-    "slow bytes": _slow,
-    "silence": _silence,
-    "endless chunks": _endless_chunks,
-    "endless head": _endless_head,
-    "too long": _too_long,
-    "wrong length": _wrong_length,
-    "chunked nonsense": _chunked_nonsense,
-    "redirect": _redirect,
-    "a page": _page,
-    "wrong checksum": _wrong_checksum,
-    "first line": _first_line,
-}
-FAITHFUL = frozenset(_FAITHFUL_KINDS)
-KINDS: dict[str, Callable[[Asked], Pieces]] = {
-    **_FAITHFUL_KINDS,
-    "flipped": _flipped,
-    "wrong date": _wrong_date,
-    "false success": _false_success,
-    "false refusal": _false_refusal,
-    "contradiction": _contradiction,
-    "overtaken": _overtaken,
-    "renamed": _renamed,
-    "any error": _any_error,
-    "any reasons": _any_reasons,
-    "any JSON": _any_json,
-    "pages": _pages,
-}
+FAITHFUL = _kinds(Faithful)
+KINDS = tuple(sorted(FAITHFUL | _kinds(Anything)))
 
 
 class Liar:
@@ -513,8 +465,9 @@ class Liar:
         """Answer. Returns whether the connection stays open."""
         answer, sent = self.next, 0
         (operation,) = _OPERATION.findall(request.head)
-        asked = Asked(self, operation.decode(), json.loads(request.body), random.Random(answer.seed))
-        for piece in KINDS[answer.kind](asked):
+        asked = Anything(self, operation.decode(), json.loads(request.body), random.Random(answer.seed))
+        pieces: Pieces = getattr(asked, answer.kind.replace(" ", "_"))()
+        for piece in pieces:
             sent += connection.send(piece) if piece else 0
             self.most_sent = max(self.most_sent, sent)
         return answer.kind in (

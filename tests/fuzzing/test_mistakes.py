@@ -58,7 +58,7 @@ PLAYED: dict[str, tuple[Change, str, str, tuple[str, ...]]] = {
     "a decision takes a minute": (put(keep, "DECISION", 60.0), "release", "no bound", ("throttled", "lost reply")),
     "a list follows its pages for ever": (put(pages.Pages, "_next", _next), "list", "no bound", ("pages",)),
     "answers are not checked": (
-        put(drive, "_answers", lambda *_: True), "get", "undocumented", ("any reasons", "any JSON")
+        put(drive, "_answers", lambda *_: True), "get", "undocumented", ("any reasons", "any body")
     ),
     "a status line may have no status": (
         put(http1, "_STATUS", re.compile(rb"HTTP/1\.([01]) ?(\d*).*|.*")), "get", "undocumented",
