@@ -36,11 +36,29 @@ def test_workers_that_are_stopped_at_random_moments_leave_nothing(shape: str, ta
         assert wrong == []
 
 
+# What all scripts of workers know. Only those with a loop import asyncio.
+PRELUDE = """
+import atexit, os, signal, threading, time
+from lambda_lock import AsyncLockClient, LockClient, default_client, release_on_sigterm
+def ready():
+    print("ready", flush=True)
+def stay():
+    for _ in range(6000):
+        time.sleep(0.1)
+def closing(client):
+    def end(*_):
+        client.close()
+        os._exit(128 + signal.SIGTERM)
+    signal.signal(signal.SIGTERM, end)
+    return client
+"""
+
+
 @contextmanager
 def worker(script: str) -> Iterator[subprocess.Popen[str]]:
     """A worker that has printed its first line."""
     process = subprocess.Popen(
-        [sys.executable, "-c", script],
+        [sys.executable, "-c", PRELUDE + script],
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,
@@ -71,8 +89,6 @@ def is_free(table: str, key: str) -> bool:
 
 
 FINALIZER = """
-import os, signal, time
-from lambda_lock import default_client, release_on_sigterm
 class Kept:
     def __del__(self):
         os.kill(os.getpid(), signal.SIGTERM)
@@ -82,9 +98,8 @@ release_on_sigterm()
 with default_client().acquire("a", lease_duration=600):
     kept = Kept()
     del kept
-    print("ready", flush=True)
-    for _ in range(6000):
-        time.sleep(0.1)
+    ready()
+    stay()
 """
 
 
@@ -95,8 +110,6 @@ def test_a_sigterm_that_python_drops_in_a_finalizer_ends_the_process_all_the_sam
 
 
 AT_THE_END = """
-import atexit, os, signal, threading, time
-from lambda_lock import default_client, release_on_sigterm
 def clean_up():
     time.sleep(0.5)  # a further signal would interrupt this
     print("cleaned up", flush=True)
@@ -109,7 +122,7 @@ def work():
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(0.1)
 threading.Thread(target=work).start()
-print("ready", flush=True)
+ready()
 """
 
 
@@ -121,28 +134,23 @@ def test_a_sigterm_while_python_waits_for_threads_at_its_end_does_not_interrupt_
 
 
 SWALLOWED = """
-import time
-from lambda_lock import default_client, release_on_sigterm
 release_on_sigterm()
 with default_client().acquire("a", lease_duration=600):
     try:
-        print("ready", flush=True)
-        for _ in range(6000):
-            time.sleep(0.1)
+        ready()
+        stay()
     except BaseException:
         print("swallowed", flush=True)
-    for _ in range(6000):
-        time.sleep(0.1)
+    stay()
 """
 
 BLOCKED = """
-import asyncio, time
-from lambda_lock import AsyncLockClient, release_on_sigterm
+import asyncio
 async def main():
     client = AsyncLockClient()
     release_on_sigterm(client)
     async with client.acquire("a", lease_duration=600):
-        print("ready", flush=True)
+        ready()
         for _ in range(60_000):
             time.sleep(0.01)  # no other step of the loop gets to run
 asyncio.run(main())
@@ -171,45 +179,31 @@ def test_a_second_sigterm_ends_a_process_whose_loop_is_blocked(table: str) -> No
     assert is_free(table, "a")
 
 
-CLOSING = """
-import os, signal
-from lambda_lock import LockClient
-from rig.engine import ROOT
-client = LockClient()
-def end(*_):
-    client.close()
-    os._exit(128 + signal.SIGTERM)
-signal.signal(signal.SIGTERM, end)
-"""
-
 # Each has a claim under way that was carried out, and whose answer does not come.
 UNANSWERED = {
     "a daemon thread": """
-import threading, time
-from lambda_lock import LockClient, release_on_sigterm
 client = LockClient()
 release_on_sigterm(client)
 client.prewarm()
-print("ready", flush=True)
+ready()
 threading.Thread(target=client.acquire, args=["a"], kwargs={"lease_duration": 600}, daemon=True).start()
-for _ in range(6000):
-    time.sleep(0.1)
+stay()
 """,
     "a loop that nobody runs again": """
 import asyncio
-from lambda_lock import AsyncLockClient, release_on_sigterm
 client = AsyncLockClient()
 release_on_sigterm(client)
 async def main():
     await client.prewarm()
-    print("ready", flush=True)
+    ready()
     await client.acquire("a", lease_duration=600)
 loop = asyncio.new_event_loop()
 loop.run_until_complete(main())
 """,
-    "a handler that closes the client and ends the process": f"""{CLOSING}
+    "a handler that closes the client and ends the process": """
+client = closing(LockClient())
 client.prewarm()
-print("ready", flush=True)
+ready()
 client.acquire("a", lease_duration=600)
 """,
 }
@@ -225,14 +219,16 @@ def test_a_claim_that_was_begun_is_given_back_before_the_process_ends(how: str, 
         assert is_free(table, "a")
 
 
-WAITING = f"""{CLOSING}
-print("ready", flush=True)
+WAITING = """
+client = closing(LockClient())
+ready()
 client.acquire("a", wait=600)
 """
 
-RELEASING = f"""{CLOSING}
+RELEASING = """
+client = closing(LockClient())
 lock = client.acquire("a", lease_duration=600)
-print("ready", flush=True)
+ready()
 lock.release()
 """
 

@@ -22,6 +22,26 @@ _WORK = 0.004  # seconds, about as long as a request
 _TURN = 0.1
 
 
+SHAPES: dict[str, Callable[[str], None]] = {}
+
+
+def shape(work: Callable[[str], None]) -> Callable[[str], None]:
+    SHAPES[work.__name__] = work
+    return work
+
+
+def _client() -> AsyncLockClient:
+    client = AsyncLockClient()
+    release_on_sigterm(client)
+    return client
+
+
+def _plain_client() -> LockClient:
+    client = LockClient()
+    release_on_sigterm(client)
+    return client
+
+
 async def _work(client: AsyncLockClient, key: str) -> None:
     for number in range(sys.maxsize):
         async with client.acquire(f"{key} {number % 3}", lease_duration=_LEASE):
@@ -36,17 +56,25 @@ async def _gather(client: AsyncLockClient, prefix: str) -> None:
     await asyncio.gather(*(_work(client, f"{prefix} {each}") for each in range(AT_ONCE)))
 
 
+def _share(client: LockClient, prefix: str) -> None:
+    """Take the lock that all want, again and again, until the client is closed."""
+    with contextlib.suppress(LockError):
+        while True:
+            with client.acquire(f"{prefix} shared", lease_duration=_LEASE, wait=60):
+                time.sleep(random.random() * _WORK)
+
+
+@shape
 def gather(prefix: str) -> None:
-    client = AsyncLockClient()
-    release_on_sigterm(client)
+    client = _client()
     _tell()
     asyncio.run(_gather(client, prefix))
 
 
+@shape
 def close_in_finally(prefix: str) -> None:
     async def main() -> None:
-        client = AsyncLockClient()
-        release_on_sigterm(client)
+        client = _client()
         _tell()
         try:
             await _gather(client, prefix)
@@ -56,9 +84,9 @@ def close_in_finally(prefix: str) -> None:
     asyncio.run(main())
 
 
+@shape
 def task_group(prefix: str) -> None:
-    client = AsyncLockClient()
-    release_on_sigterm(client)
+    client = _client()
 
     async def main() -> None:
         async with asyncio.TaskGroup() as group:
@@ -69,10 +97,10 @@ def task_group(prefix: str) -> None:
     asyncio.run(main())
 
 
+@shape
 def several(prefix: str) -> None:
     """Each task takes two locks together, and all want the same ones: they wait in the queue."""
-    client = AsyncLockClient()
-    release_on_sigterm(client)
+    client = _client()
 
     async def work() -> None:
         while True:
@@ -86,10 +114,10 @@ def several(prefix: str) -> None:
     asyncio.run(main())
 
 
+@shape
 def bare_loop(prefix: str) -> None:
     """Nobody cancels the tasks of a loop that is run like this."""
-    client = AsyncLockClient()
-    release_on_sigterm(client)
+    client = _client()
     loop = asyncio.new_event_loop()
     tasks = [loop.create_task(_work(client, f"{prefix} {each}")) for each in range(AT_ONCE)]
     loop.call_soon(_tell)
@@ -97,51 +125,45 @@ def bare_loop(prefix: str) -> None:
     assert tasks
 
 
+@shape
 def own_handler(prefix: str) -> None:
     """It raises SystemExit wherever the signal lands, which asyncio does not stand: a task may never end then."""
-    client = AsyncLockClient()
-    release_on_sigterm(client)
+    client = _client()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     _tell()
     asyncio.run(_gather(client, prefix))
 
 
+@shape
 def plain(prefix: str) -> None:
-    client = LockClient()
-    release_on_sigterm(client)
+    client = _plain_client()
     _tell()
     for number in range(sys.maxsize):
         with client.acquire(f"{prefix} {number % 3}", lease_duration=_LEASE):
             time.sleep(random.random() * _WORK)
 
 
+@shape
 def plain_several(prefix: str) -> None:
-    client = LockClient()
-    release_on_sigterm(client)
+    client = _plain_client()
     _tell()
     while True:
         with client.acquire_all([f"{prefix} a", f"{prefix} b", f"{prefix} c"], lease_duration=_LEASE):
             time.sleep(random.random() * _WORK)
 
 
+@shape
 def threads(prefix: str) -> None:
     """Daemon threads, which Python does not wait for. All want the same lock."""
-    client = LockClient()
-    release_on_sigterm(client)
-
-    def work() -> None:
-        with contextlib.suppress(LockError):  # the client is closed
-            while True:
-                with client.acquire(f"{prefix} shared", lease_duration=_LEASE, wait=60):
-                    time.sleep(random.random() * _WORK)
-
+    client = _plain_client()
     for _ in range(AT_ONCE):
-        threading.Thread(target=work, daemon=True).start()
+        threading.Thread(target=_share, args=(client, prefix), daemon=True).start()
     _tell()
     while True:
         time.sleep(_TURN)
 
 
+@shape
 def closed_and_gone(prefix: str) -> None:
     """Its own handler closes the client, and ends the process at once."""
     client = LockClient()
@@ -152,32 +174,10 @@ def closed_and_gone(prefix: str) -> None:
 
     signal.signal(signal.SIGTERM, end)
 
-    def work() -> None:
-        with contextlib.suppress(LockError):
-            while True:
-                with client.acquire(f"{prefix} shared", lease_duration=_LEASE, wait=60):
-                    time.sleep(random.random() * _WORK)
-
-    threading.Thread(target=work, daemon=True).start()
+    threading.Thread(target=_share, args=(client, prefix), daemon=True).start()
     _tell()
-    work()
+    _share(client, prefix)
 
-
-SHAPES: dict[str, Callable[[str], None]] = {
-    each.__name__: each
-    for each in (
-        gather,
-        close_in_finally,
-        task_group,
-        several,
-        bare_loop,
-        own_handler,
-        plain,
-        plain_several,
-        threads,
-        closed_and_gone,
-    )
-}
 
 if __name__ == "__main__":
     SHAPES[sys.argv[1]](sys.argv[2])
