@@ -18,7 +18,6 @@ from lambda_lock import (
     Lock,
     LockAlreadyReleasedError,
     LockLostError,
-    MultiLock,
     OwnerMismatchError,
 )
 from tests.prove.operations import close, commit, get, hand_over, release, renew
@@ -62,45 +61,26 @@ def _add(
 # -- before ------------------------------------------------------------------------------------------------------------
 
 
-def _held(world: World) -> None:
-    world.lock = world.acquire()
+def _before(*keys: str, seconds: float = 0.0, stolen: bool = False) -> Act:
+    """A lock is held, or those of these keys, for so many seconds. Then the row of the first may be stolen."""
+
+    def prepare(world: World) -> None:
+        world.kept = world.acquire_all(*keys) if keys else world.acquire()
+        world.notes["begun"] = world.clock.monotonic()
+        world.clock.advance(seconds)
+        if stolen:
+            world.steal()
+
+    return prepare
 
 
-def _due(world: World) -> None:
-    """A renewal is due at once."""
-    _held(world)
-    world.clock.advance(_DUE)
-
-
-def _noted(world: World) -> None:
-    _held(world)
-    world.notes["begun"] = world.clock.monotonic()
-
-
-def _refused(world: World) -> None:
-    """A renewal is due, which will be refused."""
-    _due(world)
-    world.steal()
-
-
-def _over(world: World) -> None:
-    """Validity is over, and nobody has noticed."""
-    _held(world)
-    world.clock.advance(_OVER)
-
-
-def _two(world: World) -> None:
-    world.lock = world.acquire_all("k", "l")
-
-
-def _two_due(world: World) -> None:
-    _two(world)
-    world.clock.advance(_DUE)
-
-
-def _two_refused(world: World) -> None:
-    _two_due(world)
-    world.steal()
+_held = _before()
+_due = _before(seconds=_DUE)  # a renewal is due at once
+_refused = _before(seconds=_DUE, stolen=True)  # and will be refused
+_over = _before(seconds=_OVER)  # validity is over, and nobody has noticed
+_two = _before("k", "l")
+_two_due = _before("k", "l", seconds=_DUE)
+_two_refused = _before("k", "l", seconds=_DUE, stolen=True)
 
 
 def _handed_over(world: World) -> None:
@@ -110,8 +90,7 @@ def _handed_over(world: World) -> None:
 
 def _contended(world: World) -> None:
     world.notes["other"] = world.new_client()
-    world.lock = world.acquire()
-    world.clock.advance(_DUE)
+    _due(world)
 
 
 def _nothing(world: World) -> None:
@@ -122,11 +101,11 @@ def _nothing(world: World) -> None:
 
 
 def _exit(world: World) -> Any:
-    return world.lock.__exit__(None, None, None)
+    return world.kept.__exit__(None, None, None)
 
 
 def _shorter(world: World) -> Any:
-    return world.lock.heartbeat(lease_duration=6)
+    return world.kept.heartbeat(lease_duration=6)
 
 
 def _leave(world: World) -> Any:
@@ -165,7 +144,7 @@ def _adopt_elsewhere(world: World) -> Any:
 
 def _read(world: World) -> Any:
     """What the handle says, again and again."""
-    lock, said = world.lock, []
+    lock, said = world.kept, []
     for _ in range(4):
         said.append((lock.is_held, lock.lost, lock.remaining > 0))
         world.clock.sleep(0.5)
@@ -173,16 +152,16 @@ def _read(world: World) -> Any:
 
 
 def _raise_if_lost(world: World) -> Any:
-    before = world.lock.lost
+    before = world.kept.lost
     try:
-        world.lock.raise_if_lost()
+        world.kept.raise_if_lost()
     except LockLostError:
-        return before, True, world.lock.is_held
+        return before, True, world.kept.is_held
     return before, False, None
 
 
 def _wait_lost(world: World) -> Any:
-    lost = world.lock.wait_lost(50)
+    lost = world.kept.wait_lost(50)
     world.notes["woken"] = world.clock.monotonic()
     return lost
 
@@ -205,7 +184,7 @@ def _fork(world: World) -> Any:
 
 
 def _in_child(world: World) -> int:
-    lock = world.lock
+    lock = world.kept
     if lock is not None:
         try:
             lock.release()
@@ -232,10 +211,10 @@ def _errors(results: Sequence[Any], *allowed: type[BaseException]) -> Verdict:
 def _ended_by(world: World, how: str, result: Any, key: str = "k") -> Verdict:
     """The row after a last act that was said to have succeeded."""
     row = world.row(key)
-    if world.lock.is_held:
+    if world.kept.is_held:
         yield f"the handle says it is held after its {how}"
     if how == "hand_over":
-        if row.is_free or row.owner != world.lock.owner:
+        if row.is_free or row.owner != world.kept.owner:
             yield f"handed over, but the row names {row.owner} and is_free={row.is_free}"
             return
         adopted = world.do(lambda: world.new_client().adopt(result))
@@ -265,12 +244,12 @@ def _one_last_act(first: str, second: str) -> Callable[[World, list[Any]], Verdi
     return judge
 
 
-def _beside_end(how: str, *allowed: type[BaseException]) -> Callable[[World, list[Any]], Verdict]:
+def _beside_end(how: str) -> Callable[[World, list[Any]], Verdict]:
     """An end of a block or of the client beside a last act, which may come first or second."""
 
     def judge(world: World, results: list[Any]) -> Verdict:
         yield from _errors(results[:1])  # the end itself raises nothing
-        yield from _errors(results[1:], LockAlreadyReleasedError, *allowed)
+        yield from _errors(results[1:], LockAlreadyReleasedError)
         act = results[1]
         if isinstance(act, BaseException):
             yield from _ended_by(world, "exit", None)
@@ -299,13 +278,20 @@ def _is_kept(world: World, results: list[Any]) -> Verdict:
     yield from _errors(results)
     for _ in range(2):
         row = world.row()
-        if not world.lock.is_held or row.is_free or row.owner != world.lock.owner:
-            yield f"the lock was lost: the row names {row.owner}, is_free={row.is_free}, {world.lock!r}"
-        if row.version != world.lock.version:
+        if not world.kept.is_held or row.is_free or row.owner != world.kept.owner:
+            yield f"the lock was lost: the row names {row.owner}, is_free={row.is_free}, {world.kept!r}"
+        if row.version != world.kept.version:
             yield "the row does not have the newest version that was sent"
         world.pass_time(3 * LEASE)
-    if not world.do(world.lock.release):
+    if not world.do(world.kept.release):
         yield "the release of a lock that was kept said that it was lost"
+
+
+def _told(world: World, *times: int) -> Verdict:
+    """The loss was told so often by each way."""
+    for name, told in (("log", world.told.log), ("hooks", world.told.hooks), ("callbacks", world.told.callbacks)):
+        if told.count("lost") not in times:
+            yield f"the loss was told {told.count('lost')} times by the {name}"
 
 
 def _lost_once(world: World, results: list[Any]) -> Verdict:
@@ -314,13 +300,11 @@ def _lost_once(world: World, results: list[Any]) -> Verdict:
     row = world.row()
     if row.owner != THIEF or row.is_free:
         yield f"the thief's row was changed: {row.owner}, is_free={row.is_free}"
-    if world.lock.is_held:
+    if world.kept.is_held:
         yield "the handle says it is held"
     if any(result is True or isinstance(result, str) for result in results):
         yield f"a last act said that it succeeded: {results}"
-    for name, told in (("log", world.told.log), ("hooks", world.told.hooks), ("callbacks", world.told.callbacks)):
-        if told.count("lost") != 1:
-            yield f"the loss was told {told.count('lost')} times by the {name}"
+    yield from _told(world, 1)
 
 
 def _several_lost(world: World, results: list[Any]) -> Verdict:
@@ -338,14 +322,12 @@ def _several_lost(world: World, results: list[Any]) -> Verdict:
 def _over_once(world: World, results: list[Any]) -> Verdict:
     """Validity had ended before. Nobody else took it, so a last act may still succeed. Then it has."""
     yield from _errors(results, LockLostError, LockAlreadyReleasedError)
-    if world.lock.is_held:
+    if world.kept.is_held:
         yield "the handle says it is held"
     if not isinstance(results[0], BaseException):
         how = "hand_over" if isinstance(results[0], str) else "commit" if world.is_written() else "release"
         yield from _ended_by(world, how, results[0])
-    for name, told in (("log", world.told.log), ("hooks", world.told.hooks), ("callbacks", world.told.callbacks)):
-        if told.count("lost") > 1:
-            yield f"the loss was told {told.count('lost')} times by the {name}"
+    yield from _told(world, 0, 1)
 
 
 def _reads(world: World, results: list[Any]) -> Verdict:
@@ -388,14 +370,14 @@ def _woken(lost: bool) -> Callable[[World, list[Any]], Verdict]:
 
 
 def _all_free(*keys: str, allowed: tuple[type[BaseException], ...] = (ClientClosedError,)) -> Any:
-    """The client was closed: no row is held, and no handle says so."""
+    """The client was closed: none of these rows is held, and no handle says so."""
 
     def judge(world: World, results: list[Any]) -> Verdict:
         yield from _errors(results, *allowed)
         for key in keys:
             if not world.is_free(key):
                 yield f"the row {key!r} is held for nobody, by {world.row(key).owner}"
-        for result in (*results, world.lock):
+        for result in (*results, world.kept):
             if result is not None and hasattr(result, "is_held") and result.is_held:
                 yield f"{result!r} is held after its client was closed"
 
@@ -411,19 +393,12 @@ def _gave_up(world: World, results: list[Any]) -> Verdict:
     yield from _is_kept(world, [])
 
 
-def _left(world: World, results: list[Any]) -> Verdict:
-    yield from _errors(results, ClientClosedError)
-    for result in (*results, world.lock):
-        if isinstance(result, (Lock, MultiLock)) and result.is_held:
-            yield f"{result!r} is held after its client was closed"
-
-
 def _taken_over(world: World, results: list[Any]) -> Verdict:
     """The first holder gave it up, and the one that waited has it, and keeps it."""
     yield from _errors(results)
     if isinstance(results[1], BaseException):
         return
-    world.lock, first = results[1], world.lock
+    world.kept, first = results[1], world.kept
     if first.is_held:
         yield "both say that they hold it"
     yield from _is_kept(world, [])
@@ -435,7 +410,7 @@ def _one_adopted(world: World, results: list[Any]) -> Verdict:
     if len(adopted) != 1:
         yield f"{len(adopted)} adopted it"
         return
-    world.lock = adopted[0]
+    world.kept = adopted[0]
     yield from _is_kept(world, [])
 
 
@@ -463,7 +438,7 @@ def _group_ended(how: str) -> Callable[[World, list[Any]], Verdict]:
         yield from _errors(results, LockAlreadyReleasedError)
         if not (world.is_free("k") and world.is_free("l")):
             yield "a row is not free"
-        if world.lock.is_held:
+        if world.kept.is_held:
             yield "the handle says that they are held"
         if how == "either" and sum(not isinstance(result, BaseException) for result in results) != 1:
             yield f"not exactly one last act succeeded: {results}"
@@ -514,7 +489,7 @@ _add("refused renewal / heartbeat()", renew, judge=_lost_once, prepare=_refused,
 _add("refused renewal / reads", _read, judge=_reads, prepare=_refused, may_lose=True)
 _add("refused renewal / raise_if_lost", _raise_if_lost, judge=_raised, prepare=_refused, may_lose=True)
 _add("refused renewal / wait_lost", _wait_lost, judge=_woken(True), prepare=_refused, may_lose=True)
-_add("release / wait_lost", _wait_lost, release, judge=_woken(False), prepare=_noted)
+_add("release / wait_lost", _wait_lost, release, judge=_woken(False))
 _add("release / get", get, release, judge=_seen)
 _add("close / acquire", close, _acquire, judge=_all_free("other"), prepare=_nothing)
 _add("close / acquire that waits", _close_other, _acquire_waiting, judge=_gave_up, prepare=_contended)
@@ -522,15 +497,10 @@ _add("close / acquire_all", close, _acquire_all, judge=_all_free("other", "other
 _add("close / close", close, close, judge=_all_free("k"))
 _add("close / renewal", close, judge=_all_free("k"), prepare=_due)
 _add("close / refused renewal", close, judge=_lost_once, prepare=_refused, may_lose=True)
-_add(
-    "close / heartbeat()",
-    close,
-    renew,
-    judge=_all_free("k", allowed=(ClientClosedError, LockAlreadyReleasedError)),
-)
-_add("close without releases / acquire", _leave, _acquire, judge=_left, prepare=_nothing)
-_add("close without releases / acquire_all", _leave, _acquire_all, judge=_left, prepare=_nothing)
-_add("close without releases / renewal", _leave, judge=_left, prepare=_due)
+_add("close / heartbeat()", close, renew, judge=_all_free("k", allowed=(ClientClosedError, LockAlreadyReleasedError)))
+_add("close without releases / acquire", _leave, _acquire, judge=_all_free(), prepare=_nothing)
+_add("close without releases / acquire_all", _leave, _acquire_all, judge=_all_free(), prepare=_nothing)
+_add("close without releases / renewal", _leave, judge=_all_free(), prepare=_due)
 _add("renewal / release / acquire of another client", release, _acquire_waiting, judge=_taken_over, prepare=_contended)
 _add("renewal / commit / acquire of another client", commit, _acquire_waiting, judge=_taken_over, prepare=_contended)
 _add("release / acquire of the same client", release, _acquire_here, judge=_taken_over)

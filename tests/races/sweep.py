@@ -71,7 +71,7 @@ def _judge(scenario: Scenario, made: World, results: list[object]) -> Iterator[s
     told = made.told
     if not scenario.may_lose and "lost" in (*told.log, *told.hooks, *told.callbacks):
         yield f"a loss was told: log {told.log}, hooks {told.hooks}, callbacks {told.callbacks}"
-    if not scenario.may_lose and made.lock is not None and made.lock.lost:
+    if not scenario.may_lose and made.kept is not None and made.kept.lost:
         yield "the handle says that it was lost"
     made.do(made.client.close)
     made.pass_time(3.0)

@@ -186,7 +186,7 @@ class World:
         self.false_holders: list[str] = []
         self.watched: list[Lock] = []  # whose word is compared with the table
         self.client = self.new_client()
-        self.lock: Any = None
+        self.kept: Any = None  # the lock that is held
         self.notes: dict[str, Any] = {}  # of one scenario
 
     def new_client(self, **settings: Any) -> LockClient:
@@ -203,10 +203,6 @@ class World:
 
     def acquire_all(self, *keys: str) -> MultiLock:
         return self.client.acquire_all(keys, on_lost=lambda _: self.told.callbacks.append("lost"), wait=5)
-
-    @property
-    def kept(self) -> Any:
-        return self.lock
 
     def steal(self, key: str = "k") -> None:
         """Let another holder have the row, against all rules: the next request of the lock is refused."""
