@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Iterator
-from typing import Any
+from collections import Counter
+from collections.abc import Callable
 
 import pytest
 
@@ -20,7 +20,7 @@ from . import cancelling
 from .__main__ import sweeps
 from .points import Strike, points_of
 from .scenes import TABLE, Rows, Stage
-from .sweep import Swept, course, ordered, sweep
+from .sweep import Steps, Swept, course, ordered, sweep, told
 
 #: The modules whose points the tests of `make test` sweep: what drives the protocol, and what hands locks out.
 DRIVERS = ("runtime/", "client/taking.py", "client/lock_client.py", "client/closing.py", "client/session.py")
@@ -149,46 +149,37 @@ def test_an_interrupt_on_the_way_into_a_first_use_keeps_no_other_thread_waiting(
     assert len(found) > 3
 
 
-def test_a_sweep_tells_of_what_hangs_or_dies_and_goes_on_after_it() -> None:
-    def steps(first: int) -> Iterator[dict[str, Any]]:
-        yield {"points": 3}
-        for number in range(first, 3):
-            yield {"at": number, "name": f"point {number}"}
-            if number == 1:
-                os._exit(7)
-            yield {"counts": {"fine": 1}}
+def example(one: Callable[[int], None]) -> Steps:
+    """A course of four points, at each of which this is called."""
 
-    swept = sweep("example", steps)
+    def fine(number: int) -> Counter[str]:
+        one(number)
+        return Counter(fine=1)
+
+    return lambda first: told([f"point {number}" for number in range(4)], first, fine)
+
+
+def test_a_sweep_tells_of_what_hangs_or_dies_and_goes_on_after_it() -> None:
+    swept = sweep("example", example(lambda number: os._exit(7) if number == 1 else None))
     assert [text for text in swept.troubles if "point 1" in text] == swept.troubles != []
-    assert swept.counts["fine"] == 2
-    assert swept.played == 3
+    assert (swept.played, swept.counts["fine"]) == (4, 3)
 
 
 def test_what_a_trouble_leaves_behind_spoils_no_other_point() -> None:
     left_behind: list[int] = []
 
-    def steps(first: int) -> Iterator[dict[str, Any]]:
-        yield {"points": 4}
-        for number in range(first, 4):
-            yield {"at": number, "name": f"point {number}"}
-            if number == 1:
-                left_behind.append(number)
-            yield {"wrong": "spoilt"} if left_behind else {"counts": {"fine": 1}}
+    def spoil(number: int) -> None:
+        left_behind.extend([number] * (number == 1))
+        assert not left_behind, "spoilt"
 
-    swept = sweep("example", steps)
-    assert swept.troubles == ["example, point 1: spoilt"]
+    swept = sweep("example", example(spoil))
+    assert [text for text in swept.troubles if "point 1" in text and "spoilt" in text] == swept.troubles != []
     assert (swept.played, swept.counts["fine"]) == (4, 3)
 
 
 def test_a_sweep_whose_time_is_over_has_played_one_point_at_least() -> None:
-    def steps(first: int) -> Iterator[dict[str, Any]]:
-        yield {"points": 3}
-        for number in range(first, 3):
-            yield {"at": number, "name": f"point {number}"}
-            yield {"counts": {"fine": 1}}
-
-    swept = sweep("example", steps, until=0)
-    assert (swept.played, swept.points, swept.troubles) == (1, 3, [])
+    swept = sweep("example", example(lambda number: None), until=0)
+    assert (swept.played, swept.points, swept.troubles) == (1, 4, [])
 
 
 def test_a_random_order_has_every_point_once_and_is_the_same_again() -> None:
