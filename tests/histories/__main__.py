@@ -23,10 +23,11 @@ from rig.engine import ROOT
 from tests.prove import bench
 
 from .breaking import BREAKS, broken
+from .caller import Plan
 from .engines import ENGINES
 from .judge import Judgement, checker, judge
 from .record import History
-from .rounds import Plan, Round, play
+from .rounds import Round, play
 
 _KEPT = ROOT / "build" / "histories"
 _CALM_EVERY = 5  # of so many rounds of an engine, one is calm

@@ -37,7 +37,30 @@ from tests.support.clocks import SkewedClock
 
 from .record import Recorder, now
 
+LOCKS, REGISTERS = "locks", "registers"  # the tables of the locks, and of what commits write
 _OLD = 10.0  # seconds after which a string that was handed over is not adopted any more
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a round is like.
+
+    seconds: how long callers begin operations.
+    keys: how many locks are in use at once.
+    rotation: seconds after which they are replaced by others, so that a history stays short.
+    calm: nothing goes wrong. Otherwise the network is faulty, and processes and the engine are killed.
+    mutation: the name of a rule of the protocol that is broken (tests/simulation/mutations.py), or "".
+    """
+
+    engine: str
+    seed: int
+    seconds: float = 60.0
+    calm: bool = False
+    processes: int = 4
+    threads: int = 8
+    keys: int = 24
+    rotation: float = 15.0
+    mutation: str = ""
 
 
 @dataclass(frozen=True)
@@ -45,18 +68,12 @@ class Orders:
     """What the callers of one process are to do."""
 
     number: int  # of the process; its callers are numbered from number * threads
-    threads: int
-    seed: int
-    locks: str  # the table of the locks
-    registers: str  # the table of what commits write
+    plan: Plan
     engine: int  # the engine's own port, for reads
     record: str  # the file to write
     strings: str  # the folder for strings of locks that are handed over
     start: int  # of the round, as an instant of the monotonic clock in nanoseconds
     end: int
-    keys: int  # how many locks are in use at once
-    rotation: float  # seconds after which they are replaced by others, so that a history stays short
-    mutation: str  # the name of a broken rule (tests/simulation/mutations.py), or ""
 
 
 class Caller:
@@ -67,13 +84,13 @@ class Caller:
         self.number = number
         self.recorder = recorder
         self.stop = stop
-        self.random = random.Random(f"{orders.seed}-{number}")
+        self.random = random.Random(f"{orders.plan.seed}-{number}")
         self.written = 0
         self.engine = http.client.HTTPConnection("127.0.0.1", orders.engine, timeout=2)
         entropy = self.random.random
         self.renewing = entropy() < 0.6
         self.client = LockClient(
-            orders.locks,
+            LOCKS,
             owner_prefix=f"c{number}",
             lease_duration=self.random.choice([1.0, 1.5, 2.0, 3.0]),
             heartbeat_period=None if self.renewing else 0,
@@ -96,8 +113,8 @@ class Caller:
 
     def _pick(self) -> str:
         """A lock of those in use now. Some are wanted much more than others."""
-        turn = int((now() - self.orders.start) / 1e9 / self.orders.rotation)
-        return f"{turn}-{int(self.orders.keys * self.random.random() ** 2)}"
+        turn = int((now() - self.orders.start) / 1e9 / self.orders.plan.rotation)
+        return f"{turn}-{int(self.orders.plan.keys * self.random.random() ** 2)}"
 
     def _acquire(self, key: str) -> None:
         wait = self.random.choice([0, 0, 0, 0.15, self.random.uniform(0.3, 3.0)])
@@ -137,7 +154,7 @@ class Caller:
 
     def _read(self, lock: Lock) -> None:
         """Read the register straight from the engine: what is stored, not what the network makes of it."""
-        request = {"TableName": self.orders.registers, "Key": {"key": {"S": lock.key}}, "ConsistentRead": True}
+        request = {"TableName": REGISTERS, "Key": {"key": {"S": lock.key}}, "ConsistentRead": True}
         number = self.recorder.begin("read", lock.key, self.number)
         try:
             self.engine.request("POST", "/", json.dumps(request), request_headers("GetItem"))
@@ -193,7 +210,7 @@ class Caller:
         self.written += 1
         value = f"{self.number}.{self.written}"
         item = {"key": {"S": lock.key}, "value": {"S": value}}
-        put = {"TableName": self.orders.registers, "Item": item} | (condition or {})
+        put = {"TableName": REGISTERS, "Item": item} | (condition or {})
         writes = "" if condition else value
         error = self._record("commit", lock, lambda: lock.commit([{"Put": put}]), value=writes)
         if isinstance(error, TransportError) and self.random.random() < 0.5:
@@ -248,9 +265,9 @@ def work(orders: Orders) -> None:
     recorder = Recorder(Path(orders.record))  # its file says that the caller is there
     faulthandler.register(signal.SIGUSR1)
     warnings.simplefilter("ignore", ResourceWarning)  # locks are forgotten on purpose
-    first = orders.number * orders.threads
-    callers = [Caller(orders, first + place, recorder, stop) for place in range(orders.threads)]
-    with broken(orders.mutation) if orders.mutation else contextlib.nullcontext():
+    first = orders.number * orders.plan.threads
+    callers = [Caller(orders, first + place, recorder, stop) for place in range(orders.plan.threads)]
+    with broken(orders.plan.mutation) if orders.plan.mutation else contextlib.nullcontext():
         threads = [threading.Thread(target=caller.run, daemon=True) for caller in callers]
         for thread in threads:
             thread.start()
@@ -264,7 +281,7 @@ def work(orders: Orders) -> None:
 
 def main(text: str) -> None:
     fields: dict[str, Any] = json.loads(text)
-    work(Orders(**fields))
+    work(Orders(**fields | {"plan": Plan(**fields["plan"])}))
 
 
 if __name__ == "__main__":

@@ -19,33 +19,13 @@ from pathlib import Path
 
 from rig.engine import ROOT, EngineError, client_environment, inherited_environment
 
-from .caller import Orders
+from .caller import LOCKS, REGISTERS, Orders, Plan
 from .engines import ENGINES, Lasting
 from .record import Recording, now, read
 
 _PATIENCE = 45.0  # seconds after the end of a round within which its processes have ended
 _LOOK = 0.25
 _STARTING = 60.0  # seconds within which the callers have started, on a busy machine
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What a round is like.
-
-    seconds: how long callers begin operations.
-    calm: nothing goes wrong. Otherwise the network is faulty, and processes and the engine are killed.
-    mutation: the name of a rule of the protocol that is broken, or "".
-    """
-
-    engine: str
-    seed: int
-    seconds: float = 60.0
-    calm: bool = False
-    processes: int = 4
-    threads: int = 8
-    keys: int = 24
-    rotation: float = 15.0
-    mutation: str = ""
 
 
 @dataclass
@@ -63,8 +43,8 @@ class Round:
 def play(plan: Plan) -> Round:
     """Play a round, and collect its histories. Raises EngineError where its engine fails."""
     with tempfile.TemporaryDirectory(prefix="lambda-lock-histories-") as folder, ENGINES[plan.engine]() as engine:
-        engine.create_table("locks")
-        engine.create_table("registers")
+        engine.create_table(LOCKS)
+        engine.create_table(REGISTERS)
         with Network(engine.url, plan) as network:
             crew = Crew(plan, Path(folder), engine, network.urls)
             try:
@@ -167,22 +147,16 @@ class Crew:
         self.end = now() + int(self._plan.seconds * 1e9)
 
     def add(self) -> None:
-        number, plan = self._started, self._plan
+        number = self._started
         self._started += 1
         orders = Orders(
             number=number,
-            threads=plan.threads,
-            seed=plan.seed,
-            locks="locks",
-            registers="registers",
+            plan=self._plan,
             engine=self._engine.port,
             record=str(self.records / f"{number:05}"),
             strings=str(self._strings),
             start=self._start,
             end=self.end,
-            keys=plan.keys,
-            rotation=plan.rotation,
-            mutation=plan.mutation,
         )
         environment = inherited_environment() | client_environment(self._urls[number % len(self._urls)])
         command = [sys.executable, "-m", "tests.histories.caller", json.dumps(asdict(orders))]

@@ -12,9 +12,10 @@ import pytest
 
 from .__main__ import MUTANTS, main
 from .breaking import BREAKS, broken
+from .caller import Plan
 from .judge import CheckerMissingError, checker, judge
 from .record import History, op
-from .rounds import Plan, play
+from .rounds import play
 from .test_record import busy_lock
 
 pytestmark = pytest.mark.prove

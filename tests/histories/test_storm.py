@@ -18,8 +18,9 @@ from rig.engine import Engine, client_environment, request_headers
 from tests.support.clients import Make, make
 from tests.support.waiting import wait_until
 
+from .caller import Plan
 from .engines import LastingMinistack
-from .rounds import Crew, Mishaps, Network, Plan
+from .rounds import Crew, Mishaps, Network
 from .storm import FAULTS, Message, Storm, Upstream
 
 __all__ = ["make"]
