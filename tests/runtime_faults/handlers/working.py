@@ -102,9 +102,13 @@ def _over(lock: Lock) -> None:
 
 
 def _work(lock: Lock, event: dict[str, Any]) -> None:
+    _watch(lock, event, recorder)
+
+
+def _watch(lock: Lock, event: dict[str, Any], where: Recorder) -> None:
     end = time.monotonic() + event["seconds"]
     while time.monotonic() < end:
-        recorder.look(lock, os.getpid())
+        where.look(lock, os.getpid())
         time.sleep(0.02)
 
 
@@ -130,10 +134,7 @@ def _child(lock: Lock, event: dict[str, Any]) -> None:
         try:
             with CLIENT.acquire(lock.key, wait=LEASE + 3) as mine:
                 own.end(asked, "ok", token=mine.fencing_token, owner=mine.owner)
-                end = time.monotonic() + event["seconds"]
-                while time.monotonic() < end:
-                    own.look(mine, os.getpid())
-                    time.sleep(0.02)
+                _watch(mine, event, own)
                 own.begin("release", mine.key, os.getpid(), token=mine.fencing_token)
         except (LockNotGrantedError, TransportError):
             pass
