@@ -11,7 +11,7 @@ from lambda_lock import LockError
 
 from .liar import Liar
 from .operations import OPERATIONS
-from .scene import Scene, Script, Unbounded, lucky, scripted
+from .scene import Scene, Script, Scripted, Unbounded, lucky, scripted
 
 # What a client may take of one answer: the limits of transport/http1.py, and what the sockets' buffers hold.
 MOST_TAKEN = 16 * 1024 * 1024 + 8 * 1024 * 1024
@@ -60,20 +60,23 @@ def perform(play: Play, server: Liar) -> Outcome:
     operation, script = OPERATIONS[play.operation], play.script
     server.most_sent = 0
     with lucky(script.luck):
-        scene = Scene(server, is_async=play.is_async)
+        meter = Scripted(server)
+        scene = Scene(meter, is_async=play.is_async)
         try:
             scene.kept = operation.prepare(scene)
-            return _judged(play, scene)
+            meter.script = script
+            return _judged(play, scene, server)
         finally:
             scene.close()
+            meter.inner.close()
 
 
-def _judged(play: Play, scene: Scene) -> Outcome:
+def _judged(play: Play, scene: Scene, server: Liar) -> Outcome:
     operation, meter = OPERATIONS[play.operation], scene.meter
     limit = operation.bound(play.script.luck)
     error = failure = ""
     granted = None
-    meter.begin(play.script, limit)
+    meter.limited(limit)
     try:
         granted = operation.act(scene)
     except LockError as documented:
@@ -86,8 +89,8 @@ def _judged(play: Play, scene: Scene) -> Outcome:
     meter.limit = None
     if not failure and (requests > limit.requests or seconds > limit.seconds + 0.01):
         failure = f"no bound: {requests} requests and {seconds:.1f} s; the bound is {limit}"
-    if not failure and scene.meter.server.most_sent > MOST_TAKEN:
-        failure = f"no limit: {scene.meter.server.most_sent} bytes of one answer were taken"
+    if not failure and server.most_sent > MOST_TAKEN:
+        failure = f"no limit: {server.most_sent} bytes of one answer were taken"
     double = int(not failure and operation.grants and play.script.is_faithful and _is_double(granted, scene))
     if double:
         failure = "two holders"

@@ -24,6 +24,7 @@ from .bounds import Bound
 from .liar import FAITHFUL, KINDS, Answer, Liar
 
 KEYS = ("a", "b", "c")
+NOW = 1_800_000_000.0
 WAIT = 4.0  # seconds; each second of a wait may cost a hundred requests
 PATIENCE = 5.0  # real seconds for an answer that comes
 IMPATIENCE = 0.04  # real seconds for one that does not
@@ -94,23 +95,24 @@ _RARE = frozenset({"slow bytes", "silence", "endless chunks", "endless head"})  
 
 
 class Meter:
-    """The transport of the clients: it chooses each answer, counts the requests, and charges their time."""
+    """The transport of the clients: it counts the requests, and charges their time to the clock.
+
+    memory: an honest table.
+    limit: what may not be exceeded, from `limited` on.
+    """
 
     name = "meter"
 
-    def __init__(self, server: Liar, clock: ManualClock) -> None:
-        endpoint = f"http://127.0.0.1:{server.port}"
-        self.inner = HttpsTransport("eu-west-1", endpoint, Credentials("AKIA", "secret"))
-        self.server = server
-        self.clock = clock
-        self.script = Script()
+    def __init__(self) -> None:
+        self.clock = CountedClock(self)
+        self.memory = Memory({}, self.clock, JAVA)
         self.requests = 0
         self.limit: Bound | None = None
-        self.began = clock.monotonic()
+        self.began = self.clock.monotonic()
 
-    def begin(self, script: Script, limit: Bound | None) -> None:
-        self.script, self.limit = script, limit
-        self.requests, self.began = 0, self.clock.monotonic()
+    def limited(self, limit: Bound | None) -> None:
+        """Count anew."""
+        self.limit, self.requests, self.began = limit, 0, self.clock.monotonic()
 
     @property
     def seconds(self) -> float:
@@ -122,9 +124,31 @@ class Meter:
             raise Unbounded(f"{self.requests} requests and {self.seconds:.1f} s; the bound is {limit}")
 
     def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
-        index, script = self.requests, self.script
         self.requests += 1
         self.check()
+        return self.answer(self.requests - 1, operation, request, timeout)
+
+    def answer(self, index: int, operation: str, request: dict[str, Any], timeout: float) -> Reply:
+        """Answer the request with this number, since the count began."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Send nothing more that counts."""
+        self.limited(None)
+
+
+class Scripted(Meter):
+    """It chooses each answer of the server that lies."""
+
+    def __init__(self, server: Liar) -> None:
+        super().__init__()
+        server.memory = self.memory
+        self.inner = HttpsTransport("eu-west-1", f"http://127.0.0.1:{server.port}", Credentials("AKIA", "secret"))
+        self.server = server
+        self.script = Script()
+
+    def answer(self, index: int, operation: str, request: dict[str, Any], timeout: float) -> Reply:
+        script = self.script
         answer = self.server.next = script.at(index)
         share = script.shares[index % len(script.shares)]
         try:
@@ -138,30 +162,31 @@ class Meter:
         self.clock.advance(timeout * share)
         return reply
 
+    def close(self) -> None:
+        super().close()
+        self.script = Script((Answer("unheard", 0),), None)
+
 
 class CountedClock(ManualClock):
     """A clock on which sleeping counts too."""
 
-    meter: Meter | None = None
+    def __init__(self, meter: Meter) -> None:
+        super().__init__(NOW)
+        self._meter = meter
 
     def sleep(self, seconds: float) -> None:
         super().sleep(seconds)
-        if self.meter is not None:
-            self.meter.check()
+        self._meter.check()
 
 
 class Scene:
-    """One client, on a table of its own, with the server in between. The honest client is a rival."""
+    """One client, on a table of its own, with a meter in between. The honest client is a rival."""
 
     key, keys, permits = "k", KEYS, 2
     item: ClassVar = {"Put": {"TableName": "locks", "Item": {"key": {"S": "order"}, "state": {"S": "paid"}}}}
 
-    def __init__(self, server: Liar, *, is_async: bool = False) -> None:
-        self.clock = CountedClock(1_800_000_000.0)
-        self.memory = server.memory = Memory({}, self.clock, JAVA)
-        self.meter = Meter(server, self.clock)
-        self.clock.meter = self.meter
-        self.is_async = is_async
+    def __init__(self, meter: Meter, *, is_async: bool = False) -> None:
+        self.meter, self.clock, self.memory = meter, meter.clock, meter.memory
         self.client: Any = Awaited(AsyncLockClient(**self.options())) if is_async else LockClient(**self.options())
         self.rival = LockClient(**{**self.options(), "transport": self.memory})
         self.kept: Any = None  # what was prepared
@@ -176,10 +201,9 @@ class Scene:
         }
 
     def close(self) -> None:
-        self.meter.begin(Script((Answer("unheard", 0),), None), None)
+        self.meter.close()
         self.client.close(release=False)
         self.rival.close(release=False)
-        self.meter.inner.close()
 
 
 @contextmanager

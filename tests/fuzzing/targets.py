@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import contextlib
-import functools
 import json
 import os
 import socket
@@ -25,7 +24,7 @@ from hypothesis import HealthCheck, given, seed, settings
 from hypothesis import strategies as st
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-from lambda_lock import JAVA, LockClient, LockError, table
+from lambda_lock import JAVA, LockClient, LockError, LockRecord, table
 from lambda_lock.batch import process_sqs, process_stream
 from lambda_lock.cli import options as cli_options
 from lambda_lock.cli import show
@@ -44,10 +43,8 @@ from lambda_lock.transport import Credentials, HttpsTransport, choose
 from lambda_lock.transport.credentials import ContainerCredentials, EnvironmentCredentials
 from rig.engine import ROOT
 
-from .scene import CountedClock
-
-NOW = 1_800_000_000.0
-MOST_REQUESTS = 6000  # of one operation on a row; its waits are short
+from .operations import OPERATIONS
+from .scene import NOW, Meter, Scene, lucky
 
 
 class Target:
@@ -240,7 +237,7 @@ def check_reply(given_: tuple[str, bytes]) -> None:
         outcome = drive.send(Send(operation, REQUESTS[operation], 5.0), transport)
     transport.close()
     assert isinstance(outcome, (Reply, ConditionFailed, TransactionCanceled, ServiceError, LockError))
-    client = LockClient("locks", transport=transport, clock=CountedClock(NOW))
+    client = LockClient("locks", transport=transport, clock=ManualClock(NOW))
     with contextlib.suppress(LockError), answered(data), client:
         show_all(client.list())
 
@@ -400,18 +397,17 @@ def check_hash(given_: tuple[list[str], Any]) -> None:
 # Rows: a table whose rows say anything, and change with each answer
 
 
-class Rows:
-    """A transport that shows these items, one after another."""
+class Rows(Meter):
+    """Its table is honest at first. From `limited` on, it shows these items, one after another."""
 
-    def __init__(self, clock: ManualClock, shown_: list[tuple[str, Any]]) -> None:
-        self.clock = clock
+    def __init__(self, shown_: list[tuple[str, Any]]) -> None:
+        super().__init__()
         self.shown = shown_
-        self.count = 0
 
-    def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
-        how, item = self.shown[self.count % len(self.shown)]
-        self.count += 1
-        assert self.count < MOST_REQUESTS, "no bound"
+    def answer(self, index: int, operation: str, request: dict[str, Any], timeout: float) -> Reply:
+        if self.limit is None:
+            return self.memory.send(operation, request, timeout=timeout)
+        how, item = self.shown[index % len(self.shown)]
         self.clock.advance(0.01)
         date = int(self.clock.wall())
         if operation in ("Scan", "Query"):
@@ -438,53 +434,32 @@ def show_all(records: Iterable[Any]) -> None:
             shown(record)
 
 
-def _use(lock: Any) -> None:
-    for act in (lock.heartbeat, functools.partial(lock.commit, [_put()]), lock.release):
-        with contextlib.suppress(LockError):
-            act()
-
-
-def _put() -> dict[str, Any]:
-    return {"Put": {"TableName": "orders", "Item": {"id": {"S": "1"}}}}
-
-
-_hold: dict[str, Any] = {"key": "k", "owner": f"me#{'0' * 32}", "fencing_token": 7}
-_ACTS: dict[str, Callable[[LockClient], Any]] = {
-    "acquire": lambda client: _use(client.acquire("k", wait=0)),
-    "hand over": lambda client: client.acquire("k", wait=0).hand_over(),
-    "replace": lambda client: _use(client.acquire("k", wait=0, replace_data=True)),
-    "queue": lambda client: _use(client.acquire("k", wait=1)),
-    "poll": lambda client: _use(client.acquire("k", wait=1, queue=False)),
-    "permit": lambda client: _use(client.acquire("k", wait=0, permits=2)),
-    "permit queue": lambda client: _use(client.acquire("k", wait=1, permits=2)),
-    "holder": lambda client: _use(client.acquire("k", wait=0, holder="me")),
-    "all": lambda client: _use(client.acquire_all(["k"], wait=0)),
-    "adopt": lambda client: _use(client.adopt(**_hold)),
-    "resume": lambda client: _use(client.resume(**_hold)),
-    "release": lambda client: client.release(**_hold),
-    "get": lambda client: show_all([client.get("k")]),
-    "list": lambda client: show_all(client.list()),
-}
-
-
 @target(
     "rows",
     st.tuples(
-        st.sampled_from(sorted(_ACTS)),
+        st.sampled_from(sorted(OPERATIONS.keys() - {"lambda-lock run"})),  # which starts a process
         st.lists(st.tuples(st.sampled_from(["reply", "refusal"]), st.none() | items), min_size=1, max_size=3),
     ),
 )
 def check_rows(given_: tuple[str, list[tuple[str, Any]]]) -> None:
-    act, rows = given_
-    clock = CountedClock(NOW)
-    transport = Rows(clock, rows)
-    client = LockClient("locks", transport=transport, clock=clock, heartbeat_period=0, owner_prefix="me")
-    with contextlib.suppress(LockError), mock.patch("lambda_lock.client.session._jitter", return_value=0.5):
-        _ACTS[act](client)
-    client.close(release=False)
+    name, rows = given_
+    operation, meter = OPERATIONS[name], Rows(rows)
+    with lucky(0.5):
+        scene = Scene(meter)
+        scene.kept = operation.prepare(scene)
+        meter.limited(operation.bound(0.5))
+        with contextlib.suppress(LockError):
+            found = operation.act(scene)
+            show_all(found if isinstance(found, list) else [found] if isinstance(found, LockRecord) else [])
+        scene.close()
 
 
 # Strings and events
+
+
+def _client() -> LockClient:
+    clock = ManualClock(NOW)
+    return LockClient("locks", transport=Memory({}, clock, JAVA), clock=clock)
 
 
 def _string(fields: Any, form: str) -> str:
@@ -512,8 +487,7 @@ strings = st.one_of(
 @target("hand-over strings", st.tuples(st.sampled_from(["adopt", "resume", "release"]), strings))
 def check_string(given_: tuple[str, Any]) -> None:
     act, string = given_
-    clock = CountedClock(NOW)
-    with LockClient("locks", transport=Memory({}, clock, JAVA), clock=clock) as client:
+    with _client() as client:
         documented = (LockError,) if isinstance(string, str) else (LockError, TypeError)
         with contextlib.suppress(*documented):
             getattr(client, act)(string)
@@ -533,9 +507,10 @@ _names = st.sampled_from(
 )
 def check_arguments(given_: tuple[str, dict[str, Any]]) -> None:
     method, arguments = given_
-    clock = CountedClock(NOW)
-    client = LockClient("locks", transport=Memory({}, clock, JAVA), clock=clock)
-    with client, contextlib.suppress(LockError, TypeError):  # a wrong type is a TypeError, as the docstrings say
+    with (
+        _client() as client,
+        contextlib.suppress(LockError, TypeError),
+    ):  # a wrong type is a TypeError, as the docstrings say
         getattr(client, method)(**arguments)
 
 
@@ -557,10 +532,8 @@ batches = st.fixed_dictionaries({"Records": st.lists(records | values, max_size=
 @target("batches", st.tuples(st.booleans(), batches))
 def check_batch(given_: tuple[bool, Any]) -> None:
     queue, event = given_
-    clock = CountedClock(NOW)
-    client = LockClient("locks", transport=Memory({}, clock, JAVA), clock=clock)
     process: Any = process_sqs if queue else process_stream
-    with client, contextlib.suppress(LockError):
+    with _client() as client, contextlib.suppress(LockError):
         answer = process(event, lambda record: None, context=None, scope="s", lock_key="{body}", wait=0, client=client)
         assert set(answer) == {"batchItemFailures"}
 
@@ -579,7 +552,7 @@ _FORBIDDEN = frozenset({"run", "dev", "dashboard", "table", "history", "--watch"
 def check_command(arguments: list[str]) -> None:
     if _FORBIDDEN & set(arguments):
         return
-    clock = CountedClock(NOW)
+    clock = ManualClock(NOW)
     memory = Memory({"locks": ("key",)}, clock, JAVA)
 
     def client(table: str | None, **options: Any) -> LockClient:
