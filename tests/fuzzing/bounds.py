@@ -19,6 +19,7 @@ TURN = DECISION  # seconds for which a renewal of the same lock that is under wa
 LAST = 0.25  # seconds of a send that begins when the time of its decision is over
 AVERAGE = 0.5  # the average back-off
 LEASE = 20.0  # seconds, the usual lease
+LATEST = 0.5  # seconds; a start of a rate limit may be as late
 PLACES = 3  # that one waiter may have asked for
 
 
@@ -123,6 +124,15 @@ def wait_holder(seconds: float, luck: float) -> Bound:
     return Bound(sends(seconds + late, exchanges, luck), seconds + late)
 
 
+def rate_limit(luck: float, wait: float = 0.0) -> Bound:
+    """Up to STEPS writes follow each other without a pause, and the row is read before each. A start that comes LATEST
+    too late is given back. Then another one is taken, in a decision of its own, while the wait or a decision lasts."""
+    last = max(wait, DECISION)
+    again = int(last / LATEST) + 1
+    turns = pauses(last + DECISION, luck) + again + 1
+    return Bound(sends(last + DECISION, turns * STEPS * 2, luck) + again + 1, last + DECISION + 2 * LAST + wait + SEND)
+
+
 def commit(luck: float) -> Bound:
     """Conflicts are met again while the lease lasts. Then four decisions at most: one may be under way at its end."""
     met = pauses(LEASE, luck) + 1
@@ -175,6 +185,8 @@ SHOWN: dict[str, Callable[[float], Bound]] = {
     "release, the end of a block": release,
     "commit": commit,
     "hand_over, resume, LockClient.release": resume,
+    "rate_limit(wait=0)": rate_limit,
+    "sleep": resume,
     "forget": forget,
     "get, prewarm, a page of list": page,
 }

@@ -382,7 +382,7 @@ class Anything(Faithful):
             return self._said(400, failed(None)) if row is None else self.honest()
         ahead = self.now_ms + self.rng.randrange(10**9)
         changes: dict[str, Any] = {"recordVersionNumber": {"S": f"L1:{ahead:013d}:{'a' * 32}"}}
-        if suffix:
+        if suffix and "ownerName" in row:
             changes["ownerName"] = {"S": row["ownerName"]["S"].partition("/")[0] + suffix}
         return self._said(400, failed({**row, **changes}))
 

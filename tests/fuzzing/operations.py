@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,10 @@ from lambda_lock.cli import options as cli_options
 from lambda_lock.cli.app import app
 from lambda_lock.cli.history import Watcher
 from lambda_lock.client import pages
+from lambda_lock.client.sleeping import WAKE_VARIABLE
+from lambda_lock.core.row import SLEEPERS
+from lambda_lock.core.schema import ASLEEP
+from lambda_lock.core.tickets import make_ticket
 from tests.prove.operations import (
     adopt,
     close,
@@ -88,6 +93,27 @@ def _others(scene: Scene) -> Any:
 def _died(scene: Scene) -> None:
     _others(scene)
     scene.clock.advance(60)
+
+
+def _sleep(scene: Scene) -> Any:
+    with mock.patch.dict(os.environ, {WAKE_VARIABLE: "1"}):
+        return scene.client.sleep("k", holder="me", task_token="token")
+
+
+def _asleep(scene: Scene) -> None:
+    """The lock is free, and the waker has noted one who sleeps, and waits in the queue for it."""
+    _others(scene).release()
+    (row,) = scene.memory.items("locks")
+    ticket = make_ticket(SLEEPERS, int(scene.clock.wall()) + 60)
+    scene.memory.put("locks", {**row, ASLEEP: {"N": "1"}, "waiters": {"L": [{"S": ticket}]}})
+
+
+def _start(scene: Scene) -> Any:
+    return scene.client.rate_limit("k", 5, wait=0)
+
+
+def _others_start(scene: Scene) -> Any:
+    return scene.rival.rate_limit("k", 5, wait=0)
 
 
 def _done(scene: Scene) -> None:
@@ -218,6 +244,16 @@ OPERATIONS: dict[str, Operation] = {
         lambda scene: scene.client.acquire("k", wait=WAIT, holder="me"),
         lambda luck: bounds.wait_holder(WAIT, luck),
         _hold_as_holder,
+    ),
+    "holder, behind sleepers": Operation(_hold_as_holder, bounds.holder, _asleep),
+    "sleep": Operation(_sleep, bounds.resume, _others),
+    "sleep again": Operation(_sleep, bounds.resume, _sleep),
+    "rate limit": Operation(_start, bounds.rate_limit),
+    "rate limit, used": Operation(_start, bounds.rate_limit, _others_start),
+    "rate limit, wait": Operation(
+        lambda scene: scene.client.rate_limit("k", 5, wait=WAIT),
+        lambda luck: bounds.rate_limit(luck, WAIT),
+        _others_start,
     ),
     "acquire_all": Operation(hold_all, lambda luck: bounds.acquire_all(3, luck)),
     "acquire_all, held": Operation(hold_all, lambda luck: bounds.acquire_all(3, luck), _some),
