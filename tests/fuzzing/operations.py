@@ -86,6 +86,11 @@ def _resumed(scene: Scene) -> Any:
     return scene.client.resume(_string(scene))
 
 
+def _by_fields(act: str) -> Callable[[Scene], Any]:
+    """Of a hold that is known by its fields alone. Rows that are drawn may name its owner."""
+    return lambda scene: getattr(scene.client, act)(key="k", owner=f"me#{'0' * 32}", fencing_token=7)
+
+
 def _others(scene: Scene) -> Any:
     return scene.rival.acquire("k", wait=0, lease_duration=2)
 
@@ -278,6 +283,9 @@ OPERATIONS: dict[str, Operation] = {
     "adopt": Operation(adopt, bounds.acquire, _string, grants=True),
     "resume": Operation(resume, bounds.resume, _string, grants=True),
     "release by string": Operation(lambda scene: scene.client.release(scene.kept), bounds.resume, _string),
+    "adopt by fields": Operation(_by_fields("adopt"), bounds.acquire),
+    "resume by fields": Operation(_by_fields("resume"), bounds.resume),
+    "release by fields": Operation(_by_fields("release"), bounds.resume),
     "forget": Operation(_forget, bounds.forget),
     "forget what is done": Operation(_forget, bounds.forget, _done, sync_only=True),
     "forget what is in progress": Operation(_forget, bounds.forget, _others),

@@ -50,7 +50,7 @@ def test_a_throttle_for_ever_ends_each_operation(name: str, server: Liar) -> Non
 def test_each_operation_succeeds_on_an_honest_server(name: str, server: Liar) -> None:
     outcome = perform(Play(name, Script()), server)
     assert not outcome.failure
-    assert outcome.error in ("", "LockNotGrantedError", "RateLimitedError")
+    assert outcome.error in ("", "LockLostError", "LockNotGrantedError", "RateLimitedError")
 
 
 @pytest.mark.parametrize("kind", KINDS)
