@@ -139,15 +139,17 @@ class Engine(abc.ABC):
             raise EngineError(f"{operation}: {status} {code}: {message}", code)
         return reply
 
-    def create_table(self, name: str, partition_key: str = "key", sort_key: str | None = None) -> str:
-        """Make a table with string keys, billed on demand; it is active at once. Returns the name."""
+    def create_table(
+        self, name: str, partition_key: str = "key", sort_key: str | None = None, *, kind: str = "S"
+    ) -> str:
+        """Make a table with keys of this type, billed on demand; it is active at once. Returns the name."""
         roles = {partition_key: "HASH"} | ({sort_key: "RANGE"} if sort_key else {})
         self.dynamodb(
             "CreateTable",
             {
                 "TableName": name,
                 "BillingMode": "PAY_PER_REQUEST",
-                "AttributeDefinitions": [{"AttributeName": key, "AttributeType": "S"} for key in roles],
+                "AttributeDefinitions": [{"AttributeName": key, "AttributeType": kind} for key in roles],
                 "KeySchema": [{"AttributeName": key, "KeyType": role} for key, role in roles.items()],
             },
         )

@@ -6,7 +6,7 @@ import http.client
 import json
 import os
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from lambda_lock.core.outcome import ConditionFailed, ServiceError, TransactionCanceled
 from lambda_lock.testing.table import Database
@@ -62,19 +62,6 @@ def _tables_of(request: Request) -> list[str]:
     return [inner["TableName"] for item in content["TransactItems"] for inner in item.values()]
 
 
-class Compared(Protocol):
-    """A database with the tables of all cases."""
-
-    name: str
-
-    def apply(self, request: Request) -> Outcome:
-        """Carry out a request. The outcome has no rows."""
-
-    def rows(self, table: str) -> list[Item]: ...
-
-    def clear(self, tables: list[str]) -> None: ...
-
-
 class InMemory:
     """The tables of lambda_lock.testing."""
 
@@ -122,9 +109,9 @@ class Real:
         self.name = name
         self._connection = http.client.HTTPConnection("127.0.0.1", engine.port, timeout=60)
         self._run, self._cases = os.urandom(4).hex(), 0
+        self._engine = engine
         for table in TABLES:
-            self._send("DeleteTable", {"TableName": table})  # another test may have left it
-            self._create(table)
+            self._make_anew(table)  # another test may have left it
 
     def apply(self, request: Request) -> Outcome:
         operation, content = request
@@ -153,8 +140,7 @@ class Real:
         for table in tables:
             rows = self.rows(table)
             if any(not item.keys() >= TABLES[table].keys() for item in rows):  # ministack lets an update remove a key
-                self._send("DeleteTable", {"TableName": table})
-                self._create(table)
+                self._make_anew(table)
                 continue
             for item in rows:
                 self._send("DeleteItem", {"TableName": table, "Key": {key: item[key] for key in TABLES[table]}})
@@ -164,19 +150,10 @@ class Real:
             self._send("DeleteTable", {"TableName": table})
         self._connection.close()
 
-    def _create(self, table: str) -> None:
-        roles = zip(TABLES[table], ("HASH", "RANGE"), strict=False)
-        create = {
-            "TableName": table,
-            "BillingMode": "PAY_PER_REQUEST",
-            "AttributeDefinitions": [
-                {"AttributeName": key, "AttributeType": kind} for key, kind in TABLES[table].items()
-            ],
-            "KeySchema": [{"AttributeName": key, "KeyType": role} for key, role in roles],
-        }
-        status, answer = self._send("CreateTable", create)
-        if status != 200:
-            raise AssertionError(f"{self.name} has no table {table}: {answer}")
+    def _make_anew(self, table: str) -> None:
+        self._send("DeleteTable", {"TableName": table})
+        (kind,) = set(TABLES[table].values())
+        self._engine.create_table(table, *TABLES[table], kind=kind)
 
     def _send(self, operation: str, content: dict[str, Any]) -> tuple[int, dict[str, Any]]:
         try:
@@ -189,6 +166,9 @@ class Real:
         self._connection.request("POST", "/", json.dumps(content).encode(), request_headers(operation))
         response = self._connection.getresponse()
         return response.status, json.loads(response.read() or b"{}")
+
+
+Compared: TypeAlias = InMemory | Real
 
 
 def _in_order(items: list[Item]) -> list[Item]:
