@@ -28,22 +28,22 @@ from tests.prove import bench
 
 from . import cancelling
 from .faults import FAULTS
-from .scenes import OPERATIONS, TABLE, Rows, Stage
+from .scenes import OPERATIONS, TABLE, Stage
 from .sweep import Steps, Swept, course, sweep
 
 _CANCELLATION = "cancellation"
 
 
-def sweeps(seed: int | None = None) -> dict[str, Steps]:
+def sweeps(engine: Ministack, seed: int | None = None) -> dict[str, Steps]:
     """All sweeps by their names, which are "operation: fault". seed: of a random order of their points."""
-    stage, rows = Stage(), Rows()
+    stage = Stage(engine)
     found: dict[str, Steps] = {}
     for name in OPERATIONS:
         for fault, kind in FAULTS.items():
             if name not in kind.never_in:
                 found[f"{name}: {fault}"] = partial(course, stage, name, fault, seed=seed)
     for name in cancelling.CANCELLED:
-        found[f"{name}: {_CANCELLATION}"] = partial(cancelling.course, rows, name, seed=seed)
+        found[f"{name}: {_CANCELLATION}"] = partial(cancelling.course, stage.rows, name, seed=seed)
     return found
 
 
@@ -66,15 +66,15 @@ def run(options: argparse.Namespace) -> bench.Figures:
         engine.create_table(TABLE)
         os.environ.update(engine.environment())
         os.environ["LAMBDA_LOCK_TRACING"] = "off"
-        return _sweep_all(options)
+        return _sweep_all(engine, options)
 
 
-def _sweep_all(options: argparse.Namespace) -> bench.Figures:
+def _sweep_all(engine: Ministack, options: argparse.Namespace) -> bench.Figures:
     until, seed = math.inf, None
     if options.minutes is not None:
         until, seed = time.monotonic() + options.minutes * 60, random.randrange(1 << 32)
     totals: bench.Figures = {"texts": []}
-    found = sweeps(seed)
+    found = sweeps(engine, seed)
     names = bench.chosen(options.only, found)
     for number, name in enumerate(names):
         begun = time.monotonic()

@@ -6,7 +6,6 @@ import contextlib
 import gc
 import os
 import threading
-import time
 import warnings
 from collections import Counter
 from collections.abc import Callable
@@ -18,11 +17,12 @@ from lambda_lock import AsyncLock, AsyncMultiLock, Lock, LockClient, LockError, 
 from lambda_lock.client.lock import held_by
 from lambda_lock.core.permits import entries_of, holder_of
 from lambda_lock.core.schema import JAVA
-from lambda_lock.errors import ClientClosedError, LockLostError, TransportError
-from rig.engine import Item
+from lambda_lock.errors import ClientClosedError, LockLostError
+from rig.engine import Ministack
 from tests.prove import operations
+from tests.support import rows
 from tests.support.clocks import LeapingClock
-from tests.support.waiting import DEADLINE, wait_until
+from tests.support.waiting import wait_until
 
 TABLE = "drivers"
 _OURS = ("lambda_lock-renewal", "lambda_lock-callback", "lambda_lock-asyncio")
@@ -32,28 +32,8 @@ class DoubleHolderError(AssertionError):
     """A handle says that it is held, and the row says that it is not."""
 
 
-class Rows:
-    """The table as the engine stores it, read over connections of its own."""
-
-    def __init__(self) -> None:
-        self.transport = LockClient(TABLE).transport
-
-    def get(self, key: str) -> Item | None:
-        item: Item | None = self._send("GetItem", {"Key": {"key": {"S": key}}, "ConsistentRead": True})
-        return item
-
-    def put(self, item: Item) -> None:
-        self._send("PutItem", {"Item": item})
-
-    def _send(self, operation: str, request: dict[str, Any]) -> Any:
-        """Until there is an answer: on an open connection, the transport waits for a second only."""
-        end = time.monotonic() + DEADLINE
-        while True:
-            try:
-                return self.transport.send(operation, {"TableName": TABLE} | request, timeout=DEADLINE).item
-            except TransportError:
-                if time.monotonic() > end:
-                    raise
+class Rows(rows.Rows):
+    """The table as the engine stores it."""
 
     def owner(self, key: str) -> str | None:
         """Who holds the lock, or the one permit, by its row. None: nobody."""
@@ -173,8 +153,8 @@ class Operation:
 class Stage:
     """Where scenes are played: the engine that the environment leads to."""
 
-    def __init__(self) -> None:
-        self.rows = Rows()
+    def __init__(self, engine: Ministack) -> None:
+        self.rows = Rows(engine, TABLE)
         self._played = 0
 
     def play(self, operation: Operation) -> Scene:
@@ -223,7 +203,6 @@ def usable(scene: Scene) -> None:
 
 
 _DESCRIPTORS = Path("/proc/self/fd")
-_OF_THE_ROWS = 1  # connection is kept open to read rows
 
 
 def sockets() -> int:
@@ -249,7 +228,7 @@ def trace(besides: int = 0) -> None:
 
     besides: sockets that are somebody else's.
     """
-    allowed = _inherited + _OF_THE_ROWS + besides
+    allowed = _inherited + besides
     wait_until(lambda: not [each for each in threading.enumerate() if each.name in _OURS])
     if _DESCRIPTORS.exists() and sockets() > allowed:
         gc.collect()  # a traceback may have kept a frame
@@ -348,9 +327,10 @@ def expire(scene: Scene) -> None:
     """Let the lease in the row be over."""
     item = scene.rows.get(scene.key)
     assert item is not None
+    del item["key"]
     version = item["recordVersionNumber"]["S"].split(":")
     version[1] = "0" * len(version[1])
-    scene.rows.put({**item, "recordVersionNumber": {"S": ":".join(version)}})
+    scene.rows.put(scene.key, **{**item, "recordVersionNumber": {"S": ":".join(version)}})
 
 
 def _free_or_to_be_adopted(scene: Scene) -> None:

@@ -19,7 +19,7 @@ from tests.support.elsewhere import in_thread
 from . import cancelling
 from .__main__ import sweeps
 from .points import Strike, points_of
-from .scenes import TABLE, Rows, Stage
+from .scenes import TABLE, Stage
 from .sweep import Steps, Swept, course, ordered, sweep, told
 
 #: The modules whose points the tests of `make test` sweep: what drives the protocol, and what hands locks out.
@@ -47,7 +47,7 @@ def stage(engine: Ministack, table: str, monkeypatch: pytest.MonkeyPatch) -> Sta
     monkeypatch.setenv("LAMBDA_LOCK_TRACING", "off")
     if TABLE not in engine.dynamodb("ListTables", {})["TableNames"]:
         engine.create_table(TABLE)
-    return Stage()
+    return Stage(engine)
 
 
 def good(swept: Swept) -> int:
@@ -90,8 +90,8 @@ def test_a_child_that_leaves_through_an_acquire_does_not_release_its_parents_loc
 
 @pytest.mark.parametrize("operation", ["acquire", "hand_over", "close"])
 def test_a_cancellation_at_any_wait_leaves_nothing_held(operation: str, stage: Stage) -> None:
-    name, rows = f"{operation}: cancellation", Rows()
-    assert good(sweep(name, lambda first: cancelling.course(rows, operation, first))) > 15
+    name = f"{operation}: cancellation"
+    assert good(sweep(name, lambda first: cancelling.course(stage.rows, operation, first))) > 15
 
 
 @pytest.mark.prove
@@ -107,7 +107,7 @@ def test_whatever_comes_in_between_nothing_hangs_and_nothing_is_held_for_nobody(
     operation: str, fault: str, stage: Stage
 ) -> None:
     name = f"{operation}: {fault}"
-    assert good(sweep(name, sweeps()[name])) > 15
+    assert good(sweep(name, sweeps(stage.rows.engine)[name])) > 15
 
 
 def test_the_signal_comes_at_the_point_and_once(stage: Stage) -> None:
