@@ -14,6 +14,8 @@ from lambda_lock.keys.compile import compile_key
 from . import guide
 from .targets import TARGETS
 
+pytestmark = pytest.mark.filterwarnings("ignore:the handle of lock:ResourceWarning")  # operations leave it held
+
 LOADING_BOTO3 = ("environment", "files")  # each of their inputs takes a tenth of a second or more
 
 
