@@ -57,54 +57,34 @@ class Sweep:
 
     def run(self) -> bench.Figures:
         minutes = self.options.minutes
+        variants = [(SCENARIOS[name], policy) for name, policy in itertools.product(self.names, POLICIES)]
         if self.engine is not None:
-            self._in_turns(self._http(), until=minutes and minutes * _HTTP_SHARE)
-        self.complete = self._in_turns(self._single(), until=minutes)
+            http = [self._single(*each, self.engine) for each in variants if not each[0].in_memory]
+            self._in_turns(http, until=minutes and minutes * _HTTP_SHARE)
+        self.complete = self._in_turns([self._single(*each) for each in variants], until=minutes)
         if minutes or self.options.twice:
-            self._in_turns(self._double(), until=minutes)
-        self._in_turns(self._untried(), until=None)
+            self._in_turns([self._double(*each) for each in variants], until=minutes)
+        # One schedule of each scenario that had none when the time was over, as on a busy machine.
+        untried = [each for each in variants[:: len(POLICIES)] if not self.totals["pairs"][each[0].name]]
+        self._in_turns([itertools.islice(self._single(*each), 1) for each in untried], until=None)
         bench.progress("")
         played = all(self.totals["pairs"][name] for name in self.names)
         self.totals |= {"switches at every": self.options.every, "complete": self.complete}
         return self.totals | {"good": played and not self.totals["failed"]}
 
-    def _variants(self) -> Iterator[tuple[Scenario, str]]:
-        for name, policy in itertools.product(self.names, POLICIES):
-            yield SCENARIOS[name], policy
+    def _source(self, scenario: Scenario, policy: str) -> random.Random:
+        return random.Random(f"{scenario.name} {policy} {self.options.seed}")
 
-    def _single(self) -> list[Iterator[Played]]:
-        every, stride = self.options.every, self.options.stride
-        return [self._planned(scenario, policy, every, stride, None) for scenario, policy in self._variants()]
+    def _double(self, scenario: Scenario, policy: str) -> Iterator[Played]:
+        drawn = twice(scenario, policy, self.options.every, self._source(scenario, policy))
+        return itertools.islice(drawn, self.options.twice or None)
 
-    def _untried(self) -> list[Iterator[Played]]:
-        """One schedule of each scenario that had none when the time was over, as on a busy machine."""
-        every, stride = self.options.every, self.options.stride
-        return [
-            itertools.islice(self._planned(SCENARIOS[name], next(iter(POLICIES)), every, stride, None), 1)
-            for name in self.names
-            if not self.totals["pairs"][name]
-        ]
-
-    def _http(self) -> list[Iterator[Played]]:
-        return [
-            self._planned(scenario, policy, "line", self.options.http_stride, self.engine)
-            for scenario, policy in self._variants()
-            if not scenario.in_memory
-        ]
-
-    def _double(self) -> list[Iterator[Played]]:
-        def drawn(scenario: Scenario, policy: str) -> Iterator[Played]:
-            source = random.Random(f"{scenario.name} {policy} {self.options.seed}")
-            return itertools.islice(twice(scenario, policy, self.options.every, source), self.options.twice or None)
-
-        return [drawn(scenario, policy) for scenario, policy in self._variants()]
-
-    def _planned(
-        self, scenario: Scenario, policy: str, every: str, stride: int, engine: Engine | None
-    ) -> Iterator[Played]:
+    def _single(self, scenario: Scenario, policy: str, engine: Engine | None = None) -> Iterator[Played]:
+        options = self.options
+        every, stride = ("line", options.http_stride) if engine else (options.every, options.stride)
         plans: list[Plan] = list(once(scenario, policy, every, engine))
         # In any order, so that what is played in a given time is spread over the whole.
-        random.Random(f"{scenario.name} {policy} {self.options.seed}").shuffle(plans)
+        self._source(scenario, policy).shuffle(plans)
         for plan in plans[: -(-len(plans) // stride)]:
             yield play(scenario, plan, policy, every, engine)
 
