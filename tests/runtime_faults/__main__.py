@@ -19,10 +19,9 @@ import argparse
 import itertools
 import os
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 
 from rig.engine import Engine
@@ -57,63 +56,48 @@ def figures_of(played: Round) -> bench.Figures:
     }
 
 
-class Runner:
-    """Plays rounds, some at once, and keeps the totals."""
+def play_all(options: argparse.Namespace, engine: Engine) -> bench.Figures:
+    """Play rounds, and keep the totals."""
+    totals: bench.Figures = {"rounds": 0, "good": True}
+    for played in side_by_side(_plans(options, totals), options.at_once, engine):
+        plan = played.plan
+        bench.add(totals, figures_of(played))
+        bench.say(
+            f"{totals['rounds']:4}  {plan.kind:14} seed {plan.seed:<5} grants {played.grants:4}  "
+            f"{bench.counted(played.happened)}"
+        )
+        bench.complain(played.wrong)
+        totals["good"] = totals["good"] and not any(played.wrong.values())
+        bench.write(options.json, totals)  # so that a run that is stopped leaves its figures
+    return totals | {"good": totals["good"] and totals["rounds"] > 0}
 
-    def __init__(self, options: argparse.Namespace, engine: Engine) -> None:
-        self.options = options
-        self.engine = engine
-        self.totals: bench.Figures = {"rounds": 0, "good": False}
-        self._started = time.monotonic()
-        self._guard = threading.Lock()
 
-    def run(self) -> bench.Figures:
-        kinds = self.options.kind or [*KINDS]
-        plans = (Plan(kinds[n % len(kinds)], self.options.seed + n) for n in itertools.count())
-        with ThreadPoolExecutor(self.options.at_once) as lanes:
-            for _ in lanes.map(self._lane, [plans] * self.options.at_once):
-                pass
-        return self.totals
+def _plans(options: argparse.Namespace, totals: bench.Figures) -> Iterator[Plan]:
+    started, kinds = time.monotonic(), options.kind or [*KINDS]
+    for number in itertools.count():
+        minutes = (time.monotonic() - started) / 60
+        if minutes >= options.minutes if options.minutes else totals["rounds"] >= options.rounds:
+            return
+        yield Plan(kinds[number % len(kinds)], options.seed + number)
 
-    def _lane(self, plans: Iterator[Plan]) -> None:
-        begun = True
-        while begun:
-            with self._guard:
-                begun = not self._is_over()
-                plan = next(plans)
-            if begun:
-                self._add(play(plan, self.engine))
 
-    def _is_over(self) -> bool:
-        if self.options.minutes:
-            return bool(time.monotonic() - self._started >= self.options.minutes * 60)
-        return bool(self.totals["rounds"] >= self.options.rounds)
-
-    def _add(self, played: Round) -> None:
-        with self._guard:
-            totals, plan = self.totals, played.plan
-            bench.add(totals, figures_of(played))
-            bench.say(
-                f"{totals['rounds']:4}  {plan.kind:14} seed {plan.seed:<5} grants {played.grants:4}  "
-                f"{bench.counted(played.happened)}"
-            )
-            bench.complain(played.wrong)
-            totals["good"] = (totals["good"] or totals["rounds"] == 1) and not any(played.wrong.values())
-            bench.write(self.options.json, totals)  # so that a run that is stopped leaves its figures
+def side_by_side(plans: Iterator[Plan], at_once: int, engine: Engine) -> Iterator[Round]:
+    """Play rounds, so many at once. The next plan is asked for when a round has ended."""
+    with ThreadPoolExecutor(at_once) as lanes:
+        running = {lanes.submit(play, plan, engine) for plan in itertools.islice(plans, at_once)}
+        while running:
+            ended, running = wait(running, return_when=FIRST_COMPLETED)
+            for each in ended:
+                yield each.result()
+                running |= {lanes.submit(play, plan, engine) for plan in itertools.islice(plans, 1)}
 
 
 def _tried(options: argparse.Namespace, engine: Engine) -> Iterator[tuple[str, str]]:
     """Break each rule until a round shows it."""
     for name in bench.chosen(options.mutants, MUTANTS):
-        plans = [Plan(MUTANTS[name], options.seed + attempt, broken=name) for attempt in range(options.attempts)]
-        shown = next((each for each in _played(plans, options.at_once, engine) if not each.good), None)
+        plans = (Plan(MUTANTS[name], options.seed + attempt, broken=name) for attempt in range(options.attempts))
+        shown = next((each for each in side_by_side(plans, options.at_once, engine) if not each.good), None)
         yield name, bench.counted({what: len(texts) for what, texts in shown.wrong.items()}) if shown else ""
-
-
-def _played(plans: list[Plan], at_once: int, engine: Engine) -> Iterator[Round]:
-    for first in range(0, len(plans), at_once):
-        with ThreadPoolExecutor(at_once) as lanes:
-            yield from lanes.map(play, plans[first : first + at_once], itertools.repeat(engine))
 
 
 @contextmanager
@@ -140,7 +124,7 @@ def run(options: argparse.Namespace) -> bench.Figures:
     with prepared(options.engine) as engine:
         if options.mutants is not None:
             return bench.planted(_tried(options, engine))
-        return Runner(options, engine).run()
+        return play_all(options, engine)
 
 
 def main(arguments: list[str]) -> int:
