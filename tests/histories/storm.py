@@ -31,25 +31,27 @@ _COPIES = 64  # late copies on their way at once; beyond that none is added
 _IDLE_SECONDS = 1.0  # after which a connection to the engine is not used again: it might just be closing
 _ENGINE_SECONDS = 30.0  # that the engine may take for a request
 
-# What happens to how many of a thousand requests. All others go through.
-FAULTS = {
-    "cut before": 15,
-    "cut after": 15,
-    "reply delayed beyond the time-out": 4,
-    "request delayed beyond the time-out": 4,
-    "cut, and delivered late": 5,
-    "doubled at once": 12,
-    "doubled late": 8,
-    "delayed a little": 60,
-    "throttled": 8,
-    "500": 6,
-    "500 after it was carried out": 4,
-    "503": 8,
-    "wrong checksum": 6,
-    "damaged body": 6,
-    "half a reply": 8,
-    "slow bytes": 6,
+# How many of a thousand requests meet each fault, and what happens then, step by step (`Storm._act`). All others go
+# through.
+_STEPS = {
+    "cut before": (15, "cut"),
+    "cut after": (15, "ask, cut"),
+    "reply delayed beyond the time-out": (4, "ask, wait, answer"),
+    "request delayed beyond the time-out": (4, "wait, ask, answer"),
+    "cut, and delivered late": (5, "cut, copy"),
+    "doubled at once": (12, "ask, ask again, answer"),
+    "doubled late": (8, "copy, ask, answer"),
+    "delayed a little": (60, "wait a little, ask, wait a little, answer"),
+    "throttled": (8, "refuse 400 ProvisionedThroughputExceededException"),
+    "500": (6, "refuse 500 InternalServerError"),
+    "500 after it was carried out": (4, "ask, refuse 500 InternalServerError"),
+    "503": (8, "refuse 503 ServiceUnavailable"),
+    "wrong checksum": (6, "ask, falsify, answer"),
+    "damaged body": (6, "ask, damage, answer"),
+    "half a reply": (8, "ask, answer half, cut"),
+    "slow bytes": (6, "ask, answer slowly"),
 }
+FAULTS = {name: share for name, (share, _) in _STEPS.items()}
 
 
 @dataclass(frozen=True)
@@ -231,7 +233,7 @@ class Storm:
             if name:
                 self._act(name, client, request, upstream)
             else:
-                self._pass_on(client, self._ask(request, upstream))
+                self._pass_on(client, self._ask(request, upstream).whole)
         except HeldBackError:
             client.cut()
             self._count("held back")
@@ -260,67 +262,47 @@ class Storm:
             raise HeldBackError
         return answer
 
-    def _pass_on(self, client: Handler, answer: Message) -> None:
+    def _pass_on(self, client: Handler, answer: bytes) -> None:
         with client.unless_gone():
-            client.connection.sendall(answer.whole)
+            client.connection.sendall(answer)
 
     def _act(self, name: str, client: Handler, request: Message, upstream: Upstream) -> None:
-        """Let this happen to a request (`FAULTS`)."""
-        match name:
-            case "cut before":
-                client.cut()
-            case "cut after":
-                self._ask(request, upstream)
-                client.cut()
-            case "reply delayed beyond the time-out":
-                answer = self._ask(request, upstream)
-                self._pause(*self._slow)
-                self._pass_on(client, answer)
-            case "request delayed beyond the time-out":
-                self._pause(*self._slow)
-                self._pass_on(client, self._ask(request, upstream))
-            case "cut, and delivered late":
-                client.cut()
-                self._deliver_copy(request, self._between(*self._late))
-            case "doubled at once":
-                answer = self._ask(request, upstream)
-                self._ask(request, upstream)
-                self._pass_on(client, answer)
-            case "doubled late":
-                self._deliver_copy(request, self._between(*self._late))
-                self._pass_on(client, self._ask(request, upstream))
-            case "delayed a little":
-                self._pause(0.0, 0.05)
-                answer = self._ask(request, upstream)
-                self._pause(0.0, 0.05)
-                self._pass_on(client, answer)
-            case "throttled":
-                self._refuse(client, 400, "ProvisionedThroughputExceededException")
-            case "500":
-                self._refuse(client, 500, "InternalServerError")
-            case "500 after it was carried out":
-                self._ask(request, upstream)
-                self._refuse(client, 500, "InternalServerError")
-            case "503":
-                self._refuse(client, 503, "ServiceUnavailable")
-            case "wrong checksum":
-                answer = self._ask(request, upstream)
-                self._pass_on(client, answer.altered(answer.body, zlib.crc32(answer.body) ^ 1))
-            case "damaged body":
-                answer = self._ask(request, upstream)
-                damaged = bytearray(answer.body)
-                if damaged:
-                    damaged[int(self._between(0, len(damaged) - 1))] ^= 16
-                self._pass_on(client, answer.altered(bytes(damaged), zlib.crc32(answer.body)))
-            case "half a reply":
-                text = self._ask(request, upstream).whole
-                with client.unless_gone():
-                    client.connection.sendall(text[: int(self._between(1, len(text) - 1))])
-                client.cut()
-            case "slow bytes":
-                self._drip(client, self._ask(request, upstream).whole)
-            case _:
-                raise ValueError(f"there is no fault {name!r}")
+        """Let this happen to a request."""
+        answer = Message(b"", b"")
+        for step in _STEPS[name][1].split(", "):
+            match step.split():
+                case ["cut"]:
+                    client.cut()
+                case ["ask"]:
+                    answer = self._ask(request, upstream)
+                case ["ask", "again"]:
+                    self._ask(request, upstream)
+                case ["wait"]:
+                    self._pause(*self._slow)
+                case ["wait", "a", "little"]:
+                    self._pause(0.0, 0.05)
+                case ["copy"]:
+                    self._deliver_copy(request, self._between(*self._late))
+                case ["refuse", status, code]:
+                    self._refuse(client, int(status), code)
+                case ["falsify"]:
+                    answer = answer.altered(answer.body, zlib.crc32(answer.body) ^ 1)
+                case ["damage"]:
+                    answer = self._damaged(answer)
+                case ["answer"]:
+                    self._pass_on(client, answer.whole)
+                case ["answer", "half"]:
+                    self._pass_on(client, answer.whole[: int(self._between(1, len(answer.whole) - 1))])
+                case ["answer", "slowly"]:
+                    self._drip(client, answer.whole)
+                case _:
+                    raise ValueError(f"there is no step {step!r}")
+
+    def _damaged(self, answer: Message) -> Message:
+        body = bytearray(answer.body)
+        if body:
+            body[int(self._between(0, len(body) - 1))] ^= 16
+        return answer.altered(bytes(body), zlib.crc32(answer.body))
 
     def _refuse(self, client: Handler, status: int, code: str) -> None:
         body = json.dumps({"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": f"{code}, says the storm"})
