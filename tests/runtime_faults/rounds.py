@@ -169,17 +169,10 @@ class Stage:
         self.done: list[tuple[str, str]] = []  # the works that were answered as done: their kind and name
         self._guard = threading.Lock()
 
-    def count(self, what: str) -> None:
+    def count(self, what: str, among: Counter[str] | None = None) -> None:
+        """Count what happened, or was answered. Rounds do both on many threads."""
         with self._guard:
-            self.round.happened[what] += 1
-
-    def answered(self, what: str) -> None:
-        with self._guard:
-            self.round.answers[what] += 1
-
-    def trouble(self, text: str) -> None:
-        with self._guard:
-            self.round.troubles.append(text)
+            (self.round.happened if among is None else among)[what] += 1
 
 
 # What happens to an environment from outside, again and again until the round is over. Each waits first.
@@ -307,7 +300,7 @@ def _thread(stage: Stage, function: Callable[..., None], *arguments: Any) -> thr
         try:
             function(*arguments)
         except Exception as error:  # noqa: BLE001 - it makes the round a bad one
-            stage.trouble(repr(error))
+            stage.round.troubles.append(repr(error))
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
@@ -348,13 +341,13 @@ def deliver(stage: Stage, site: Site, event: dict[str, Any]) -> bool:
     try:
         site.environment.invoke(event, stage.timeout).result(_ANSWER_SECONDS)
     except FunctionError as error:
-        stage.answered(error.type)
+        stage.count(error.type, stage.round.answers)
         if not _is_known(stage, error.type):
-            stage.trouble(f"{error.type}: {error.message}\n{''.join(map(str, error.trace))}")
+            stage.round.troubles.append(f"{error.type}: {error.message}\n{''.join(map(str, error.trace))}")
         if error.type in _SAID_WITHOUT_MEMORY and stage.over.is_set():
             site.environment.kill()  # its limit stays; Lambda ends a process that is out of memory
         return False
-    stage.answered("done")
+    stage.count("done", stage.round.answers)
     stage.done.append((event["how"], event["name"]))
     return True
 
