@@ -1,22 +1,16 @@
-"""Mistakes that are planted, so that the fuzzing is known to see some: each must fail in a few plays or inputs."""
+"""Each mistake that is planted fails in a few plays or inputs."""
 
 from __future__ import annotations
 
 import random
-import re
-from typing import Any
 
 import pytest
 
 from lambda_lock import LockError
-from lambda_lock.batch import process, source
-from lambda_lock.client import pages
-from lambda_lock.core import acquire, handover, keep, lease, resume, schema
-from lambda_lock.runtime import drive
-from lambda_lock.transport import http1
-from tests.prove.mistakes import Change, planted, put, wrap
+from tests.prove.mistakes import planted
 
 from .liar import Liar
+from .mistakes import FED, PLAYED
 from .operations import OPERATIONS
 from .play import Play, perform, shrunk
 from .scene import scripted
@@ -25,59 +19,6 @@ from .targets import TARGETS
 pytestmark = [pytest.mark.prove, pytest.mark.filterwarnings("ignore:the handle of lock:ResourceWarning")]
 
 MOST_PLAYS = 300
-_FOR_EVER = 10**6
-
-
-def _next(self: Any, request: dict[str, Any], last: Any) -> dict[str, Any] | None:
-    match last:
-        case {"key": {"S": str()}}:  # anything else would end the server's thread
-            return {**request, "ExclusiveStartKey": last}
-    return None
-
-
-def _unchecked(event: Any, kind: Any) -> Any:
-    found = event.get("Records") if isinstance(event, dict) else None
-    return found if isinstance(found, list) else source.records_of(event, kind)
-
-
-def _fields(lines: list[bytes]) -> dict[str, str]:
-    return dict(line.decode().lower().split(": ") for line in lines)
-
-
-#: By what is wrong: the mistake, the operation that shows it, the reason that is given, and what is answered.
-PLAYED: dict[str, tuple[Change, str, str, tuple[str, ...]]] = {
-    "an acquire writes as long as rows contradict it": (
-        put(acquire, "STEPS", _FOR_EVER), "acquire", "no bound", ("contradiction",)
-    ),
-    "a renewal goes above what is shown for ever": (
-        put(keep, "STEPS", _FOR_EVER), "heartbeat", "no bound", ("overtaken",)
-    ),
-    "a resume follows each name that is shown": (
-        put(resume, "STEPS", _FOR_EVER), "release by string", "no bound", ("overtaken",)
-    ),
-    "a decision takes a minute": (put(keep, "DECISION", 60.0), "release", "no bound", ("throttled", "lost reply")),
-    "a list follows its pages for ever": (put(pages.Pages, "_next", _next), "list", "no bound", ("pages",)),
-    "answers are not checked": (
-        put(drive, "_answers", lambda *_: True), "get", "undocumented", ("any reasons", "any body")
-    ),
-    "a status line may have no status": (
-        put(http1, "_STATUS", re.compile(rb"HTTP/1\.([01]) ?(\d*).*|.*")), "get", "undocumented",
-        ("first line", "flipped"),
-    ),
-    "a head is not checked for its grammar": (
-        put(http1, "_fields", _fields), "prewarm", "undocumented", ("first line", "flipped", "chunked nonsense")
-    ),
-    "validity outlasts the lease": (
-        wrap(lease, "validity", lambda real: lambda *args: real(*args) + 15.0), "acquire", "two holders",
-        ("throttled", "lost reply", "cut"),
-    ),
-}  # fmt: skip
-#: By what is wrong: the mistake, and the target that shows it.
-FED: dict[str, tuple[Change, str]] = {
-    "the fields of a string are not checked": (put(handover, "_checked", lambda fields: fields), "hand-over strings"),
-    "a lease may have any digits": (put(schema, "_LEASE_FORMATS", {"ms": lambda value: int(value["S"])}), "rows"),
-    "a record is not checked": (put(process, "records_of", _unchecked), "batches"),
-}
 
 
 @pytest.mark.parametrize("name", PLAYED)

@@ -6,11 +6,16 @@ import pytest
 
 from tests.exploration.mutants import OWN
 from tests.expressions.mistakes import DEFECTS, MISTAKES
+from tests.fuzzing.mistakes import FED, PLAYED
 from tests.prove import mistakes
 from tests.prove.mistakes import edit, planted, put
+from tests.races.mutants import MUTANTS
 from tests.simulation.mutations import MUTATIONS
 
-ALL = MISTAKES | DEFECTS | OWN | {name: mutation.change for name, mutation in MUTATIONS.items()}
+SIMULATED = {name: mutation.change for name, mutation in MUTATIONS.items()}
+SWITCHED = {name: mutant.change for name, mutant in MUTANTS.items()}
+FUZZED = {name: change for name, (change, *_) in (*PLAYED.items(), *FED.items())}
+ALL = MISTAKES | DEFECTS | OWN | SIMULATED | SWITCHED | FUZZED
 
 
 class Greeter:

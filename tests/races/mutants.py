@@ -9,7 +9,7 @@ from typing import Any
 from lambda_lock.client import closing, held, last_act, renewer, taking
 from lambda_lock.core import keep, protocol
 from lambda_lock.runtime import heartbeat, signalsafe, under_way
-from tests.prove.mistakes import edit, planted
+from tests.prove.mistakes import Change, edit, planted
 
 
 @dataclass(frozen=True)
@@ -23,6 +23,10 @@ class Mutant:
     texts: tuple[str, ...]
     scenarios: tuple[str, ...]
     within: str = ""
+
+    @property
+    def change(self) -> Change:
+        return edit(self.function, *self.texts)
 
 
 _SHORTER = "renewal / heartbeat() with a shorter lease"
@@ -121,4 +125,4 @@ MUTANTS: dict[str, Mutant] = {
 
 def broken(name: str) -> AbstractContextManager[None]:
     """The shipped code with one of them taken out."""
-    return planted(edit(MUTANTS[name].function, *MUTANTS[name].texts))
+    return planted(MUTANTS[name].change)
