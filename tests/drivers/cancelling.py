@@ -246,20 +246,11 @@ def _to_be_resumed(scene: Scene) -> None:
     scene.theirs.append(scene.other.resume(scene.kept))
 
 
+_TAKING, _ENDING = ("acquire", "acquire a permit", "acquire all"), ("release", "release a permit", "release all")
 CANCELLED: dict[str, Callable[[Scene], None]] = {
-    "acquire": _free,
+    **dict.fromkeys((*_TAKING, *_ENDING, "commit", "hand_over", "close"), _free),
+    **dict.fromkeys(("renew", "renew a permit", "renew all"), _still_held),
     "wait": _theirs_or_free,
-    "renew": _still_held,
-    "release": _free,
-    "commit": _free,
-    "hand_over": _free,
     "adopt": _free_or_to_be_adopted,
     "resume": _to_be_resumed,
-    "close": _free,
-    "acquire a permit": _free,
-    "renew a permit": _still_held,
-    "release a permit": _free,
-    "acquire all": _free,
-    "renew all": _still_held,
-    "release all": _free,
 }
