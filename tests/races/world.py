@@ -58,19 +58,16 @@ THIEF = "thief#1"
 _FAULTS = ("heartbeat", "callback_failed", "hook_failed", "hook_dropped", "release_failed", "forgotten")
 
 
-class Table:
+class Table(Memory):
     """The in-memory tables of lambda_lock.testing. It evaluates the real requests, but is a part of this project."""
 
     def __init__(self, clock: Clock) -> None:
-        self.memory = Memory({ORDERS: ("id",)}, clock, JAVA)
-        self.transport: Transport = self.memory
+        super().__init__({ORDERS: ("id",)}, clock, JAVA)
+        self.transport: Transport = self
 
     def item(self, table: str, key: dict[str, Any]) -> Item | None:
-        found = [item for item in self.memory.items(table) if key.items() <= item.items()]
+        found = [item for item in self.items(table) if key.items() <= item.items()]
         return found[0] if found else None
-
-    def put(self, table: str, item: Item) -> None:
-        self.memory.put(table, item)
 
     def close(self) -> None:
         """Nothing is left."""
