@@ -24,7 +24,7 @@ from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import LockNotGrantedError
 from lambda_lock.testing.table import Table
-from lambda_lock.waker.filters import FILTERS
+from lambda_lock.waker.function import FILTERS
 from lambda_lock.waker.look import CALL, MESSAGE, ClosedError, Look
 
 if TYPE_CHECKING:

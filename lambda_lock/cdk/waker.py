@@ -21,8 +21,7 @@ from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
 
 from ..errors import LockArgumentError, LockConfigurationError
-from ..waker.calls import QUEUE_VARIABLE
-from ..waker.filters import FILTERS
+from ..waker.function import FILTERS, QUEUE_VARIABLE
 from .arguments import wrong
 from .lock_layer import LockLayer
 from .tables import differ

@@ -1,28 +1,131 @@
-"""The Lambda function of the waker: which keys an event names, a look at each, and what becomes of one that fails."""
+"""The Lambda function of the waker: which keys an event names, a look at each, and what becomes of one that fails.
+
+Besides DynamoDB it calls sleepers, and puts messages into its queue, by the runtime's boto3. Each call is made once:
+boto3's own retries would turn an answer that was lost into "closed".
+"""
 
 from __future__ import annotations
 
 import json
+import os
 
 from ..client.lock_client import LockClient
 from ..client.session import run, session_of
+from ..core.protocol import Resumption, Wait
 from ..core.schema import ASLEEP
 from ..core.sleepers import NEWEST, SUFFIX
-from ..errors import LockError
+from ..errors import LockConfigurationError, LockError
 from ..observe.log import logger, tell
-from .calls import Calls, performed
-from .look import LONGEST_LOOK, Look
+from .look import LONGEST_LOOK, ClosedError, Look
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from ..core.lease import ClockReading
     from ..core.protocol import Steps
     from ..core.requests import Place
 
+QUEUE_VARIABLE = "LAMBDA_LOCK_WAKE_QUEUE"
+#: Nobody waits for the call any more, or nobody ever could be called so (API references of SendTaskSuccess and
+#: SendDurableExecutionCallbackSuccess).
+_CLOSED = (
+    *("TaskTimedOut", "TaskDoesNotExist", "InvalidToken", "CallbackTimeoutException", "ResourceNotFoundException"),
+    *("ValidationException", "InvalidParameterValueException", "KmsInvalidStateException"),
+)
+_DENIED = "AccessDenied"  # is part of the codes
 _RETRIED = 5  # seconds after which a look of the stream that failed is repeated
 _ENDING = LONGEST_LOOK + 10.0  # seconds that must be left for another look to begin
+_EXISTS = [{"exists": True}]
+
+#: Filter patterns of the stream's event source mapping. A record that matches any of them causes a look at one key:
+#: somebody has lain down; a lock on which somebody sleeps is free; a semaphore on which somebody sleeps was written: a
+#: pattern cannot see which of its writes frees a permit.
+FILTERS = [
+    {"dynamodb": {"NewImage": {"newest": {"S": _EXISTS}}}},
+    {"dynamodb": {"NewImage": {"sleepers": {"N": _EXISTS}, "isReleased": {"S": ["1"]}}}},
+    {"dynamodb": {"NewImage": {"sleepers": {"N": _EXISTS}, "ownerName": {"S": ["semaphore"]}}}},
+]
+
+
+class DeniedError(ClosedError):
+    """The waker cannot make this call: a permission is missing, or boto3 is too old."""
+
+
+class Calls:
+    """The calls of one process. clients: by service; those that are missing are made by boto3."""
+
+    def __init__(self, **clients: Any) -> None:
+        self._clients: dict[str, Any] = clients
+
+    def call(self, kind: str, callback: str) -> Exception | None:
+        """Call a sleeper. Returns None if that was answered, and otherwise why not.
+
+        Raises what shows that no call was made: look again later.
+        """
+        from botocore import exceptions
+
+        try:
+            if kind == "task":
+                self._client("stepfunctions").send_task_success(taskToken=callback, output="{}")
+            elif not hasattr(self._client("lambda"), "send_durable_execution_callback_success"):
+                return DeniedError("this boto3 cannot call durable functions: run the waker on Python 3.13 or newer")
+            else:
+                self._client("lambda").send_durable_execution_callback_success(CallbackId=callback)
+        except exceptions.ClientError as error:
+            code = error.response.get("Error", {}).get("Code", "")
+            if code in _CLOSED:
+                return ClosedError(str(error))
+            if _DENIED in code:
+                return DeniedError(str(error))
+            if error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 500) < 500:
+                raise  # it was throttled, say, or the keys had expired
+            return RuntimeError(str(error))
+        except (exceptions.ReadTimeoutError, exceptions.ConnectionClosedError) as error:
+            return RuntimeError(str(error))
+        return None
+
+    def put(self, place: Place, seconds: int) -> None:
+        """Put a message for a key into the queue, to be received in so many seconds."""
+        queue = os.environ.get(QUEUE_VARIABLE)
+        if not queue:
+            raise LockConfigurationError(
+                f"the waker has no queue: set {QUEUE_VARIABLE} to its URL (LockTable(wake=...) does)", key=place.key
+            )
+        body = {"key": place.key} if place.sort_key is None else {"key": place.key, "sort_key": place.sort_key}
+        self._client("sqs").send_message(QueueUrl=queue, MessageBody=json.dumps(body), DelaySeconds=seconds)
+
+    def _client(self, service: str) -> Any:
+        if service not in self._clients:
+            import boto3
+            from botocore.config import Config
+
+            config = Config(retries={"total_max_attempts": 1}, connect_timeout=3, read_timeout=5)
+            self._clients[service] = boto3.client(service, config=config)
+        return self._clients[service]
+
+
+def performed(steps: Steps[None], calls: Calls, place: Place, tell: Callable[..., None]) -> Steps[None]:
+    """Make the calls of a look, tell of them, and pass on the rest to who drives it."""
+    event: Any = None
+    while True:
+        try:
+            step = steps.send(event)
+        except StopIteration:
+            return
+        asked, answer = getattr(step, "request", {}), None
+        match getattr(step, "operation", None):
+            case "Call":
+                answer = calls.call(asked["kind"], asked["callback"])
+                name = "woken" if answer is None or type(answer) is ClosedError else "wake_failed"
+                tell(place, name, "lock %r: %s was called%s", asked["holder"], f": {answer}" if answer else "")
+            case "Message":
+                calls.put(place, asked["seconds"])
+            case _:
+                event = yield step
+                continue
+        event = Resumption((yield Wait(0)).reading, answer)
 
 
 class Waker:

@@ -18,7 +18,7 @@ from aws_cdk import aws_stepfunctions as sfn
 
 from lambda_lock import LockArgumentError, LockConfigurationError
 from lambda_lock.cdk import LockTable
-from lambda_lock.waker.filters import FILTERS
+from lambda_lock.waker.function import FILTERS
 from tests.cdk.apps import (
     ACCOUNT,
     FOUR_ACTIONS,

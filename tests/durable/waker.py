@@ -19,9 +19,7 @@ from botocore.exceptions import ClientError
 
 from lambda_lock import LockClient
 from lambda_lock.testing import lambda_context
-from lambda_lock.waker.calls import Calls
-from lambda_lock.waker.filters import FILTERS
-from lambda_lock.waker.function import Waker
+from lambda_lock.waker.function import FILTERS, Calls, Waker
 from rig.engine import REGION, Engine
 
 from .executions import Executions

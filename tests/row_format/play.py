@@ -19,7 +19,7 @@ from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.row import make_version
 from lambda_lock.core.schema import GO, JAVA, PYTHON
 from lambda_lock.errors import DuplicateEventError, LockFormatError, LockLostError, LockNotGrantedError, TransportError
-from lambda_lock.waker.calls import Calls, performed
+from lambda_lock.waker.function import Calls, performed
 from lambda_lock.waker.look import Look
 from rig.engine import ROOT
 from tests.core.driver import NOW, Driver

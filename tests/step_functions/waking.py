@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lambda_lock.waker.filters import FILTERS
+from lambda_lock.waker.function import FILTERS
 from rig.cloud import ACCOUNT, Function
 from rig.engine import REGION
 

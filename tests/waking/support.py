@@ -7,8 +7,7 @@ from typing import Any
 from lambda_lock import LockClient
 from lambda_lock.core.sleepers import SUFFIX
 from lambda_lock.testing.memory import Memory
-from lambda_lock.waker.calls import Calls
-from lambda_lock.waker.function import Waker
+from lambda_lock.waker.function import Calls, Waker
 
 
 class Noted(Calls):

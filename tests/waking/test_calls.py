@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from botocore import exceptions
 
-from lambda_lock.waker.calls import Calls
+from lambda_lock.waker.function import Calls
 from lambda_lock.waker.look import ClosedError
 
 

@@ -15,8 +15,7 @@ from lambda_lock.client.sleeping import get_up, lie_down
 from lambda_lock.core.sleepers import MOST_SLEEPERS, Sleeper, read_sleeper
 from lambda_lock.core.tickets import make_ticket
 from lambda_lock.testing.memory import Memory
-from lambda_lock.waker.calls import Calls
-from lambda_lock.waker.function import Waker
+from lambda_lock.waker.function import Calls, Waker
 from lambda_lock.waker.look import ClosedError
 
 from .support import Scene, lain_down, message, record

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from lambda_lock.core.sleepers import SUFFIX
-from lambda_lock.waker import filters
+from lambda_lock.waker import function
 
-FILTERS: Any = filters.FILTERS
+FILTERS: Any = function.FILTERS
 
 
 def passes(image: Any) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 
 from lambda_lock.core import requests, resume, row, sleepers
 from lambda_lock.core.protocol import Resumption
-from lambda_lock.waker import claim, filters, look
+from lambda_lock.waker import function, look
 from tests.prove.mistakes import Change, edit, planted, put, wrap
 
 from . import filtering
@@ -77,7 +77,7 @@ def _no_message(original: Any) -> Any:
     return mark
 
 
-class _ByHolder(claim.Claim, resume.HolderAcquisition):
+class _ByHolder(look.Claim, resume.HolderAcquisition):
     """A claim that takes what its sleeper has already for itself."""
 
 
@@ -124,10 +124,10 @@ MUTATIONS: dict[str, Mutation] = {
         "killed after a request", 200, wrap(look.Look, "_call", _released_by_name), "robbed", killed=0.15,
     ),
     "the release of a semaphore passes no filter": Mutation(
-        "calm permits", 20, put(filtering, "FILTERS", filters.FILTERS[:2]), *_FORGOTTEN,
+        "calm permits", 20, put(filtering, "FILTERS", function.FILTERS[:2]), *_FORGOTTEN,
     ),
     "a release passes no filter": Mutation(
-        "calm", 20, put(filtering, "FILTERS", filters.FILTERS[:1]), *_FORGOTTEN,
+        "calm", 20, put(filtering, "FILTERS", function.FILTERS[:1]), *_FORGOTTEN,
     ),
     "no ticket for those who sleep": Mutation(
         "beside those in the queue", 20, edit(look.Look._mark, "self._stand_in_line(update, row, wake_at) → pass"),
@@ -138,7 +138,7 @@ MUTATIONS: dict[str, Mutation] = {
         hold=(200.0, 240.0), lease=(260.0, 300.0), callers=3, rounds=20, most=20,
     ),
     "those who sleep before others that were first": Mutation(
-        "beside those in the queue", 40, edit(claim.Claim.see, "self.ahead.append(ticket) → pass"), "jumped",
+        "beside those in the queue", 40, edit(look.Claim.see, "self.ahead.append(ticket) → pass"), "jumped",
     ),
     "newcomers who pass those who sleep": Mutation(
         "calm", 60, edit(resume.HolderAcquisition.see, "row.sleepers_come(date) → False"), "out of order", arrive=100.0,

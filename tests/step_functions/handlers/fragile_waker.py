@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from lambda_lock.waker import handler as waker
-from lambda_lock.waker.calls import Calls
+from lambda_lock.waker.function import Calls
 
 shop = import_module("shop")  # it is beside this module, where the function runs
 _call = Calls.call
