@@ -18,7 +18,7 @@ from rig.engine import ROOT
 SNAPSHOT = ROOT / "tests" / "public_api.txt"
 COMMAND = ".venv/bin/python -m tests.support.public_api"
 PACKAGE = ROOT / "lambda_lock"
-_MODULES = ("", "batch", "cdk", "durable", "errors", "permissions", "table", "testing", "transport", "web")
+_MODULES = ("", "batch", "cdk", "durable", "errors", "permissions", "table", "testing", "transport", "waker", "web")
 _OF_USE = ("call", "enter", "exit", "aenter", "aexit", "await", "iter", "eq", "hash")  # special methods
 _SPECIAL = frozenset({"__init__", "__new__", *(f"__{name}__" for name in _OF_USE)})
 _MADE_BY_US = frozenset(
