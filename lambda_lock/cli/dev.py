@@ -23,8 +23,7 @@ from typing import NamedTuple
 
 from ..transport import Credentials, HttpsTransport
 from . import exits
-from .exits import Failure
-from .orphan import end_with_parent
+from .exits import Failure, end_with_parent
 
 HOST = "127.0.0.1"
 REGION = "us-east-1"

@@ -1,4 +1,4 @@
-"""Exit codes, and how expected errors are reported: one message with its remedy on stderr, and no traceback."""
+"""How a process ends: exit codes, errors as one message with its remedy on stderr, and a child that ends with us."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ CONFIGURATION = 78
 NOT_EXECUTABLE = 126
 NOT_FOUND = 127
 SIGNALLED = 128
+
+_PR_SET_PDEATHSIG = 1
 
 _CODES: dict[type[errors.LockError], int] = {
     errors.LockNotGrantedError: NOT_GRANTED,
@@ -74,3 +76,18 @@ def say(message: str, colour: str | None = None) -> None:
         text = textwrap.fill(f"lambda-lock: {text}", shutil.get_terminal_size().columns, break_on_hyphens=False)[13:]
     with contextlib.suppress(OSError):
         click.echo(f"{prefix} {text}", err=True, color=True)
+
+
+def end_with_parent(parent: int, number: int) -> None:
+    """Have Linux send this process the signal ``number`` when its parent dies. Does nothing on other systems.
+
+    For the child, between fork and exec. The signal comes when the parent's thread that forked ends, so that must be
+    its main thread. The kernel forgets the request if the child executes a file with set-user-ID or capabilities.
+    """
+    if sys.platform != "linux":
+        return
+    import ctypes  # only here: nothing else on the command line needs it
+
+    ctypes.CDLL(None).prctl(*map(ctypes.c_ulong, (_PR_SET_PDEATHSIG, number, 0, 0, 0)))
+    if os.getppid() != parent:  # it died before this request, and no signal will come
+        os._exit(SIGNALLED + number)

@@ -26,8 +26,7 @@ from typing import Any, NoReturn
 from ..client.lock import Lock
 from ..client.lock_client import LockClient
 from ..errors import LockTimeoutError
-from .exits import LOST, NOT_EXECUTABLE, NOT_FOUND, SIGNALLED, Failure, say
-from .orphan import end_with_parent
+from .exits import LOST, NOT_EXECUTABLE, NOT_FOUND, SIGNALLED, Failure, end_with_parent, say
 
 _PASSED_ON = {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2}
 _WAITED_FOR = _PASSED_ON | {signal.SIGCHLD, signal.SIGALRM}
