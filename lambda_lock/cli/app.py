@@ -209,10 +209,8 @@ def list_locks(
       lambda-lock ls --json | jq -r '.[] | select(.state == "expired") | .key'
       lambda-lock ls | cut -f 1,3
     """
-    from .listing import Filter, Listing
-
     with shared.client() as client:
-        listed = Listing(client, key, Filter(states=frozenset(states), **wanted), shared.as_json)
+        listed = show.Listing(client, key, show.Filter(states=frozenset(states), **wanted), shared.as_json)
         if watch:
             listed.watch(interval)
         else:
@@ -239,10 +237,9 @@ def dashboard(shared: Shared, port: int | None, prefix: str, interval: float) ->
     """
     from .dashboard import serving
     from .dev import until_stopped
-    from .listing import read_pages
 
     with until_stopped(), shared.client() as client:
-        next(read_pages(client), None)  # a wrong table or a missing permission is reported here
+        next(show.read_pages(client), None)  # a wrong table or a missing permission is reported here
         with serving(client, shared.named_table(), port=port, interval=interval, prefix=prefix) as server:
             click.echo(server.url)
             say("open this page in a browser. Ctrl-C ends it")

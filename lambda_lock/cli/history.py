@@ -18,7 +18,6 @@ from ..core.lease import Holder
 from ..core.row import base_of
 from ..errors import LockError, printable
 from . import show
-from .listing import Filter, read_pages
 
 Ended = Literal["released", "taken over", "expired"]
 
@@ -89,7 +88,7 @@ class Watcher:
     def __init__(self, client: LockClient, interval: float, prefix: str = "") -> None:
         self._client = client
         self._interval = interval
-        self._kept = Filter(prefix)
+        self._kept = show.Filter(prefix)
         self._tracks: dict[tuple[str, str | None], Track] = {}
         self._events: deque[LoggedEvent] = deque(maxlen=_EVENTS)
         self._now: float | None = None
@@ -122,7 +121,7 @@ class Watcher:
         with self._guard:
             self._scan += 1
             self._left_out = 0
-        for page in read_pages(self._client):
+        for page in show.read_pages(self._client):
             with self._guard:
                 for record in filter(self._kept.admits, page):
                     self._look(record)
@@ -147,7 +146,7 @@ class Watcher:
         page, seconds = max(0, int(question.get("page", "0"))), float(question.get("seconds", "120"))
         if not 1 <= seconds <= _KEEP:
             raise ValueError(f"seconds={seconds} is not between 1 and {_KEEP:g}")
-        wanted, found, counts = Filter(prefix, states & set(show.STATES)), list[Track](), Counter[str]()
+        wanted, found, counts = show.Filter(prefix, states & set(show.STATES)), list[Track](), Counter[str]()
         with self._guard:
             for track in self._tracks.values():
                 if track.record.key.startswith(prefix):
