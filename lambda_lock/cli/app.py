@@ -17,6 +17,7 @@ from ..core.row import MOST_PERMITS
 from ..errors import LockError, LockNotGrantedError
 from . import exits, options, show
 from .exits import Failure, say
+from .forced import force_release
 from .options import Shared
 
 _with_shared = click.make_pass_decorator(Shared, ensure=True)
@@ -284,20 +285,17 @@ def release(shared: Shared, key: str, sort_key: str | None, force: bool, yes: bo
         permit = _permit_of(record, owner)
         if not yes:
             _confirm(record, permit)
-        from .forced import force_release, force_release_permit
-
-        found, said = None, f"released lock {key!r}, which was held by {record.owner}"
-        if permit is None:
-            found = force_release(client, record)
-        elif not force_release_permit(client, record, permit):
-            raise Failure(f"{owner} has no permit of {key!r} any more under this name: nothing was done")
-        else:
-            said = f"released the permit of semaphore {key!r} that {owner} held"
+        found = force_release(client, record, permit)
     if found is None:
-        if record.rate is not None:
+        said = f"released lock {key!r}, which was held by {record.owner}"
+        if permit is not None:
+            said = f"released the permit of semaphore {key!r} that {owner} held"
+        elif record.rate is not None:
             said = f"deleted the row of rate limit {key!r}, and its backlog"
         shared.report({"released": True, "lock": show.as_dict(record)}, said)
         return
+    if permit is not None:
+        raise Failure(f"{owner} has no permit of {key!r} any more under this name: nothing was done")
     if found.is_free:
         raise Failure(f"lock {key!r} was released by its holder in the meantime: nothing was done")
     if found.owner == record.owner and found.token == record.fencing_token:
