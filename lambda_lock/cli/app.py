@@ -10,11 +10,13 @@ from typing import Any
 import click
 
 from .. import __version__
+from ..client import checks
 from ..client.record import LockRecord
 from ..client.settings import TABLE_VARIABLE
 from ..core.lease import Holder
 from ..core.row import MOST_PERMITS
 from ..errors import LockError, LockNotGrantedError
+from ..table import check_table, create_table, table_exists
 from . import exits, options, show
 from .exits import Failure, say
 from .forced import force_release
@@ -399,8 +401,6 @@ def dev(shared: Shared, port: int | None, form: str) -> None:
       lambda-lock dev --port 8000 --table my-locks
       lambda-lock dev --format json > engine.json &
     """
-    from ..client import checks
-    from ..table import create_table
     from .dev import STRONGER, running, until_stopped
 
     name = checks.table_name(shared.named_table() or "locks")
@@ -442,8 +442,6 @@ def create(shared: Shared, /, name: str, ttl: str | None, no_ttl: bool, tags: tu
       lambda-lock table create locks
       lambda-lock table create locks --tag team=billing --partition-key id
     """
-    from ..table import check_table, create_table, table_exists
-
     pairs = {}
     for text in tags:
         label, separator, pairs[label] = text.partition("=")
@@ -476,8 +474,6 @@ def check(shared: Shared, name: str, ttl: str | None, no_ttl: bool) -> None:
       lambda-lock table check locks
       lambda-lock table check locks --schema java --no-ttl      # shared with Java clients
     """
-    from ..table import check_table
-
     check_table(name, ttl=_ttl_attribute(shared, ttl, no_ttl), **shared.administration())
     shared.report({"table": name, "fits": True}, f"table {name!r} is suitable for locks")
 

@@ -11,12 +11,12 @@ import os
 
 from ..client.lock_client import LockClient
 from ..client.session import run, session_of
-from ..core.protocol import Resumption, Wait
+from ..core.protocol import Resumption, Send, Wait
 from ..core.schema import ASLEEP
 from ..core.sleepers import NEWEST, SUFFIX
 from ..errors import LockConfigurationError, LockError
 from ..observe.log import logger, tell
-from .look import LONGEST_LOOK, ClosedError, Look
+from .look import CALL, LONGEST_LOOK, MESSAGE, ClosedError, Look
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,17 +114,16 @@ def performed(steps: Steps[None], calls: Calls, place: Place, tell: Callable[...
             step = steps.send(event)
         except StopIteration:
             return
-        asked, answer = getattr(step, "request", {}), None
-        match getattr(step, "operation", None):
-            case "Call":
-                answer = calls.call(asked["kind"], asked["callback"])
-                name = "woken" if answer is None or type(answer) is ClosedError else "wake_failed"
-                tell(place, name, "lock %r: %s was called%s", asked["holder"], f": {answer}" if answer else "")
-            case "Message":
-                calls.put(place, asked["seconds"])
-            case _:
-                event = yield step
-                continue
+        if not isinstance(step, Send) or step.operation not in (CALL, MESSAGE):
+            event = yield step
+            continue
+        asked, answer = step.request, None
+        if step.operation == CALL:
+            answer = calls.call(asked["kind"], asked["callback"])
+            name = "woken" if answer is None or type(answer) is ClosedError else "wake_failed"
+            tell(place, name, "lock %r: %s was called%s", asked["holder"], f": {answer}" if answer else "")
+        else:
+            calls.put(place, asked["seconds"])
         event = Resumption((yield Wait(0)).reading, answer)
 
 
