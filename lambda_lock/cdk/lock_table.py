@@ -140,8 +140,6 @@ class LockTable(Construct, Generic[Table]):
         runtime = waker.check(wake, sort_key_name)
         retained = removal_policy != cdk.RemovalPolicy.DESTROY
         newer: dict[str, Any] = {} if warm_throughput is None else {"warm_throughput": warm_throughput}
-        if runtime is not None:
-            newer["dynamo_stream"] = waker.STREAM
         super().__init__(scope, id)
         table = dynamodb.TableV2(
             self,
@@ -157,6 +155,7 @@ class LockTable(Construct, Generic[Table]):
             removal_policy=removal_policy,
             table_class=table_class,
             resource_policy=resource_policy,
+            dynamo_stream=None if runtime is None else waker.STREAM,
             **tables.specified("point_in_time_recovery", point_in_time_recovery),
             **tables.specified("contributor_insights", contributor_insights),
             **newer,

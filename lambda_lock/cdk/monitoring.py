@@ -183,9 +183,8 @@ class Watch:
             dimensions[metrics.FUNCTION_DIMENSION] = unqualified.function_name
         elif self.group is not None and self.group != metrics.UNGROUPED:
             dimensions[metrics.GROUP_DIMENSION] = self.group
-        usual: MetricOptions = {"statistic": cloudwatch.Stats.SUM, "period": _PERIOD, "label": name}
-        usual.update(options)
-        metric = cloudwatch.Metric(namespace=self.namespace, metric_name=name, dimensions_map=dimensions, **usual)
+        given: MetricOptions = {"statistic": cloudwatch.Stats.SUM, "period": _PERIOD, "label": name, **options}
+        metric = cloudwatch.Metric(namespace=self.namespace, metric_name=name, dimensions_map=dimensions, **given)
         return metric.attach_to(source).with_(**options)  # attaching writes over account and region in an older CDK
 
     def _make_alarms(self, actions: AlarmActions) -> None:

@@ -27,14 +27,13 @@ class Shared:
     One given after the command's name overrides one given before it.
     """
 
-    def __init__(self) -> None:
-        self.table: str | None = None
-        self.region_name: str | None = None
-        self.endpoint_url: str | None = None
-        self.partition_key_name: str | None = None
-        self.sort_key_name: str | None = None
-        self.schema_name = "java"
-        self.as_json = False
+    table: str | None = None
+    region_name: str | None = None
+    endpoint_url: str | None = None
+    partition_key_name: str | None = None
+    sort_key_name: str | None = None
+    schema_name = "java"
+    as_json = False
 
     @property
     def schema(self) -> Schema:
