@@ -71,8 +71,7 @@ def lambda_context(
 
 
 def _text(name: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be a str, not {value!r} ({type(value).__name__})")
-    if not value:
+    text: str = checks.of_kind(name, value, str, "a str")
+    if not text:
         raise LockArgumentError(f"{name} is empty, but every invocation has one: leave it out to get a default")
-    return value
+    return text
