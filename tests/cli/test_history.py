@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import LockClient
-from lambda_lock.cli.history import Watcher
+from lambda_lock.cli.dashboard import Watcher
 from lambda_lock.core.outcome import Reply
 from lambda_lock.core.tickets import make_ticket
 from lambda_lock.testing import ManualClock, in_memory

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from lambda_lock import LockClient, TransportError
-from lambda_lock.cli.history import Watcher
+from lambda_lock.cli.dashboard import Watcher
 from lambda_lock.cli.show import lock_table, print_json_array
 from rig.engine import Ministack
 from rig.wire import Wire

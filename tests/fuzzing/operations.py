@@ -17,7 +17,7 @@ from lambda_lock import LockClient, LockError, deduplicate, with_lock
 from lambda_lock.batch import process_sqs, process_stream
 from lambda_lock.cli import options as cli_options
 from lambda_lock.cli.app import app
-from lambda_lock.cli.history import Watcher
+from lambda_lock.cli.dashboard import Watcher
 from lambda_lock.client import pages
 from lambda_lock.client.sleeping import WAKE_VARIABLE
 from lambda_lock.core.row import SLEEPERS
