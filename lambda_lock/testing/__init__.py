@@ -11,7 +11,6 @@ do not load anything from here.
 """
 
 from .active import in_memory
-from .clock import ManualClock
-from .context import lambda_context
+from .context import ManualClock, lambda_context
 
 __all__ = ["ManualClock", "in_memory", "lambda_context"]
