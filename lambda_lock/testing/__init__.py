@@ -10,7 +10,7 @@ The locks are the real ones, but AWS, the network and environment variables are 
 do not load anything from here.
 """
 
-from .active import in_memory
 from .context import ManualClock, lambda_context
+from .memory import in_memory
 
 __all__ = ["ManualClock", "in_memory", "lambda_context"]
