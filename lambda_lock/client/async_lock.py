@@ -18,9 +18,9 @@ from contextlib import suppress
 from ..core import protocol
 from ..errors import LockAlreadyReleasedError
 from ..runtime.drive_async import drive_async, unsent
+from ..runtime.signalsafe import given_back
 from ..runtime.threads import Busy, Threads
 from ..runtime.timeline import SYSTEM
-from ..runtime.under_way import given_back
 from .lock import Handle, held_by
 from .multi_lock import MultiHandle, group_of
 from .session import Explained

@@ -22,7 +22,7 @@ from ..errors import (
     LockLostError,
 )
 from ..observe.log import tell
-from ..runtime.under_way import released, unclear
+from ..runtime.signalsafe import released, unclear
 from . import checks
 from .last_act import LastActs
 from .renewer import KeepOptions, Renewer, about, leave_to_lease

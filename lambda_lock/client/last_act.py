@@ -6,8 +6,7 @@ import os
 import weakref
 
 from ..errors import LockAlreadyReleasedError, LockError, OwnerMismatchError
-from ..runtime.signalsafe import Caller, Turn
-from ..runtime.under_way import released
+from ..runtime.signalsafe import Caller, Turn, released
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

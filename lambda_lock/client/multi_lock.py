@@ -14,7 +14,7 @@ from ..core import keep
 from ..core import several as core
 from ..core.protocol import OUTAGE
 from ..errors import CommitRefusedError, LockAlreadyReleasedError, LockError, LockLostError, TransportError
-from ..runtime.under_way import released, unclear
+from ..runtime.signalsafe import released, unclear
 from . import checks
 from .held import HeldLock
 from .last_act import LastActs

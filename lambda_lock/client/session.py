@@ -18,9 +18,8 @@ from ..observe.observer import Observer
 from ..runtime import invocation
 from ..runtime.drive import drive, send
 from ..runtime.first_use import FirstUse
-from ..runtime.signalsafe import Flag
+from ..runtime.signalsafe import Flag, OpenLocks, UnderWay, given_back
 from ..runtime.timeline import SYSTEM, Timeline
-from ..runtime.under_way import OpenLocks, UnderWay, given_back
 from . import checks
 from .settings import Settings
 

@@ -18,7 +18,7 @@ from ..errors import (
     TransportError,
 )
 from ..runtime.drive import check_process
-from ..runtime.under_way import HELD_HERE
+from ..runtime.signalsafe import HELD_HERE
 from .held import HeldLock
 from .lock import Lock, held_by
 from .renewer import leave_to_lease, line_of_execution

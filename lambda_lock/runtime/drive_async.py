@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from ..core.outcome import Outcome
     from ..core.protocol import Steps, Wait
     from ..transport import Transport
+    from .signalsafe import UnderWay
     from .threads import Threads
     from .timeline import Timeline
-    from .under_way import UnderWay
 
     T = TypeVar("T")
 

@@ -22,8 +22,7 @@ from lambda_lock.errors import ClientClosedError, LockError, TransportError
 from lambda_lock.runtime import first_use
 from lambda_lock.runtime.first_use import FirstUse
 from lambda_lock.runtime.heartbeat import Renewals
-from lambda_lock.runtime.signalsafe import Caller, Turn
-from lambda_lock.runtime.under_way import OpenLocks
+from lambda_lock.runtime.signalsafe import Caller, OpenLocks, Turn
 from lambda_lock.testing import ManualClock, in_memory
 from rig.wire import Wire
 from tests.support.clients import Make

@@ -12,7 +12,7 @@ from lambda_lock.client.lock import held_by
 from lambda_lock.client.taking import Fresh
 from lambda_lock.core.protocol import Hold
 from lambda_lock.errors import ClientClosedError
-from lambda_lock.runtime.under_way import OpenLocks
+from lambda_lock.runtime.signalsafe import OpenLocks
 from lambda_lock.testing import ManualClock, in_memory, lambda_context
 from lambda_lock.testing.memory import Memory
 from tests.client.test_interrupts import apart, held, sweep

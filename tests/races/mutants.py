@@ -8,7 +8,7 @@ from typing import Any
 
 from lambda_lock.client import closing, held, last_act, renewer, taking
 from lambda_lock.core import keep, protocol
-from lambda_lock.runtime import heartbeat, signalsafe, under_way
+from lambda_lock.runtime import heartbeat, signalsafe
 from tests.prove.mistakes import Change, edit, planted
 
 
@@ -75,7 +75,7 @@ MUTANTS: dict[str, Mutant] = {
         ("close / acquire",),
     ),
     "close does not look again once it can be woken": Mutant(
-        under_way.UnderWay.wait, ("if self.elsewhere(): → if True:",), ("close / acquire that waits",)
+        signalsafe.UnderWay.wait, ("if self.elsewhere(): → if True:",), ("close / acquire that waits",)
     ),
     "an acquire looks whether its client was closed before its handle is known": Mutant(
         taking.Fresh._register,

@@ -33,7 +33,7 @@ from lambda_lock.core.outcome import Reply
 from lambda_lock.core.row import Row, make_version, read_row
 from lambda_lock.core.schema import JAVA
 from lambda_lock.observe import hooks
-from lambda_lock.runtime import drive, first_use, heartbeat, signalsafe, timeline, under_way
+from lambda_lock.runtime import drive, first_use, heartbeat, signalsafe, timeline
 from lambda_lock.testing.memory import Memory
 from lambda_lock.transport import Transport
 from rig.engine import Engine, Item
@@ -46,7 +46,7 @@ TRACED = frozenset(
     source_of(module)
     for module in (
         *(closing, held, last_act, lock, lock_client, multi_lock, renewer, session, taking),
-        *(hooks, drive, heartbeat, first_use, signalsafe, timeline, under_way),
+        *(hooks, drive, heartbeat, first_use, signalsafe, timeline),
         *(lambda_lock.core.handover, lambda_lock.core.keep, lambda_lock.core.lease, lambda_lock.core.protocol),
         *(lambda_lock.core.several, lambda_lock.core.transaction),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lambda_lock.runtime.under_way import UnderWay
+from lambda_lock.runtime.signalsafe import UnderWay
 
 
 def test_a_client_that_is_never_closed_does_not_keep_each_coroutine_that_was_closed_in_its_midst() -> None:
