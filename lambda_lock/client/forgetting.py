@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..core import forget as core
 from ..errors import LockConfigurationError
-from ..keys.template import scoped
+from ..keys.arguments import scoped
 from . import checks
 from .options import order
 

@@ -12,9 +12,8 @@ from ..client.record import Storing, decode_result, result_parts
 from ..client.session import session_of, take
 from ..client.taking import Fresh, entered_before, tell_refused
 from ..errors import DuplicateEventError, KeyTemplateError, LockArgumentError, PayloadMismatchError
-from ..keys.arguments import Parameters, name_of
+from ..keys.arguments import Parameters, name_of, scoped
 from ..keys.compile import compile_key
-from ..keys.template import scoped
 from ..observe.log import NOT_RELEASED, logger, tell
 from ..runtime import invocation
 from .environment import default_async_client, default_client, prepare

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from .arguments import Parameters, builder, check_key, name_of, quoted
-from .template import from_template
+from .arguments import Parameters, builder, check_key, from_template, name_of, quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ..errors import LockConfigurationError
-from .arguments import MISSING, Parameters, Unusable, declared_fields, scalar_text
-from .template import joined, separated
+from .arguments import MISSING, Parameters, Unusable, declared_fields, joined, scalar_text, separated
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 
-from .arguments import Parameters, Unusable, builder, declared_fields, found_text, raw_event, scalar_text
+from .arguments import Field, Parameters, Unusable, builder, declared_fields, found_text, raw_event, scalar_text
 from .compile import Compiled
-from .template import Field
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from lambda_lock.core.outcome import ConditionFailed
 from lambda_lock.core.permits import read_entry
 from lambda_lock.core.row import counts, expiry_of, ticket_expiry
 from lambda_lock.core.tickets import make_ticket
-from lambda_lock.keys.template import scoped
+from lambda_lock.keys.arguments import scoped
 from lambda_lock.testing.table import Table
 from tests.core.driver import NOW
 

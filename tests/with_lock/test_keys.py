@@ -21,10 +21,9 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from lambda_lock.errors import KeyTemplateError
-from lambda_lock.keys.arguments import MAX_KEY_BYTES
+from lambda_lock.keys.arguments import MAX_KEY_BYTES, Separator
 from lambda_lock.keys.compile import compile_key
 from lambda_lock.keys.payload_hash import payload_hash
-from lambda_lock.keys.template import Separator
 
 if TYPE_CHECKING:
     from lambda_lock.keys.compile import Key
