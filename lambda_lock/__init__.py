@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from .core.lease import Holder
     from .core.schema import GO, JAVA, PYTHON, Schema
     from .decorators.deduplicate import current_dedup, deduplicate
-    from .decorators.environment import default_client, set_default_client
+    from .decorators.guard import default_client, set_default_client
     from .decorators.rate_limit import rate_limit
     from .decorators.stopping import release_on_sigterm
     from .decorators.with_lock import current_lock, with_lock
@@ -63,7 +63,7 @@ _WHERE = {
     "core.lease": ("Holder",),
     "core.schema": ("GO", "JAVA", "PYTHON", "Schema"),
     "decorators.deduplicate": ("current_dedup", "deduplicate"),
-    "decorators.environment": ("default_client", "set_default_client"),
+    "decorators.guard": ("default_client", "set_default_client"),
     "decorators.rate_limit": ("rate_limit",),
     "decorators.stopping": ("release_on_sigterm",),
     "decorators.with_lock": ("current_lock", "with_lock"),

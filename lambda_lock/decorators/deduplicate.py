@@ -16,9 +16,8 @@ from ..keys.arguments import Parameters, name_of, scoped
 from ..keys.compile import compile_key
 from ..observe.log import NOT_RELEASED, logger, tell
 from ..runtime import invocation
-from .environment import default_async_client, default_client, prepare
 from .functions import check_answer, check_answer_of, check_decorated, refuse_bare, undecorated
-from .guard import Call, CurrentLocks, Guard, check_times
+from .guard import Call, CurrentLocks, Guard, check_times, default_async_client, default_client, prepare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

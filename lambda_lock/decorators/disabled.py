@@ -11,7 +11,7 @@ from ..client.session import run, session_of
 from ..core.several import ordered
 from ..errors import LockAlreadyReleasedError, LockConfigurationError
 from ..observe.log import logger, tell
-from .environment import VARIABLE
+from .guard import VARIABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,9 +7,8 @@ from types import SimpleNamespace  # functools has it loaded
 from ..client import checks
 from ..client.rate_limiting import limit_of
 from ..keys.compile import compile_key
-from .environment import prepare
 from .functions import check_answer, check_answer_of, check_decorated
-from .guard import CurrentLocks, Guard, check_times
+from .guard import CurrentLocks, Guard, check_times, prepare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

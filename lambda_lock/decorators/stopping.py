@@ -15,7 +15,7 @@ from contextlib import suppress
 from ..client.closing import close
 from ..client.session import Client, session_of
 from ..errors import LockConfigurationError
-from .environment import default_client
+from .guard import default_client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

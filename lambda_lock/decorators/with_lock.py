@@ -6,9 +6,8 @@ from ..client import checks
 from ..keys.arguments import name_of
 from ..keys.compile import compile_key, compile_keys
 from ..observe.log import NOT_RELEASED, logger, tell
-from .environment import prepare
 from .functions import check_answer, check_decorated, refuse_bare
-from .guard import CurrentLocks, Guard, check_times, key_of
+from .guard import CurrentLocks, Guard, check_times, key_of, prepare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from aws_durable_execution_sdk_python.types import StepContext
 from ..client import checks
 from ..client.lock_client import LockClient
 from ..core.several import MOST_KEYS, ordered
-from ..decorators.environment import default_client
+from ..decorators.guard import default_client
 from ..errors import LockAlreadyReleasedError, LockArgumentError, LockConfigurationError, LockError, LockLostError
 from ..runtime import invocation
 from .acquiring import LATE, Polling, acquire, label

@@ -27,7 +27,7 @@ from ..core.protocol import Hold
 from ..core.requests import Grant, bare_name, claim
 from ..core.row import SEAL, make_version, read_row
 from ..core.schema import JAVA
-from ..decorators.environment import remember_default_clients
+from ..decorators.guard import remember_default_clients
 from ..errors import LockArgumentError, TransportError
 from ..runtime.drive import SystemClock
 from .table import Database

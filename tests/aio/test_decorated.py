@@ -24,7 +24,7 @@ from lambda_lock import (
     with_lock,
 )
 from lambda_lock.decorators.disabled import AsyncStandIn
-from lambda_lock.decorators.environment import default_async_client
+from lambda_lock.decorators.guard import default_async_client
 from rig.engine import Ministack
 from rig.wire import Wire
 from tests.support.context import Context

@@ -32,7 +32,7 @@ from lambda_lock.cli.app import app
 from lambda_lock.client.pages import MOST_PAGES
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
 from lambda_lock.core.protocol import Send
-from lambda_lock.decorators.environment import disabled
+from lambda_lock.decorators.guard import disabled
 from lambda_lock.keys.compile import compile_key
 from lambda_lock.keys.payload_hash import payload_hash
 from lambda_lock.runtime import drive

@@ -15,7 +15,7 @@ import pytest
 
 from lambda_lock import AsyncLockClient, KeyTemplateError, LockClient, deduplicate
 from lambda_lock.client import checks
-from lambda_lock.decorators.environment import set_default_client
+from lambda_lock.decorators.guard import set_default_client
 from lambda_lock.decorators.with_lock import with_lock
 
 

@@ -27,7 +27,7 @@ from lambda_lock import (
     TransportError,
     register_lambda_context,
 )
-from lambda_lock.decorators.environment import default_client, set_default_client
+from lambda_lock.decorators.guard import default_client, set_default_client
 from lambda_lock.decorators.with_lock import current_lock, with_lock
 from rig.engine import Ministack
 from rig.wire import Wire

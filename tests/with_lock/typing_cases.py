@@ -12,7 +12,7 @@ from lambda_lock.client.lock import Lock
 from lambda_lock.client.lock_client import LockClient
 from lambda_lock.client.multi_lock import MultiLock
 from lambda_lock.client.record import LockRecord
-from lambda_lock.decorators.environment import default_client, set_default_client
+from lambda_lock.decorators.guard import default_client, set_default_client
 from lambda_lock.decorators.with_lock import current_lock, with_lock
 from lambda_lock.errors import LockNotGrantedError
 
