@@ -162,7 +162,8 @@ def order(
         checks.callback("on_lost", on_lost)
         checks.callback("cancel_check", cancel_check, takes=0)
     refresh_period = settings.refresh_period if refresh_period is None else checks.refresh_period(refresh_period)
-    session.check_open()
+    if session.closed.is_set:
+        session.check_open()
     checks.real_threads()
     found = invocation.find((), {}, context)
     now = session.timeline.elapsed()

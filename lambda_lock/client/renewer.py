@@ -284,7 +284,7 @@ class Renewer:
         for _ in range(_MOST_CHANGES):
             planned, valid_until = self._next, hold.valid_until
             seconds = self._seconds_to_next_tick(self._elapsed() if now is None else now)
-            if seconds is None or hold.is_over() or self._options.pid != os.getpid():
+            if seconds is None or hold.lost or hold.ended or self._options.pid != os.getpid():
                 return  # a child that was forked in the middle of a renewal keeps nothing of its parent's
             from ..runtime.heartbeat import HEARTBEAT  # not before a lock needs it
 

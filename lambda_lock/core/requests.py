@@ -142,8 +142,9 @@ class Update:
     def request(self, operation: str = "UpdateItem", **more: Any) -> Request:
         """Return the write under its condition. It names what its expressions use, because DynamoDB refuses more."""
         place = self.place
-        clauses = [("SET ", self.sets), ("REMOVE ", self.removes)]
-        update = " ".join([clause + ", ".join(parts) for clause, parts in clauses if parts])
+        update = f"SET {', '.join(self.sets)}" if self.sets else ""
+        if self.removes:
+            update = f"{update} REMOVE {', '.join(self.removes)}".lstrip()
         condition = " AND ".join(self.condition)
         text = f"{condition} {update}"
         names = {f"#{field}": getattr(place.schema, field) for field in self.named if f"#{field}" in text}
@@ -188,8 +189,8 @@ class Update:
 
     def no_foreign_version(self) -> str:
         """Return the condition that there is no version under the name that another schema has for it."""
-        names = [self.name(name) for name in self.place.schema.foreign_versions]
-        return " AND ".join([f"attribute_not_exists({name})" for name in names])
+        placeholders = list(map(self.name, self.place.schema.foreign_versions))
+        return " AND ".join(map("attribute_not_exists({})".format, placeholders))
 
     def hold(self, grant: Grant, seen: str | None) -> None:
         """Write the version and lease of a grant, and its owner unless that is the one seen in the slot."""

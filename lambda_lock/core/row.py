@@ -91,7 +91,7 @@ class Row:
         self.schema = schema
         self.version = text_of(item, schema.version)
         self.owner = text_of(item, schema.owner)
-        self.released = schema.released is not None and text_of(item, schema.released) == RELEASED
+        self.released = schema.released is not None and item.get(schema.released) == {"S": RELEASED}
         self.lease_ms = schema.read_lease(item.get(schema.lease))
         self.token = whole_of(item, schema.token, TOKEN_DIGITS)
         self.completed_until = whole_of(item, schema.completed_until, _SECONDS_DIGITS)

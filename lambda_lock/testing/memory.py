@@ -436,7 +436,8 @@ class InMemory(ContextDecorator):
 
     def serve(self, session: Session) -> Transport:
         """The transport of a session, which is noted as one that learns from it."""
-        self._sessions.setdefault(session, session.open_locks.holds())
+        if session not in self._sessions:
+            self._sessions[session] = session.open_locks.holds()
         return self.memory
 
 

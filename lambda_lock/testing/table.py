@@ -264,7 +264,7 @@ class Database:
 
     def find(self, name: str) -> Table | None:
         """The table with this name or ARN. None if it does not exist yet."""
-        return self._tables.get(bare_name(name))
+        return self._tables.get(name if name in self._tables else bare_name(name))
 
     def apply(self, operation: str, request: dict[str, Any], now: float) -> dict[str, Any] | None:
         """Carry out one request on its table or tables. Returns what `Table.apply` returns.
