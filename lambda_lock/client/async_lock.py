@@ -21,7 +21,7 @@ from ..runtime.drive import SYSTEM
 from ..runtime.drive_async import drive_async, unsent
 from ..runtime.signalsafe import given_back
 from ..runtime.threads import Busy, Threads
-from .lock import Handle, held_by
+from .lock import Handle, ensure, heartbeat, held_by
 from .multi_lock import MultiHandle, group_of
 from .session import Explained
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing import Any, Self, TypeVar
 
     from ..errors import LockError
-    from .last_act import LastAct, LastActs
+    from .held import LastAct, LastActs
     from .lock import Lock
     from .multi_lock import MultiLock
     from .session import Operation, Session
@@ -169,14 +169,14 @@ class AsyncLock(Handle):
 
         Example: ``await lock.heartbeat(data=b"page 7")``
         """
-        await self._runner.run(self._held.heartbeat(data, delete_data, lease_duration), first=True)
+        await self._runner.run(heartbeat(self._held, data, delete_data, lease_duration), first=True)
 
     async def ensure(self, seconds: float) -> None:
         """`Lock.ensure`, awaited.
 
         Example: ``await lock.ensure(30)``
         """
-        await self._runner.run(self._held.ensure(seconds), first=True)
+        await self._runner.run(ensure(self._held, seconds), first=True)
 
     async def release(
         self, *, data: bytes | None = None, delete: bool | None = None, best_effort: bool = False

@@ -1,4 +1,4 @@
-"""A lock that is held by this process: its state, and the steps of the operations that renew and end it.
+"""A lock that is held by this process: its state, and the steps of its last act: release, commit or hand_over.
 
 `Lock` and `AsyncLock` are handles of a HeldLock: one runs its steps on the calling thread, the other awaits them.
 """
@@ -11,7 +11,7 @@ import warnings
 import weakref
 from functools import partial  # the Lambda runtime has it loaded
 
-from ..core import keep, lease, protocol, requests
+from ..core import keep, requests
 from ..core.row import is_attempt
 from ..errors import (
     CommitRefusedError,
@@ -20,28 +20,156 @@ from ..errors import (
     LockConfigurationError,
     LockError,
     LockLostError,
+    OwnerMismatchError,
 )
 from ..observe.log import tell
-from ..runtime.signalsafe import released, unclear
+from ..runtime.signalsafe import Caller, Turn, released, unclear
 from . import checks
-from .last_act import LastActs
 from .renewer import KeepOptions, Renewer, about, leave_to_lease
 from .session import Explained
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from typing import Any
+    from typing import Any, TypeAlias, TypeVar
 
     from ..core.lease import ClockReading
     from ..core.protocol import Hold, Steps
-    from .last_act import LastAct
+    from ..core.requests import Place
     from .record import Storing
-    from .session import Operation, Session
+    from .session import Session
+
+    T = TypeVar("T")
+    #: The steps of an operation, which begin with a reading of the clocks.
+    Begin: TypeAlias = Callable[[ClockReading], Steps[T]]
+    #: A release, commit or hand_over: the lock that errors name, the steps, what makes the error if closing the client
+    #: ends them, and the steps that release the lock after an interrupt has ended them.
+    LastAct: TypeAlias = tuple[Place, Begin[T], Callable[[], LockError], Begin[bool]]
+
+
+class LastActs:
+    """The end of one lock, or of several that were taken together: by one call at a time, in the process that took it.
+
+    pid: the only process that may end it. make_handle: makes the Lock or MultiLock that callbacks and hooks are given,
+    and a plain client returns. key: of the lock that errors name. None: there are several. is_timed: its end is. False
+    for one of several locks: theirs is.
+    """
+
+    _was, _is, _it, _ended_by = "was", "is", "it", "released, committed or handed over"
+
+    if TYPE_CHECKING:
+
+        @property
+        def key(self) -> str | None: ...
+        @property
+        def released(self) -> bool: ...
+        def each_hold(self) -> list[Hold]: ...
+        def end(self) -> None: ...
+        def name(self) -> str: ...
+        def tell_not_released(self, error: LockError) -> None: ...
+
+    def __init__(self, session: Session, pid: int, make_handle: Callable[[Any], Any]) -> None:
+        self.session = session
+        self.pid = pid
+        self.is_timed = True
+        self._make_handle = make_handle
+        self._handle: weakref.ref[Any] | None = None
+        self._last_act = Turn()  # release, commit and hand_over: one of them at a time
+
+    def handle(self) -> Any:
+        """The Lock or MultiLock that the application has, or a new one if it has none."""
+        handle = None if self._handle is None else self._handle()
+        if handle is None:
+            handle = self._make_handle(self)
+            self._handle = weakref.ref(handle)
+        return handle
+
+    @property
+    def ended(self) -> bool:
+        """Whether a last act was begun: release, commit or hand_over."""
+        return any(hold.ended for hold in self.each_hold())
+
+    def is_in_this_process(self) -> bool:
+        return self.pid == os.getpid()
+
+    def check_open(self) -> None:
+        """Raise LockAlreadyReleasedError after a last act was begun, and OwnerMismatchError in another process."""
+        self.check_process()
+        if self.ended:
+            raise LockAlreadyReleasedError(
+                f"{self.name()} {self._was} {self._ended_by}: acquire {self._it} again", key=self.key
+            )
+
+    def check_process(self) -> None:
+        if self.pid != os.getpid():
+            raise OwnerMismatchError(
+                f"{self.name()} {self._was} acquired by process {self.pid}: a forked child neither renews nor releases "
+                f"its parent's locks. Acquire {self._it} here, or leave {self._it} to the parent",
+                key=self.key,
+            )
+
+    def check_not_released(self) -> None:
+        if self.released:
+            raise LockAlreadyReleasedError(
+                f"{self.name()} {self._was} released before: a handle is released once", key=self.key
+            )
+
+    def last(self, check: Callable[[], None], steps: Begin[T]) -> Begin[T]:
+        """The steps of a last act, while no other one is under way. From here on nothing is held or renewed.
+
+        check: raises if a last act that has just ended leaves nothing to do.
+        """
+
+        def alone(reading: ClockReading) -> Steps[T]:
+            self.check_process()  # here: drive() has noted the process, and sees a fork from now on
+            turn = Caller()
+            try:
+                if not self._last_act.take(turn):
+                    raise LockAlreadyReleasedError(
+                        f"{self.name()} {self._is} being {self._ended_by} at this moment, by another thread or by the "
+                        "code that a signal handler interrupted",
+                        key=self.key,
+                    )
+                check()
+                self.end()
+                acting = steps(reading)
+                if self.is_timed and self.session.observer.measures:
+                    from ..observe.timing import timed_end
+
+                    acting = timed_end(self.session.observer, self.each_hold(), self.key is None, reading, acting)
+                return (yield from acting)
+            finally:
+                self._last_act.give_back(turn)
+
+        return alone
+
+    def run_last(self, act: LastAct[T]) -> T:
+        """Run a last act on this thread. If an interrupt (Ctrl-C, sys.exit() in a signal handler) ends it, the lock is
+        released before that propagates: whatever the act did, no other code would release it.
+        """
+        place, steps, ends, again = act
+        try:
+            return self.session.run(place, steps, ends=ends)
+        except Exception:
+            raise
+        except BaseException:
+            self.give_up(again)
+            raise
+
+    def give_up(self, again: Begin[bool]) -> None:
+        """Release on this thread after a last act was interrupted, with any outcome. Errors are logged."""
+        if not self.is_in_this_process():  # a child leaves that was forked meanwhile: the lock is its parent's
+            return
+        try:
+            self.session.run(self.each_hold()[0].place, again, ends=released)
+        except LockAlreadyReleasedError:
+            return
+        except LockError as error:
+            self.tell_not_released(error)
 
 
 class HeldLock(LastActs):
-    """A lock that was granted, and the operations that renew and end it. It may be used from any thread."""
+    """A lock that was granted, and the operations that end it. It may be used from any thread."""
 
     released: bool = False  # or handed over, or left to its lease: there is nothing more to end
 
@@ -130,62 +258,6 @@ class HeldLock(LastActs):
                 key=self.key,
             )
 
-    def check_renewable(self) -> None:
-        self.check_open()
-        if self.is_lost():
-            self.raise_if_lost()
-
-    # -- renewing ---------------------------------------------------------------------------------------------------
-
-    def heartbeat(
-        self, data: bytes | None = None, delete_data: bool = False, lease_duration: float | None = None
-    ) -> Operation[None]:
-        """The operation of `Lock.heartbeat`."""
-        encoded = self._encoded(data)
-        if data is not None and delete_data:
-            raise LockArgumentError("heartbeat takes data= or delete_data=True, not both", key=self.key)
-        lease_ms = None
-        if lease_duration is not None:
-            lease_ms = int(checks.lease_duration(lease_duration) * 1000)
-            checks.heartbeat_period(self.options.heartbeat_period, lease_duration)
-        self.check_open()
-
-        def steps(reading: ClockReading) -> Steps[None]:
-            yield from self.renewer.now(
-                reading, self.check_renewable, lease_ms=lease_ms, data=encoded, delete_data=delete_data
-            )
-            if delete_data or data is not None:
-                self.hold.note_data(encoded)
-
-        return self.hold.place, steps
-
-    def ensure(self, seconds: float) -> Operation[None]:
-        """The operation of `Lock.ensure`."""
-        checks.seconds("seconds", seconds, least=0.0)
-        self.check_renewable()
-        end, needed = self.hold.lease_end, seconds * (1 + 2 * lease.DRIFT)
-        is_enough = self.remaining() >= seconds
-        if not is_enough and end is not None and end - self.elapsed() < needed:
-            raise self._cannot_ensure(seconds, end)
-        # A renewal is worth its lease, less the drift and the time that its reply takes.
-        lease_duration = max(self.lease_duration, needed + protocol.DECISION)
-
-        def steps(reading: ClockReading) -> Steps[None]:
-            if is_enough:
-                return
-            yield from self.heartbeat(lease_duration=lease_duration)[1](reading)
-            if end is not None and self.remaining() < seconds:  # the lease ends with the invocation
-                raise self._cannot_ensure(seconds, end)
-
-        return self.hold.place, steps
-
-    def _cannot_ensure(self, seconds: float, end: float) -> LockArgumentError:
-        return LockArgumentError(
-            f"ensure({seconds:g}): the invocation ends in {end - self.elapsed():.1f} s, and the lease of "
-            f"{self.key!r} with it",
-            key=self.key,
-        )
-
     # -- the last act: release, commit, hand_over -------------------------------------------------------------------
 
     def release(
@@ -200,7 +272,7 @@ class HeldLock(LastActs):
         """The operation of `Lock.release`. complete: the same request completes the event, and stores the text
         ``result`` with it.
         """
-        encoded = None if data is None else self._encoded(data)
+        encoded = None if data is None else self.encoded(data)
         if delete and self.hold.place.permits is not None:
             raise LockArgumentError(
                 f"release(delete=True) is not possible for a permit: the row of semaphore {self.key!r} belongs to all "
@@ -246,7 +318,7 @@ class HeldLock(LastActs):
         """The operation of `Lock.commit`."""
         from ..core.transaction import commit
 
-        checked, encoded = checks.transact_items(items), self._encoded(data)
+        checked, encoded = checks.transact_items(items), self.encoded(data)
         text = self.checked_result(result, encoded)
         self.check_open()
         self.check_kept()
@@ -386,7 +458,8 @@ class HeldLock(LastActs):
         if self._storing is not None and self._storing.window_of is not None and self._entered == 1:
             self.hold.count_for(self._storing.window_of(result))
 
-    def _encoded(self, data: bytes | None) -> str | None:
+    def encoded(self, data: bytes | None) -> str | None:
+        """Data as it is stored. Raises LockArgumentError if the row would be too large."""
         if data is None:
             return None
         from .record import check_size

@@ -1,10 +1,13 @@
-"""The handle of a lock that was granted."""
+"""The handle of a lock that was granted, and the operations that renew it."""
 
 from __future__ import annotations
 
-from contextlib import suppress  # the Lambda runtime has it loaded
+from contextlib import suppress  # the Lambda runtime has these loaded
+from functools import partial
 
-from ..errors import LockAlreadyReleasedError, SessionMonitorNotSetError
+from ..core import lease, protocol
+from ..errors import LockAlreadyReleasedError, LockArgumentError, SessionMonitorNotSetError
+from . import checks
 from .session import Entered
 
 TYPE_CHECKING = False
@@ -13,7 +16,10 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Never, Self, TypeAlias
 
+    from ..core.lease import ClockReading
+    from ..core.protocol import Steps
     from .held import HeldLock
+    from .session import Operation
 
     Callback: TypeAlias = Callable[["Lock"], object]
 
@@ -151,6 +157,63 @@ def complete(handle: Handle, result: str | None) -> Any:
     return handle._complete(result)
 
 
+def heartbeat(
+    held: HeldLock, data: bytes | None = None, delete_data: bool = False, lease_duration: float | None = None
+) -> Operation[None]:
+    """The operation of `Lock.heartbeat`."""
+    encoded = held.encoded(data)
+    if data is not None and delete_data:
+        raise LockArgumentError("heartbeat takes data= or delete_data=True, not both", key=held.key)
+    lease_ms = None
+    if lease_duration is not None:
+        lease_ms = int(checks.lease_duration(lease_duration) * 1000)
+        checks.heartbeat_period(held.options.heartbeat_period, lease_duration)
+    held.check_open()
+
+    def steps(reading: ClockReading) -> Steps[None]:
+        changes: dict[str, Any] = {"lease_ms": lease_ms, "data": encoded, "delete_data": delete_data}
+        yield from held.renewer.now(reading, partial(_check_renewable, held), **changes)
+        if delete_data or data is not None:
+            held.hold.note_data(encoded)
+
+    return held.hold.place, steps
+
+
+def ensure(held: HeldLock, seconds: float) -> Operation[None]:
+    """The operation of `Lock.ensure`."""
+    checks.seconds("seconds", seconds, least=0.0)
+    _check_renewable(held)
+    end, needed = held.hold.lease_end, seconds * (1 + 2 * lease.DRIFT)
+    is_enough = held.remaining() >= seconds
+    if not is_enough and end is not None and end - held.elapsed() < needed:
+        raise _cannot_ensure(held, seconds, end)
+    # A renewal is worth its lease, less the drift and the time that its reply takes.
+    lease_duration = max(held.lease_duration, needed + protocol.DECISION)
+
+    def steps(reading: ClockReading) -> Steps[None]:
+        if is_enough:
+            return
+        yield from heartbeat(held, lease_duration=lease_duration)[1](reading)
+        if end is not None and held.remaining() < seconds:  # the lease ends with the invocation
+            raise _cannot_ensure(held, seconds, end)
+
+    return held.hold.place, steps
+
+
+def _check_renewable(held: HeldLock) -> None:
+    held.check_open()
+    if held.is_lost():
+        held.raise_if_lost()
+
+
+def _cannot_ensure(held: HeldLock, seconds: float, end: float) -> LockArgumentError:
+    return LockArgumentError(
+        f"ensure({seconds:g}): the invocation ends in {end - held.elapsed():.1f} s, and the lease of {held.key!r} with "
+        "it",
+        key=held.key,
+    )
+
+
 class Lock(Handle):
     """A lock that `LockClient.acquire` returned. Use it in a ``with`` block, which releases it at its end.
 
@@ -199,7 +262,7 @@ class Lock(Handle):
         Example: ``lock.heartbeat(data=b"page 7")``
         """
         held = self._held
-        held.session.run(*held.heartbeat(data, delete_data, lease_duration))
+        held.session.run(*heartbeat(held, data, delete_data, lease_duration))
 
     def ensure(self, seconds: float) -> None:
         """Make sure that the lock is held for ``seconds`` more. If less is left, renew it with a long enough lease.
@@ -210,7 +273,7 @@ class Lock(Handle):
 
         Example: ``lock.ensure(30); copy_file()``
         """
-        self._held.session.run(*self._held.ensure(seconds))
+        self._held.session.run(*ensure(self._held, seconds))
 
     def release(self, *, data: bytes | None = None, delete: bool | None = None, best_effort: bool = False) -> bool:
         """Release the lock.

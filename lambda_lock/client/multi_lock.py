@@ -16,9 +16,8 @@ from ..core.protocol import OUTAGE
 from ..errors import CommitRefusedError, LockAlreadyReleasedError, LockError, LockLostError, TransportError
 from ..runtime.signalsafe import released, unclear
 from . import checks
-from .held import HeldLock
-from .last_act import LastActs
-from .lock import Lock
+from .held import HeldLock, LastActs
+from .lock import Lock, heartbeat
 from .renewer import leave_to_lease
 from .session import Entered, Explained
 from .taking import Fresh, unsent
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
     from ..core.lease import ClockReading
     from ..core.protocol import AcquireRequest, Hold, Steps
-    from .last_act import Begin, LastAct
+    from .held import Begin, LastAct
     from .options import Ordered
     from .session import Operation, Session
 
@@ -204,7 +203,7 @@ class Group(LastActs):
         self.check_open()
 
         def steps(reading: ClockReading) -> Steps[None]:
-            failed = yield from self._each(self.members, lambda member: member.heartbeat()[1])
+            failed = yield from self._each(self.members, lambda member: heartbeat(member)[1])
             if failed:
                 errors = [error for _, error in failed]
                 raise next((error for error in errors if isinstance(error, LockLostError)), errors[0])

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeVar
 
     from ..core.lease import ClockReading
-    from ..core.protocol import Steps
+    from ..core.protocol import Hold, Steps
     from .observer import Observer
 
     T = TypeVar("T")
@@ -76,6 +76,21 @@ def timed(
         measured(observer, what, table, text, ago, outcome=outcome, fencing_token=token)
         if since is not None:
             measured(observer, "hold", table, text, now - since, ago, outcome=outcome, fencing_token=token)
+
+
+def timed_end(
+    observer: Observer, holds: Sequence[Hold], several: bool, reading: ClockReading, steps: Steps[T]
+) -> Steps[T]:
+    """`timed` for the last act of holds. several: they were taken together, and no token is told."""
+
+    def how(_: T) -> tuple[str, int | None]:
+        if any(hold.lost for hold in holds):
+            return "lost", token
+        return "handed_over" if holds[0].handed_over else "released", token
+
+    keys, token = [hold.place.key for hold in holds], None if several else holds[0].token
+    since = max(hold.since for hold in holds)  # all of them were held from then on
+    return timed(observer, "release", holds[0].place.table, keys, reading, steps, how, token, since=since)
 
 
 def tell_unended(observer: Observer) -> None:

@@ -31,7 +31,6 @@ ENDING = (
     "client/lock.py",
     "client/multi_lock.py",
     "client/held.py",
-    "client/last_act.py",
     "core/keep.py",
 )
 

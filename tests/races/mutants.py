@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from lambda_lock.client import closing, held, last_act, renewer, taking
+from lambda_lock.client import closing, held, renewer, taking
 from lambda_lock.core import keep, protocol
 from lambda_lock.runtime import heartbeat, signalsafe
 from tests.prove.mistakes import Change, edit, planted
@@ -55,7 +55,7 @@ MUTANTS: dict[str, Mutant] = {
         signalsafe.Turn.take, (_TAKE + _TAKE_IN_TWO_STEPS,), ("release / release",), within="signalsafe.py"
     ),
     "a last act does not look again once it has the turn": Mutant(
-        last_act.LastActs.last, ("check()\n → pass\n",), ("release / release", "release / commit")
+        held.LastActs.last, ("check()\n → pass\n",), ("release / release", "release / commit")
     ),
     "a last act does not end the lock": Mutant(
         protocol.Hold.end, ("self.ended = True → pass",), ("renewal / release", "heartbeat() / hand_over")
@@ -118,7 +118,7 @@ MUTANTS: dict[str, Mutant] = {
         ("release / acquire of another lock",),
     ),
     "a forked child may release its parent's lock": Mutant(
-        last_act.LastActs.check_process, ("if self.pid != os.getpid(): → if False:",), ("fork / renewal",)
+        held.LastActs.check_process, ("if self.pid != os.getpid(): → if False:",), ("fork / renewal",)
     ),
 }
 

@@ -21,7 +21,6 @@ from lambda_lock import Lock, LockClient, MultiLock
 from lambda_lock.client import (
     closing,
     held,
-    last_act,
     lock,
     lock_client,
     multi_lock,
@@ -45,7 +44,7 @@ from .scheduler import Clock, Queue, Scheduler, Threading, source_of
 TRACED = frozenset(
     source_of(module)
     for module in (
-        *(closing, held, last_act, lock, lock_client, multi_lock, renewer, session, taking),
+        *(closing, held, lock, lock_client, multi_lock, renewer, session, taking),
         *(hooks, drive, heartbeat, first_use, signalsafe),
         *(lambda_lock.core.handover, lambda_lock.core.keep, lambda_lock.core.lease, lambda_lock.core.protocol),
         *(lambda_lock.core.several, lambda_lock.core.transaction),
