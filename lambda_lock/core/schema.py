@@ -11,10 +11,7 @@ if TYPE_CHECKING:
 NUMERALS = frozenset("0123456789+-.eE")
 _LONGEST_MS = 2**63 - 1  # the longest lease that a Java client can write; anything above it counts as unreadable
 #: The names of a version in JAVA and GO, and in PYTHON, each with the other one.
-_FOREIGN_VERSIONS = {
-    "recordVersionNumber": ("record_version_number",),
-    "record_version_number": ("recordVersionNumber",),
-}
+_OTHER_VERSION = {"recordVersionNumber": ("record_version_number",), "record_version_number": ("recordVersionNumber",)}
 _LONGEST_DURATION = 64  # characters; Go writes at most "2562047h47m16.854775807s"
 ASLEEP, WAKE_AT = "sleepers", "wakeAt"  # how many sleep until the lock is free, and when the waker looks next (waker/)
 #: Fields of a Schema that do not name an attribute of the lock's own.
@@ -137,7 +134,7 @@ class Schema:
     @property
     def foreign_versions(self) -> tuple[str, ...]:
         """The other schemas' names for a version. A row with one of these, and without ours, is not a free lock."""
-        return _FOREIGN_VERSIONS.get(self.version, tuple(_FOREIGN_VERSIONS))
+        return _OTHER_VERSION.get(self.version, tuple(_OTHER_VERSION))
 
     def round_lease(self, lease_ms: int) -> int:
         """Return ``lease_ms`` rounded down to the unit that this schema can write."""
