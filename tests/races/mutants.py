@@ -16,7 +16,7 @@ from tests.prove.mistakes import Change, edit, planted
 class Mutant:
     """function, texts: what is written into which function, as in tests/prove/mistakes.py.
     scenarios: in which of them it shows.
-    within: it takes two switches to show it. The first is in this file.
+    within: it takes two switches to show it. The place of the first, "file:line function", has this in it.
     """
 
     function: Any
@@ -52,7 +52,7 @@ MUTANTS: dict[str, Mutant] = {
         signalsafe.Turn.take, (f"{_TAKE}return True",), ("release / release", "release / commit")
     ),
     "a turn is taken in two steps": Mutant(
-        signalsafe.Turn.take, (_TAKE + _TAKE_IN_TWO_STEPS,), ("release / release",), within="signalsafe.py"
+        signalsafe.Turn.take, (_TAKE + _TAKE_IN_TWO_STEPS,), ("release / release",), within=" take"
     ),
     "a last act does not look again once it has the turn": Mutant(
         held.LastActs.last, ("check()\n → pass\n",), ("release / release", "release / commit")
