@@ -171,8 +171,9 @@ def heartbeat(
     held.check_open()
 
     def steps(reading: ClockReading) -> Steps[None]:
-        changes: dict[str, Any] = {"lease_ms": lease_ms, "data": encoded, "delete_data": delete_data}
-        yield from held.renewer.now(reading, partial(_check_renewable, held), **changes)
+        yield from held.renewer.now(
+            reading, partial(_check_renewable, held), lease_ms=lease_ms, data=encoded, delete_data=delete_data
+        )
         if delete_data or data is not None:
             held.hold.note_data(encoded)
 
