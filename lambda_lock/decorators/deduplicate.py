@@ -22,7 +22,9 @@ from .guard import Call, CurrentLocks, Guard, check_times, default_async_client,
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping, Sequence
-    from typing import Any, Literal, Never, TypeVar, Unpack, overload
+    from typing import Any, Literal, Never, Unpack, overload
+
+    from typing_extensions import TypeVar
 
     from ..client.async_client import AsyncLockClient
     from ..client.async_lock import AsyncLock
@@ -36,7 +38,10 @@ if TYPE_CHECKING:
     from .types import Deduplicated, Deduplicating, EventOptions, P, R, T
 
     Kind = TypeVar("Kind", Lock, AsyncLock)
-    U = TypeVar("U")
+    #: What the answers return: nothing if there is none, but a word.
+    OnDuplicate = TypeVar("OnDuplicate", default=Never)
+    OnNotGranted = TypeVar("OnNotGranted", default=Never)
+    OnBadKey = TypeVar("OnBadKey", default=Never)
 
 _CURRENT = CurrentLocks("deduplicate")
 DAY = 86_400.0  # seconds
@@ -66,7 +71,7 @@ def current_dedup(kind: type[Any] | None = None) -> Any:
     return _CURRENT.innermost(kind)
 
 
-if TYPE_CHECKING:  # one for each kind of on_duplicate and on_not_granted. With on_bad_key, for the usual ones
+if TYPE_CHECKING:  # "return" and "skip" add None to what the function returns, an answer adds what it returns
 
     @overload
     def deduplicate(
@@ -78,90 +83,37 @@ if TYPE_CHECKING:  # one for each kind of on_duplicate and on_not_granted. With 
     ) -> Callable[[Callable[P, R]], Deduplicated[P, R, Any]]: ...
 
     @overload
-    def deduplicate(
-        key: Key | None = None,
-        *,
-        on_duplicate: Literal["return", "raise"] = "return",
-        on_not_granted: Literal["raise", "skip"] = "raise",
-        **options: Unpack[EventOptions],
-    ) -> Deduplicating[None]: ...
-
-    @overload
     def deduplicate(  # type: ignore[overload-overlap]  # an answer that is awaited gives what it is awaited for
         key: Key | None = None,
         *,
         on_duplicate: Callable[..., Coroutine[Any, Any, T]],
-        on_not_granted: Literal["raise"] = "raise",
+        on_not_granted: Literal["raise"] | Callable[..., Coroutine[Any, Any, OnNotGranted]] = "raise",
+        on_bad_key: Literal["raise"] | Callable[..., Coroutine[Any, Any, OnBadKey]] = "raise",
         **options: Unpack[EventOptions],
     ) -> Callable[
         [Callable[P, Coroutine[Any, Any, R]]],
-        Deduplicated[P, Coroutine[Any, Any, R | T], Coroutine[Any, Any, bool]],
+        Deduplicated[P, Coroutine[Any, Any, R | T | OnNotGranted | OnBadKey], Coroutine[Any, Any, bool]],
     ]: ...
 
     @overload
     def deduplicate(
         key: Key | None = None,
         *,
-        on_duplicate: Callable[..., T],
-        on_not_granted: Literal["raise"] = "raise",
+        on_duplicate: Literal["raise"] | Callable[..., OnDuplicate],
+        on_not_granted: Literal["raise"] | Callable[..., OnNotGranted] = "raise",
+        on_bad_key: Literal["raise"] | Callable[..., OnBadKey] = "raise",
         **options: Unpack[EventOptions],
-    ) -> Deduplicating[T]: ...
+    ) -> Deduplicating[OnDuplicate | OnNotGranted | OnBadKey]: ...
 
     @overload
     def deduplicate(
         key: Key | None = None,
         *,
-        on_duplicate: Callable[..., T],
-        on_not_granted: Literal["skip"],
+        on_duplicate: Literal["return", "raise"] | Callable[..., OnDuplicate] = "return",
+        on_not_granted: Literal["raise", "skip"] | Callable[..., OnNotGranted] = "raise",
+        on_bad_key: Literal["raise"] | Callable[..., OnBadKey] = "raise",
         **options: Unpack[EventOptions],
-    ) -> Deduplicating[T | None]: ...
-
-    @overload
-    def deduplicate(
-        key: Key | None = None,
-        *,
-        on_duplicate: Literal["return"] = "return",
-        on_not_granted: Callable[..., T],
-        **options: Unpack[EventOptions],
-    ) -> Deduplicating[T | None]: ...
-
-    @overload
-    def deduplicate(
-        key: Key | None = None,
-        *,
-        on_duplicate: Literal["raise"],
-        on_not_granted: Callable[..., T],
-        **options: Unpack[EventOptions],
-    ) -> Deduplicating[T]: ...
-
-    @overload
-    def deduplicate(
-        key: Key | None = None,
-        *,
-        on_duplicate: Callable[..., T],
-        on_not_granted: Callable[..., U],
-        **options: Unpack[EventOptions],
-    ) -> Deduplicating[T | U]: ...
-
-    @overload
-    def deduplicate(
-        key: Key | None = None,
-        *,
-        on_duplicate: Literal["return", "raise"] = "return",
-        on_not_granted: Literal["raise", "skip"] = "raise",
-        on_bad_key: Callable[..., T],
-        **options: Unpack[EventOptions],
-    ) -> Deduplicating[T | None]: ...
-
-    @overload
-    def deduplicate(
-        key: Key | None = None,
-        *,
-        on_duplicate: Any = "return",
-        on_not_granted: Any = "raise",
-        on_bad_key: Callable[..., Any],
-        **options: Unpack[EventOptions],
-    ) -> Deduplicating[Any]: ...
+    ) -> Deduplicating[OnDuplicate | OnNotGranted | OnBadKey | None]: ...
 
 
 def deduplicate(

@@ -36,7 +36,9 @@ def impatient(wire: Wire) -> LockClient:
 @pytest.fixture(params=["def", "async def"])
 def once(request: pytest.FixtureRequest) -> Once:
     """@deduplicate for a plain function, or for an async def function that does the same; either is simply called."""
-    return deduplicate if request.param == "def" else once_async
+    if request.param == "def":
+        return deduplicate
+    return once_async
 
 
 def commit(items: list[Item], **options: Any) -> None:

@@ -164,6 +164,15 @@ async def answering_async(order_id: str) -> bytes:
     return b""
 
 
+async def other_answer_async(order_id: str, *, error: Exception) -> str:
+    return ""
+
+
+@deduplicate("{order_id}", on_duplicate=answer_async, on_not_granted=other_answer_async, on_bad_key=answer_async)
+async def answering_all_async(order_id: str) -> bytes:
+    return b""
+
+
 COROUTINES = (  # type checkers miss an await where they stand alone
     assert_type(charge_async("o", cents=1), Coroutine[Any, Any, bytes | None]),
     assert_type(asyncio.run(raising_async("o")), bytes),  # it stays what it was, CoroutineType to pyright
@@ -302,7 +311,7 @@ def answering_bad_keys_and_contention(order_id: str) -> bytes:
 
 assert_type(for_a_while("o"), dict[str, int] | None)
 assert_type(answering_bad_keys("o"), bytes | float | None)
-assert_type(answering_bad_keys_and_contention("o"), bytes | Any)
+assert_type(answering_bad_keys_and_contention("o"), bytes | float | int | None)
 deduplicate("k", window=5, done_if=True)  # type: ignore[call-overload]
 deduplicate("k", on_bad_key="skip")  # type: ignore[call-overload]
 LockClient("locks").forget("k", timeout=5)  # type: ignore[call-arg]
