@@ -21,7 +21,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ..client.lock_client import LockClient
-from ..client.pages import pages_of
+from ..client.lockless import pages_of
 from ..client.record import LockRecord, ask
 from ..client.session import run, session_of
 from ..core.requests import encode_data

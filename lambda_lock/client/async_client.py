@@ -11,8 +11,8 @@ from . import record
 from .async_lock import AsyncLock, AsyncMultiLock, AsyncRunner
 from .closing import close
 from .lock_client import LockClient
+from .lockless import pages_of
 from .multi_lock import MultiLock
-from .pages import pages_of
 from .session import Client, Entered, init_of, session_of
 
 TYPE_CHECKING = False
@@ -215,7 +215,7 @@ class AsyncLockClient(Client):
 
         Example: ``await client.forget("token", scope="billing", wait=10)``
         """
-        from .forgetting import forget
+        from .lockless import forget
 
         session = self._session
         return await self._run(forget(session, key, scope, sort_key, wait, context), session.check_open)

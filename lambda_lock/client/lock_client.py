@@ -276,7 +276,7 @@ class LockClient(Client):
 
         Example: ``held = [record.key for record in client.list() if not record.is_released]``
         """
-        from .pages import pages_of
+        from .lockless import pages_of
         from .record import ask
 
         pages = pages_of(self._session, key)
@@ -417,7 +417,7 @@ class LockClient(Client):
 
         Example: ``client.forget("token", scope="billing", wait=10)``
         """
-        from .forgetting import forget
+        from .lockless import forget
 
         return self._run(forget(self._session, key, scope, sort_key, wait, context), self._session.check_open)
 

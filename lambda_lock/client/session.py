@@ -383,7 +383,7 @@ class Client(Entered):
 
         Example: ``client.rate_limit("api", 10)``
         """
-        from .rate_limiting import rate_limit
+        from .lockless import rate_limit
 
         session, times = self._session, {"reserve": reserve, "sort_key": sort_key, "context": context}
         waited: T_co = self._run(rate_limit(session, key, limit, per, burst, n, wait, **times), session.check_open)
@@ -414,7 +414,7 @@ class Client(Entered):
 
         Example: ``client.sleep("report", holder=event["execution"], task_token=event["token"])``
         """
-        from .sleeping import sleep
+        from .lockless import sleep
 
         done: T_co = self._run(sleep(self._session, key, holder, task_token, permits, sort_key))
         return done

@@ -65,19 +65,19 @@ class DurableHold:
     @property
     def has_waker(self) -> bool:
         """Whether the lock's table has a waker, as this invocation's environment says."""
-        from ..client import session, sleeping  # here and below: loaded only by those who find the lock held
+        from ..client import lockless, session  # here and below: loaded only by those who find the lock held
 
-        return sleeping.has_waker(session.session_of(self.client))
+        return lockless.has_waker(session.session_of(self.client))
 
     def lie_down(self, holder: str, callback: str) -> bool:
         """Write the callback among the sleepers of the lock. False: there is no room, or it is not known to be there.
 
         Whoever gets False tries on as without a waker, so no error leaves.
         """
-        from ..client import sleeping
+        from ..client import lockless
 
         try:
-            there_is_room: bool = sleeping.lie_down(
+            there_is_room: bool = lockless.lie_down(
                 self.client, self.key, holder=holder, kind="durable", callback=callback, permits=self.permits
             )
         except LockError as error:
@@ -88,10 +88,10 @@ class DurableHold:
 
     def get_up(self, holder: str) -> None:
         """Remove the callback from the sleepers, if it is there. Errors are logged: the waker finds it closed."""
-        from ..client import sleeping
+        from ..client import lockless
 
         try:
-            sleeping.get_up(self.client, self.key, holder=holder)
+            lockless.get_up(self.client, self.key, holder=holder)
         except LockError as error:
             message = "an execution that waited for lock %r is still among its sleepers: %s"
             tell(logger, "not_asleep", message, self.key, error, key=self.key)

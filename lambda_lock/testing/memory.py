@@ -17,8 +17,8 @@ from contextlib import ContextDecorator
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from ..client import checks, session
+from ..client.lockless import Pages
 from ..client.options import content_of
-from ..client.pages import Pages
 from ..client.settings import TABLE_VARIABLE, Settings
 from ..core import lease
 from ..core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled

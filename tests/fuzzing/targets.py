@@ -29,7 +29,7 @@ from lambda_lock.batch import process_sqs, process_stream
 from lambda_lock.cli import options as cli_options
 from lambda_lock.cli import show
 from lambda_lock.cli.app import app
-from lambda_lock.client.pages import MOST_PAGES
+from lambda_lock.client.lockless import MOST_PAGES
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
 from lambda_lock.core.protocol import Send
 from lambda_lock.decorators.guard import disabled

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import LockNotGrantedError
-from lambda_lock.client.sleeping import get_up
+from lambda_lock.client.lockless import get_up
 from lambda_lock.core.outcome import ConditionFailed
 from lambda_lock.core.tickets import make_ticket
 

@@ -11,7 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from lambda_lock import GO, JAVA, PYTHON, LockArgumentError, LockClient, LockConfigurationError, LockNotGrantedError
-from lambda_lock.client.sleeping import get_up, lie_down
+from lambda_lock.client.lockless import get_up, lie_down
 from lambda_lock.core.sleepers import MOST_SLEEPERS, Sleeper, read_sleeper
 from lambda_lock.core.tickets import make_ticket
 from lambda_lock.testing.memory import Memory

@@ -1,0 +1,298 @@
+"""Operations that take no lock: list, forget, rate_limit and sleep. Loaded when used.
+
+Each loads its own part of the protocol.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+
+from ..core.outcome import unusable
+from ..core.requests import Place
+from ..core.row import LONGEST_LEASE, Row
+from ..core.schema import JAVA
+from ..errors import LockArgumentError, LockConfigurationError, LockNotGrantedError, RateLimitedError
+from . import checks
+from .options import check_holder, order
+from .session import run, session_of
+from .settings import TABLE_VARIABLE
+from .taking import tell_failed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from ..core.lease import ClockReading
+    from ..core.outcome import Item, Reply
+    from ..core.protocol import Steps
+    from ..core.rate import Limit
+    from ..core.requests import Request
+    from ..core.schema import Schema
+    from .record import LockRecord
+    from .session import Client, Operation, Session
+
+MOST_PAGES = 100_000  # of one list: a page has up to 1 MB (API reference, Scan), so this is 100 GB
+WAKE_VARIABLE = "LAMBDA_LOCK_WAKE"
+_LONGEST_CALLBACK = 2048  # characters of a task token (Step Functions API reference, SendTaskSuccess)
+_ADVICE = "What runs may have read what has changed since: forget it again when it has ended, or pass wait=seconds"
+
+
+# -- list: the records of a table or of one of its partitions, page by page -------------------------------------------
+
+
+class Pages:
+    """`request` returns the request for the next page, or None after the last. `take` yields the records in a reply.
+
+    A list ends, whatever the answers say: pages that lead in a circle are noticed, and there are at most MOST_PAGES.
+    """
+
+    def __init__(
+        self, table: str, schema: Schema, partition_key_name: str, sort_key_name: str | None, key: str | None
+    ) -> None:
+        self.place = Place(table, schema, partition_key_name, key or "", sort_key_name, None)
+        self._names = (partition_key_name, sort_key_name)
+        self._request: dict[str, Any] | None = {"TableName": table, "ConsistentRead": True}
+        self._operation = "Scan"
+        self._count = 0
+        self._mark: object = None  # where a page began: the last one whose number was a power of two
+        if key is not None:
+            self._operation = "Query"
+            self._request |= {
+                "KeyConditionExpression": "#k = :k",
+                "ExpressionAttributeNames": {"#k": partition_key_name},
+                "ExpressionAttributeValues": {":k": {"S": key}},
+            }
+
+    def request(self) -> Request | None:
+        return None if self._request is None else (self._operation, self._request)
+
+    def take(self, reply: Reply) -> Iterator[LockRecord]:
+        from .record import LockRecord
+
+        page: dict[str, Any] = reply.item or {}
+        self._request = self._next(self._request or {}, page.get("LastEvaluatedKey"))
+        for item in page.get("Items", []):
+            partition_key_name, sort_key_name = self._names
+            key = self._key_of(item, partition_key_name)
+            sort_key = None if sort_key_name is None else self._key_of(item, sort_key_name)
+            row = Row(item, self.place.schema)
+            if row.version is not None:  # else it is not a lock's row, or written in another schema
+                place = Place(self.place.table, self.place.schema, partition_key_name, key, sort_key_name, sort_key)
+                yield LockRecord(row, place, reply.date)
+
+    def _next(self, request: dict[str, Any], last: Any) -> dict[str, Any] | None:
+        """Return the request for the next page, or None after the last.
+
+        An answer that does not lead to a new page is refused: the same pages would be requested for ever. A circle is
+        found by comparing with one page alone, after at most three times its length (Brent's algorithm).
+        """
+        if last is None:
+            return None
+        names = {name for name in self._names if name is not None}
+        if not isinstance(last, dict) or names - last.keys() or last == self._mark:
+            raise unusable("a page of a Scan or Query does not say where the next page begins")
+        self._count += 1
+        if self._count >= MOST_PAGES:
+            raise unusable(f"a Scan or Query has more than {MOST_PAGES} pages")
+        if self._count & (self._count - 1) == 0:
+            self._mark = last
+        return {**request, "ExclusiveStartKey": last}
+
+    def _key_of(self, item: Item, name: str) -> str:
+        key: str | None = item.get(name, {}).get("S")
+        if key is None:
+            raise LockConfigurationError(
+                f"table {self.place.table!r} does not have the key {name!r} (string). Set partition_key_name= and "
+                "sort_key_name= (or LAMBDA_LOCK_PARTITION_KEY, LAMBDA_LOCK_SORT_KEY) to the table's own names"
+            )
+        return key
+
+
+def pages_of(session: Session, key: str | None) -> Pages:
+    """What `LockClient.list` reads, page by page."""
+    session.check_open()
+    if key is not None:
+        checks.key_text("key", key)
+    table, partition_key_name, sort_key_name = session.settings.names()
+    return Pages(table, session.settings.schema, partition_key_name, sort_key_name, key)
+
+
+# -- forget -----------------------------------------------------------------------------------------------------------
+
+
+def forget(
+    session: Session, key: str, scope: str, sort_key: str | None, wait: float | None, context: object
+) -> Operation[bool]:
+    """The operation of `LockClient.forget`."""
+    from ..core.forget import forget as forgetting
+    from ..keys.arguments import scoped
+
+    if scope != "":
+        checks.key_text("key", key)
+        key = scoped(checks.key_text("scope", scope), key)
+    wanted, _, _ = order(session, key, wait=wait, sort_key=sort_key, context=context)
+    place = wanted.place
+    if place.schema.released is None:
+        raise LockConfigurationError(
+            f"event {key!r} cannot be forgotten: rows of the schema {place.schema.name} are deleted on release, and "
+            "remember no events. Use a client with the schema JAVA or GO",
+            key=key,
+        )
+    wanted.advice = wanted.advice or _ADVICE
+    return place, lambda reading: forgetting(wanted, session.memory, session.entropy, reading)
+
+
+# -- rate_limit -------------------------------------------------------------------------------------------------------
+
+
+def rate_limit(
+    session: Session, key: str, limit: int, per: float, burst: int, n: int, wait: float | None, **times: Any
+) -> Operation[float]:
+    """The operation of `Client.rate_limit`. times: reserve, sort_key and context, as for `LockClient.acquire`."""
+    from ..core.rate import Start
+
+    asked = limit_of(limit, per, burst, n, wait)
+    wanted, _, _ = order(session, key, wait=wait, **times)
+    place, observer = wanted.place, session.observer
+    if None in (place.schema.next_at, place.schema.last_take, place.schema.rate):
+        raise LockConfigurationError(
+            f"the schema {place.schema.name} has no rate limits: use JAVA for {key!r}", key=key
+        )
+
+    def differs(rate: str) -> None:
+        message = f"rate limit {key!r} is {asked.text} (limit/per/burst) here and {rate} elsewhere: pass the same"
+        session.tell_once("rate_differs", place, message)
+
+    def steps(reading: ClockReading) -> Steps[float]:
+        start = Start(wanted, asked, session.memory, session.entropy, reading, differs)
+        try:
+            waited = yield from start.steps()
+        except Exception as error:
+            refused = error
+            if isinstance(error, RateLimitedError):
+                observer.tell("rate_limited", lambda: refused, place.table, "%s", error, key=key)
+            tell_failed(session, place, error)
+            raise
+        observer.tell("started", None, place.table, "rate limit %r gave a start after %.3f s", key, waited, key=key)
+        return waited
+
+    def timed(reading: ClockReading) -> Steps[float]:
+        from ..observe import timing
+
+        return timing.timed(observer, "rate", place.table, (key,), reading, steps(reading), lambda _: ("started", None))
+
+    return place, timed if observer.measures else steps
+
+
+def limit_of(limit: object, per: object, burst: object, n: object, wait: object) -> Limit:
+    """What is asked for, checked. Raises LockArgumentError or TypeError."""
+    from ..core.rate import LONGEST_WAIT, Limit
+
+    starts = checks.whole("limit", limit, least=1, instead=": for fewer than one a second, pass a longer per=")
+    at_once = checks.whole("burst", burst, least=1)
+    seconds, wanted = checks.seconds("per", per, least=1e-6), checks.whole("n", n, least=1)
+    checks.optional_seconds("wait", wait, most=LONGEST_WAIT)
+    if starts > seconds * 1e6:
+        raise LockArgumentError(f"limit={limit}, per={per} s is more than one in a microsecond: count in larger units")
+    if at_once > LONGEST_LEASE * starts / seconds:
+        raise LockArgumentError(f"burst={burst} is out of range: its starts take more than a year")
+    if wanted > at_once:
+        raise LockArgumentError(f"n={n} is more than burst={burst}: raise burst, or take fewer at once")
+    return Limit(starts, seconds, at_once, wanted)
+
+
+# -- sleep: what a suspended execution leaves in the table, so that the waker calls it --------------------------------
+
+
+def has_waker(session: Session) -> bool:
+    """Whether the client's table has a waker. LockTable.connect says so, of the table that it names."""
+    table = session.settings.names()[0]
+    return os.environ.get(WAKE_VARIABLE, "0") not in ("", "0") and os.environ.get(TABLE_VARIABLE, table) == table
+
+
+def lie_down(client: Client, key: str, *, holder: str, kind: str, callback: str, permits: int | None = None) -> Any:
+    """Write the entry of an execution that goes to sleep, or replace the one that it has.
+
+    kind: "task" or "durable". callback: the token of the task, or the id of the durable function's callback.
+
+    Returns whether there was room: if not, poll. An async client returns an awaitable of it. Raises what `sleep` does.
+    """
+    return run(client, _lying_down(session_of(client), key, None, holder, kind, callback, permits))
+
+
+def get_up(client: Client, key: str, *, holder: str) -> Any:
+    """Remove the entry of an execution that sleeps no more. Returns whether there was one, as `lie_down` does."""
+    from ..core import sleepers
+
+    session = session_of(client)
+    place, goes = _place(session, key, None, holder, None), partial(sleepers.is_of, holder=holder)
+    return run(client, (place, lambda reading: sleepers.remove(place, goes, session.memory, session.entropy, reading)))
+
+
+def sleep(
+    session: Session, key: str, holder: str, task_token: str, permits: int | None, sort_key: str | None
+) -> Operation[None]:
+    """The operation of `Client.sleep`."""
+    from ..core import sleepers
+
+    checks.of_kind("task_token", task_token, str, "a str")
+    if not 1 <= len(task_token) <= _LONGEST_CALLBACK:
+        raise LockArgumentError(
+            f"task_token has {len(task_token)} characters: pass $states.context.Task.Token of a state with "
+            ".waitForTaskToken, which has 1 to 2,048",
+            key=key,
+        )
+    place, lying_down = _lying_down(session, key, sort_key, holder, "task", task_token, permits)
+    if not has_waker(session):
+        raise LockConfigurationError(
+            f"nobody would wake who sleeps until lock {key!r} is free: the table has no waker, or this function does "
+            f"not know of it. Deploy LockTable(wake=...) and connect the function, which sets {WAKE_VARIABLE}=1",
+            key=key,
+        )
+
+    def steps(reading: ClockReading) -> Steps[None]:
+        if not (yield from lying_down(reading)):
+            raise LockNotGrantedError(
+                f"lock {key!r} is held, and as many sleep until it is free as can ({sleepers.MOST_SLEEPERS}). Try "
+                "again later",
+                key=key,
+            )
+
+    return place, steps
+
+
+def _lying_down(
+    session: Session, key: str, sort_key: str | None, holder: str, kind: str, callback: str, permits: int | None
+) -> Operation[bool]:
+    from ..core import sleepers
+
+    place = _place(session, key, sort_key, holder, permits)
+    sleeper = sleepers.Sleeper(holder, kind, callback, permits, session.settings.ttl)
+    return place, lambda reading: sleepers.lie_down(place, sleeper, session.memory, session.entropy, reading)
+
+
+def _place(session: Session, key: str, sort_key: str | None, holder: object, permits: int | None) -> Place:
+    """Where the lock is. Raises LockArgumentError, TypeError or LockConfigurationError for what cannot sleep."""
+    from ..core import sleepers
+
+    place = session.settings.place(key, sort_key)
+    check_holder(holder, key)
+    if permits is not None:
+        checks.permits(permits, place)
+    if key.endswith(sleepers.SUFFIX):
+        raise LockArgumentError(
+            f"key={key!r} ends with {sleepers.SUFFIX!r}, as the row of another lock's sleepers does: give the lock "
+            "another key",
+            key=key,
+        )
+    checks.key_text("key", key + sleepers.SUFFIX)
+    if place.schema != JAVA:
+        raise LockConfigurationError(
+            f"nobody can sleep until lock {key!r} is free: the waker reads rows of the schema JAVA as it is, and this "
+            f"client has {place.schema.name}, or other names. Use a client with JAVA, or poll",
+            key=key,
+        )
+    session.check_open()
+    return place
