@@ -319,26 +319,16 @@ class _Batch:
                 return work(record)
 
             self.handler = rate_limit(of_view(key), limit, per=per, reserve=reserve, client=client)(in_its_slot)
-        times: dict[str, Any] = {"wait": wait, "reserve": reserve}
-        times |= {"lease_duration": lease_duration, "refresh_period": refresh_period}
+        common: dict[str, Any] = {"client": client, "wait": wait, "reserve": reserve}  # to a record's lock and event
+        common |= {"lease_duration": lease_duration, "refresh_period": refresh_period}
         if lock_key is not None:
-            keys: Any = lock_key if isinstance(lock_key, (list, tuple)) else [lock_key]
-            keys = [of_view(key) for key in keys]
-            lock_key = keys if isinstance(lock_key, (list, tuple)) else keys[0]
+            keys = [of_view(key) for key in (lock_key if isinstance(lock_key, (list, tuple)) else [lock_key])]
             self.in_common += [("lock", compile_key(record_handler, key, None)) for key in keys]
-            self.handler = with_lock(lock_key, client=client, **times)(self.handler)
+            self.handler = with_lock(keys if isinstance(lock_key, (list, tuple)) else keys[0], **common)(self.handler)
         if dedup_key is not None:  # outermost, because a duplicate needs no lock
             dedup_key = of_view(dedup_key)
             self.in_common.append(("event", compile_key(record_handler, dedup_key, None)))
-            once = deduplicate(
-                dedup_key,
-                window=window,
-                scope=scope,
-                result=result,
-                validate=validate,
-                client=client,
-                **times,
-            )
+            once = deduplicate(dedup_key, window=window, scope=scope, result=result, validate=validate, **common)
             self.handler = once(self.handler)
 
     def run(self, event: object, context: object) -> dict[str, list[dict[str, Any]]]:
