@@ -322,7 +322,8 @@ def key_of(lock: Any) -> str:
 
 def _not_ended(lock: Any, error: Exception, failure: str) -> bool:
     """Log the error of a last act. It must not hide the call's result or error. Returns True: it is not known lost."""
-    if not isinstance(error, errors.LockAlreadyReleasedError):  # by the function itself
+    # An event that was released before its completion runs again. A lock was released by the function itself.
+    if failure != NOT_RELEASED or not isinstance(error, errors.LockAlreadyReleasedError):
         tell_not_released(logger, error, message=failure, key=key_of(lock), owner=lock.owner)
     return True
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import signal
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -180,6 +182,32 @@ def test_a_completion_without_any_answer_is_logged_and_the_result_returned(
     assert warnings(caplog) == ["release_failed"]
     assert "event 'e-1' may not be marked as done" in caplog.text
     assert is_done(rows, "e-1") == carried_out
+
+
+def test_an_event_whose_client_a_signal_handler_closes_amid_its_completion_is_logged_and_runs_again(
+    wire: Wire, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    client, stall = LockClient(heartbeat_period=0), wire.hold("UpdateItem", when=completes)
+
+    def close(*_: object) -> None:
+        client.close()
+        stall.release()
+
+    def strike() -> None:
+        assert stall.reached.wait(30)
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGUSR1)
+
+    before = signal.signal(signal.SIGUSR1, close)
+    struck = in_thread(strike)
+    try:
+        assert deduplicate("{id}", scope="", client=client)(lambda event: "result")(EVENT) == "result"
+    finally:
+        struck()
+        signal.signal(signal.SIGUSR1, before)
+    assert warnings(caplog) == ["release_failed"]
+    assert "event 'e-1' may not be marked as done" in caplog.text
+    assert not rows.is_held("e-1")
+    assert not is_done(rows, "e-1")
 
 
 @pytest.mark.parametrize("code", ["AccessDeniedException", "ValidationException", "InternalServerError"])
