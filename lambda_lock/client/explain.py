@@ -22,31 +22,31 @@ def explain(error: ServiceError, place: Place) -> tuple[str, LockError]:
     """
     said, code = f" (DynamoDB said {error.code}: {error.message})", error.code
     key = "key" if error.message.startswith("KMS ") else ""  # with any code
+    kind: type[LockConfigurationError] = LockConfigurationError
     if code == "ResourceNotFoundException":
-        return key or "not_found", LockConfigurationError(_not_found(error, place) + said, key=place.key)
-    if key and "is not authorized to perform" not in error.message:
-        return key, LockConfigurationError(
-            f"DynamoDB cannot use the key that encrypts table {place.table!r}: it may be disabled, about to be "
-            "deleted, or not allowed to this role. Enable it, or allow its use in the key's policy or the role's"
-            f"{said}",
-            key=place.key or None,
+        reason, text = "not_found", _not_found(error, place)
+    elif key and "is not authorized to perform" not in error.message:
+        reason, text = (
+            key,
+            (
+                f"DynamoDB cannot use the key that encrypts table {place.table!r}: it may be disabled, about to be "
+                "deleted, or not allowed to this role. Enable it, or allow its use in the key's policy or the role's"
+            ),
         )
-    if code in _DENIED:
-        return key or "denied", LockConfigurationError(_denied(error, place) + said, key=place.key or None)
-    if code in CREDENTIALS:
-        return key or "credentials", LockConfigurationError(
-            f"the credentials were refused: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN{said}",
-            key=place.key,
-        )
-    if error.retryable:
+    elif code in _DENIED:
+        reason, text = "denied", _denied(error, place)
+    elif code in CREDENTIALS:
+        text = "the credentials were refused: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN"
+        reason = "credentials"
+    elif error.retryable:
         return key or "throttled", TransportError(
             False, f"DynamoDB kept refusing the request for lock {place.key!r} until time ran out{said}", key=place.key
         )
-    if code in ("ValidationException", "ValidationError"):
-        return key or "refused", _invalid(error, place, said)
-    return key or "refused", LockConfigurationError(
-        f"{error.operation} on table {place.table!r} was refused{said}", key=place.key
-    )
+    elif code in ("ValidationException", "ValidationError"):
+        reason, (kind, text) = "refused", _invalid(error, place)
+    else:
+        reason, text = "refused", f"{error.operation} on table {place.table!r} was refused"
+    return key or reason, kind(text + said, key=place.key or None)
 
 
 def _not_found(error: ServiceError, place: Place) -> str:
@@ -100,25 +100,19 @@ def _denied(error: ServiceError, place: Place) -> str:
     )
 
 
-def _invalid(error: ServiceError, place: Place, said: str) -> LockError:
+def _invalid(error: ServiceError, place: Place) -> tuple[type[LockConfigurationError], str]:
     message = error.message.lower()
     if "multiple operations on one item" in message:
-        return LockArgumentError(
+        return LockArgumentError, (
             f"the commit writes a row twice, or the row of lock {place.key!r}, which it releases: merge the two, or "
-            f"leave that row to the lock{said}",
-            key=place.key,
+            "leave that row to the lock"
         )
     if "size" in message and "exceeded" in message:
-        return LockArgumentError(
-            f"the row of lock {place.key!r} is too large: store less data and fewer attributes{said}", key=place.key
-        )
+        return LockArgumentError, f"the row of lock {place.key!r} is too large: store less data and fewer attributes"
     if "key" in message:
         names = " and ".join(map(repr, place.key_names))
-        return LockConfigurationError(
+        return LockConfigurationError, (
             f"table {place.table!r} does not have the key schema {names} (string). Set partition_key_name= and "
-            f"sort_key_name= (or LAMBDA_LOCK_PARTITION_KEY, LAMBDA_LOCK_SORT_KEY) to the table's own names{said}",
-            key=place.key,
+            "sort_key_name= (or LAMBDA_LOCK_PARTITION_KEY, LAMBDA_LOCK_SORT_KEY) to the table's own names"
         )
-    return LockConfigurationError(
-        f"table {place.table!r} refused the request for lock {place.key!r}{said}", key=place.key
-    )
+    return LockConfigurationError, f"table {place.table!r} refused the request for lock {place.key!r}"
