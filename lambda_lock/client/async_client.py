@@ -6,7 +6,6 @@ import functools
 import os
 from collections.abc import Coroutine  # asyncio has it loaded
 
-from ..errors import LockNotGrantedError
 from . import record
 from .async_lock import AsyncLock, AsyncMultiLock, AsyncRunner
 from .closing import close
@@ -14,6 +13,7 @@ from .lock_client import LockClient
 from .lockless import pages_of
 from .multi_lock import MultiLock
 from .session import Client, Entered, init_of, session_of
+from .taking import Uncontended
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -143,12 +143,9 @@ class AsyncLockClient(Client):
 
         Example: ``if lock := await client.try_acquire("report"): ...``
         """
-        try:
+        with Uncontended():
             return await self.acquire(key, wait=wait, **options)
-        except LockNotGrantedError as error:
-            if error.too_late:
-                raise
-            return None
+        return None
 
     @entered_too
     async def acquire_all(
@@ -172,12 +169,9 @@ class AsyncLockClient(Client):
 
         Example: ``if locks := await client.try_acquire_all(["account#1", "account#2"]): ...``
         """
-        try:
+        with Uncontended():
             return await self.acquire_all(keys, wait=wait, sort_key=sort_key, **options)
-        except LockNotGrantedError as error:
-            if error.too_late:
-                raise
-            return None
+        return None
 
     @entered_too
     async def adopt(

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 
-from ..errors import LockNotGrantedError
 from . import checks
 from .lock import Lock
 from .options import order
 from .session import Client, init_of
-from .taking import Fresh, entered_before
+from .taking import Fresh, Uncontended, entered_before
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -167,12 +166,9 @@ class LockClient(Client):
 
         Example: ``if lock := client.try_acquire("report"): ...``
         """
-        try:
+        with Uncontended():
             return self.acquire(key, wait=wait, **options)
-        except LockNotGrantedError as error:
-            if error.too_late:
-                raise
-            return None
+        return None
 
     def acquire_all(
         self,
@@ -245,12 +241,9 @@ class LockClient(Client):
 
         Example: ``if locks := client.try_acquire_all(["account#1", "account#2"]): ...``
         """
-        try:
+        with Uncontended():
             return self.acquire_all(keys, wait=wait, sort_key=sort_key, **options)
-        except LockNotGrantedError as error:
-            if error.too_late:
-                raise
-            return None
+        return None
 
     def get(self, key: str, *, sort_key: str | None = None) -> LockRecord | None:
         """Read a lock without taking it, by one consistent read. Returns None if the table has no such row.

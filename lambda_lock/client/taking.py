@@ -191,6 +191,16 @@ class Again:
         """Nothing to release: the outer call holds the lock."""
 
 
+class Uncontended:
+    """A block that contention ends in silence, as try_acquire does. Too little time left is another error."""
+
+    def __enter__(self) -> None:
+        """There is nothing to begin."""
+
+    def __exit__(self, kind: object, error: object, trace: object) -> bool:
+        return isinstance(error, LockNotGrantedError) and not error.too_late
+
+
 def entered_before(
     session: Session, key: str, sort_key: str | None, permits: int | None, *, event: bool = False
 ) -> Again | None:
