@@ -318,27 +318,6 @@ class LockRecord:
             print("held by", ", ".join(str(holder.owner) for holder in record.holders))
     """
 
-    key: str
-    sort_key: str | None
-    owner: str | None
-    data: bytes | None
-    attributes: dict[str, Any]
-    version: str | None
-    lease_duration: float | None
-    expires_at: float | None
-    read_at: int | None
-    fencing_token: int | None
-    holders: tuple[Holder, ...]
-    is_released: bool
-    is_expired: bool
-    completed_until: int | None
-    result: str | None
-    waiters: int
-    sleepers: int
-    rate: str | None
-    next_at: float | None
-    unreadable: tuple[str, ...]
-
     def __init__(self, row: Row, place: Place, read_at: int | None) -> None:
         item, schema = row.item, place.schema
         is_semaphore, is_shared = row.version == SEAL, row.version in (SEAL, RATE)
@@ -362,35 +341,37 @@ class LockRecord:
         if read_at is not None:
             holders = tuple(each for each in holders if each.expires_at is None or read_at < each.expires_at)
         is_free = not holders and schema.permits not in (None, *unreadable) if is_semaphore else row.is_free
-        vars(self).update(
-            key=place.key,
-            sort_key=place.sort_key,
-            owner=None if is_shared else row.owner,
-            data=data,
-            attributes=attributes,
-            version=None if is_shared else row.version,
-            lease_duration=None if row.lease_ms is None else row.lease_ms / 1000,
-            expires_at=expires_at,
-            read_at=read_at,
-            fencing_token=row.token,
-            holders=holders,
-            is_released=is_free or row.version == RATE,
-            is_expired=not row.is_free and read_at is not None and expires_at is not None and read_at >= expires_at,
-            completed_until=row.completed_until,
-            result=result_parts(item.get(schema.result, {}).get("S"))[0],
-            waiters=row.waiting(read_at),
-            sleepers=row.sleepers,
-            rate=row.rate,
-            next_at=None if row.next_at is None else row.next_at / 1e6,
-            unreadable=tuple(unreadable),
+        self.key: str = place.key
+        self.sort_key: str | None = place.sort_key
+        self.owner: str | None = None if is_shared else row.owner
+        self.data: bytes | None = data
+        self.attributes: dict[str, Any] = attributes
+        self.version: str | None = None if is_shared else row.version
+        self.lease_duration: float | None = None if row.lease_ms is None else row.lease_ms / 1000
+        self.expires_at: float | None = expires_at
+        self.read_at: int | None = read_at
+        self.fencing_token: int | None = row.token
+        self.holders: tuple[Holder, ...] = holders
+        self.is_released: bool = is_free or row.version == RATE
+        self.is_expired: bool = (
+            not row.is_free and read_at is not None and expires_at is not None and read_at >= expires_at
         )
+        self.completed_until: int | None = row.completed_until
+        self.result: str | None = result_parts(item.get(schema.result, {}).get("S"))[0]
+        self.waiters: int = row.waiting(read_at)
+        self.sleepers: int = row.sleepers
+        self.rate: str | None = row.rate
+        self.next_at: float | None = None if row.next_at is None else row.next_at / 1e6
+        self.unreadable: tuple[str, ...] = tuple(unreadable)
 
     @property
     def is_held(self) -> bool:
         return bool(self.holders)
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a LockRecord is frozen: {name} cannot be set")
+        if "unreadable" in vars(self):  # the last one that __init__ sets
+            raise AttributeError(f"a LockRecord is frozen: {name} cannot be set")
+        super().__setattr__(name, value)
 
     def __eq__(self, other: object) -> bool:
         return vars(self) == vars(other) if isinstance(other, LockRecord) else NotImplemented

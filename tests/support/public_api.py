@@ -248,7 +248,8 @@ def _attributes(init: ast.FunctionDef) -> Iterator[tuple[str, ast.stmt]]:
         )
         for target in targets:
             if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self" and target.attr[0] != "_":
-                yield target.attr, ast.parse(f"self.{target.attr}").body[0]
+                typed = f"{target.attr}: {ast.unparse(node.annotation)}" if isinstance(node, ast.AnnAssign) else None
+                yield target.attr, ast.parse(typed or f"self.{target.attr}").body[0]
 
 
 def _value(default: ast.expr, module: str) -> ast.expr:
