@@ -23,7 +23,7 @@ from ..runtime.signalsafe import given_back
 from ..runtime.threads import Busy, Threads
 from .lock import Handle, ensure, heartbeat, held_by
 from .multi_lock import MultiHandle, group_of
-from .session import Explained
+from .session import Entered, Explained
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -133,7 +133,25 @@ class AsyncRunner:
                 return
 
 
-class AsyncLock(Handle):
+class AsyncBlock(Entered):
+    """`Block` for ``async with``."""
+
+    _held: Any  # as in `Block`
+    _runner: AsyncRunner
+
+    async def __aenter__(self) -> Self:
+        self._held.check_open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._held.ends_with_block():
+            with suppress(LockAlreadyReleasedError):  # another task releases it at this moment
+                await self._runner.run_last(self._held, self._held.release(best_effort=True))
+
+
+class AsyncLock(Handle, AsyncBlock):
     """`Lock` for asyncio. Methods that send requests are awaited; everything else is the same.
 
     Use it in an ``async with`` block, which releases it at its end. Parameters, results and errors are those of `Lock`.
@@ -204,22 +222,11 @@ class AsyncLock(Handle):
         """
         return await self._runner.run_last(self._held, self._held.hand_over(lease_duration))
 
-    async def __aenter__(self) -> Self:
-        self._held.check_open()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._held.ends_with_block():
-            with suppress(LockAlreadyReleasedError):  # another task releases it at this moment
-                await self.release(best_effort=True)
-
     async def _complete(self, result: str | None) -> bool:
         return await self._runner.run_last(self._held, self._held.release(complete=True, result=result))
 
 
-class AsyncMultiLock(MultiHandle):
+class AsyncMultiLock(MultiHandle, AsyncBlock):
     """`MultiLock` for asyncio. Methods that send requests are awaited; everything else is the same.
 
     Example::
@@ -238,7 +245,7 @@ class AsyncMultiLock(MultiHandle):
 
         Example: ``await locks.heartbeat()``
         """
-        await self._runner.run(self._group.heartbeat(), first=True)
+        await self._runner.run(self._held.heartbeat(), first=True)
 
     async def release(self) -> bool:
         """`MultiLock.release`, awaited. If the task is cancelled, the locks are released before the CancelledError
@@ -246,7 +253,7 @@ class AsyncMultiLock(MultiHandle):
 
         Example: ``await locks.release()``
         """
-        return await self._runner.run_last(self._group, self._group.release())
+        return await self._runner.run_last(self._held, self._held.release())
 
     async def commit(self, items: Sequence[Mapping[str, Any]]) -> None:
         """`MultiLock.commit`, awaited. If the task is cancelled, the commit may have been carried out; the locks are
@@ -254,15 +261,4 @@ class AsyncMultiLock(MultiHandle):
 
         Example: ``await locks.commit([{"Update": take_from_one}, {"Update": give_to_the_other}])``
         """
-        await self._runner.run_last(self._group, self._group.commit(items))
-
-    async def __aenter__(self) -> Self:
-        self._group.check_open()
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._group.ends_with_block():
-            with suppress(LockAlreadyReleasedError):  # another task releases them at this moment
-                await self._runner.run_last(self._group, self._group.release(best_effort=True))
+        await self._runner.run_last(self._held, self._held.commit(items))

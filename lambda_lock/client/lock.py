@@ -24,6 +24,23 @@ if TYPE_CHECKING:
     Callback: TypeAlias = Callable[["Lock"], object]
 
 
+class Block(Entered):
+    """The ``with`` block of one lock or of several: its end releases what is still held."""
+
+    _held: Any  # a HeldLock or a Group
+
+    def __enter__(self) -> Self:
+        self._held.check_open()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._held.ends_with_block():
+            with suppress(LockAlreadyReleasedError):  # another thread releases it at this moment
+                self._held.run_last(self._held.release(best_effort=True))
+
+
 class Handle(Entered):
     """What `Lock` and `AsyncLock` have in common: everything that sends no request."""
 
@@ -215,7 +232,7 @@ def _cannot_ensure(held: HeldLock, seconds: float, end: float) -> LockArgumentEr
     )
 
 
-class Lock(Handle):
+class Lock(Handle, Block):
     """A lock that `LockClient.acquire` returned. Use it in a ``with`` block, which releases it at its end.
 
     It may be used from several threads of the process that acquired it. In a forked child it is not held, and it is
@@ -337,17 +354,6 @@ class Lock(Handle):
         Example: ``queue.send_message(MessageBody=lock.hand_over(lease_duration=300))``
         """
         return self._held.run_last(self._held.hand_over(lease_duration))
-
-    def __enter__(self) -> Self:
-        self._held.check_open()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._held.ends_with_block():
-            with suppress(LockAlreadyReleasedError):  # another thread releases it at this moment
-                self.release(best_effort=True)
 
     def _complete(self, result: str | None) -> bool:
         return self._held.run_last(self._held.release(complete=True, result=result))

@@ -7,7 +7,6 @@ an acquire.
 from __future__ import annotations
 
 import weakref
-from contextlib import suppress
 from copy import copy
 
 from ..core import keep
@@ -17,7 +16,7 @@ from ..errors import CommitRefusedError, LockAlreadyReleasedError, LockError, Lo
 from ..runtime.signalsafe import released, unclear
 from . import checks
 from .held import HeldLock, LastActs
-from .lock import Lock, heartbeat
+from .lock import Block, Lock, heartbeat
 from .renewer import leave_to_lease
 from .session import Entered, Explained
 from .taking import Fresh, unsent
@@ -25,8 +24,7 @@ from .taking import Fresh, unsent
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from types import TracebackType
-    from typing import Any, Self, TypeAlias
+    from typing import Any, TypeAlias
 
     from ..core.lease import ClockReading
     from ..core.protocol import AcquireRequest, Hold, Steps
@@ -315,38 +313,38 @@ class MultiHandle(Entered):
     """What `MultiLock` and `AsyncMultiLock` have in common: everything that sends no request."""
 
     def __init__(self, group: Group) -> None:
-        self._group = group
+        self._held = group
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The keys, each one once, in the order in which the locks were taken: by their bytes in UTF-8."""
-        return self._group.keys
+        return self._held.keys
 
     @property
     def owner(self) -> str:
         """``prefix#nonce``, unique for this acquisition. All the locks have it."""
-        return self._group.members[0].hold.owner
+        return self._held.members[0].hold.owner
 
     @property
     def fencing_tokens(self) -> dict[str, int]:
         """The fencing token of each lock, by key. See `Lock.fencing_token`."""
-        return {member.key: member.hold.token for member in self._group.members}
+        return {member.key: member.hold.token for member in self._held.members}
 
     @property
     def remaining(self) -> float:
         """Seconds for which all locks are still held without another renewal. 0 once one is lost or released."""
-        return min(member.remaining() for member in self._group.members)
+        return min(member.remaining() for member in self._held.members)
 
     @property
     def is_held(self) -> bool:
         """Whether all locks are held now. This looks at the clocks, so it notices a freeze longer than a lease."""
-        return all(member.is_held() for member in self._group.members)
+        return all(member.is_held() for member in self._held.members)
 
     @property
     def lost(self) -> bool:
         """Whether any lock was lost while held. This is final. The others are still renewed until the release, because
         they protect the work in hand."""
-        return self._group.is_lost()
+        return self._held.is_lost()
 
     def raise_if_lost(self) -> None:
         """Raise LockLostError, with the key of the lock, if any lock is not held now. Call this before each step that
@@ -354,13 +352,13 @@ class MultiHandle(Entered):
 
         Example: ``locks.raise_if_lost(); transfer(...)``
         """
-        self._group.is_lost()
-        for member in self._group.members:
+        self._held.is_lost()
+        for member in self._held.members:
             member.raise_if_lost()
 
     def __repr__(self) -> str:
         # The locks may be in different states. Then the state of the first one that is not held is shown.
-        worst = next((member for member in self._group.members if not member.is_held()), None)
+        worst = next((member for member in self._held.members if not member.is_held()), None)
         state = f"held for {self.remaining:.1f} s" if worst is None else worst.state()
         shown, more = ", ".join(map(repr, self.keys[:_SHOWN])), len(self.keys) - _SHOWN
         return f"<{type(self).__name__} {shown}{f' and {more} more' if more > 0 else ''} {state}>"
@@ -368,10 +366,10 @@ class MultiHandle(Entered):
 
 def group_of(handle: MultiHandle) -> Group:
     """The locks of ``handle``. For modules of this package."""
-    return handle._group
+    return handle._held
 
 
-class MultiLock(MultiHandle):
+class MultiLock(MultiHandle, Block):
     """The locks that `LockClient.acquire_all` returned. Use it in a ``with`` block, which releases them at its end.
 
     It may be used from several threads of the process that acquired it. In a forked child it is not held, and it is
@@ -391,7 +389,7 @@ class MultiLock(MultiHandle):
 
         Example: ``locks.heartbeat()``
         """
-        self._group.session.run(*self._group.heartbeat())
+        self._held.session.run(*self._held.heartbeat())
 
     def release(self) -> bool:
         """Release all locks, the newest first.
@@ -406,7 +404,7 @@ class MultiLock(MultiHandle):
 
         Example: ``locks.release()``
         """
-        return self._group.run_last(self._group.release())
+        return self._held.run_last(self._held.release())
 
     def commit(self, items: Sequence[Mapping[str, Any]]) -> None:
         """Write ``items`` and release all locks in one transaction: the items are written only while all are held.
@@ -422,15 +420,4 @@ class MultiLock(MultiHandle):
 
         Example: ``locks.commit([{"Update": take_from_one}, {"Update": give_to_the_other}])``
         """
-        self._group.run_last(self._group.commit(items))
-
-    def __enter__(self) -> Self:
-        self._group.check_open()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._group.ends_with_block():
-            with suppress(LockAlreadyReleasedError):  # another thread releases them at this moment
-                self._group.run_last(self._group.release(best_effort=True))
+        self._held.run_last(self._held.commit(items))

@@ -43,7 +43,7 @@ PLAYED: dict[str, tuple[Change, str, str, tuple[str, ...]]] = {
         put(resume, "STEPS", _FOR_EVER), "release by string", "no bound", ("overtaken",)
     ),
     "a decision takes a minute": (put(keep, "DECISION", 60.0), "release", "no bound", ("throttled", "lost reply")),
-    "a list follows its pages for ever": (put(lockless.Pages, "_next", _next), "list", "no bound", ("lockless",)),
+    "a list follows its pages for ever": (put(lockless.Pages, "_next", _next), "list", "no bound", ("pages",)),
     "answers are not checked": (
         put(drive, "_answers", lambda *_: True), "get", "undocumented", ("any reasons", "any body")
     ),
