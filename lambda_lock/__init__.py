@@ -118,7 +118,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     if name not in __all__:
         if name[:1].isupper():  # not the name of a module, for which the import system asks here first
-            from .client.meant import meant
+            from .client.explain import meant
 
             if ours := meant(name, __all__):  # no AttributeError: `from … import` would drop its text
                 raise ImportError(f"lambda_lock has no {name}: did you mean {ours}?")

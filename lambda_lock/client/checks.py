@@ -53,7 +53,7 @@ def real_threads() -> None:
 def options(method: str, function: object, unknown: Mapping[str, object]) -> None:
     """Raise TypeError if there are options that ``function`` does not have. method: what errors call it."""
     if unknown:
-        from .meant import unknown_option
+        from .explain import unknown_option
 
         raise unknown_option(method, function, unknown)
 

@@ -343,7 +343,7 @@ class Client(Entered):
     else:
 
         def __getattr__(self, name: str) -> Any:
-            from .meant import meant
+            from .explain import meant
 
             ours = "" if name[:1] == "_" else meant(name, [known for known in dir(type(self)) if known[0] != "_"])
             if not ours or hasattr(type(self), name):  # a property of a subclass: its own error is the one to see
