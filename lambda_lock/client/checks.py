@@ -140,13 +140,11 @@ def lease_duration(value: object) -> float:
     lease = seconds("lease_duration", value, least=MIN_LEASE, most=LONGEST_LEASE)
     if lease > _LONG_LEASE and not _warned:
         _warned = True
-        logger.warning(
+        message = (
             "lease_duration=%.15g is in seconds: if a holder dies, everyone else waits for %.1f hours. "
-            "If you meant milliseconds, pass %g",
-            lease,
-            lease / 3600,
-            lease / 1000,
+            "If you meant milliseconds, pass %g"
         )
+        logger.warning(message, lease, lease / 3600, lease / 1000)
     return lease
 
 

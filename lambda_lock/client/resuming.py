@@ -120,7 +120,7 @@ def released(
     hold, _ = named(session, "release", string, key, sort_key, owner, fencing_token, permits)
     if lease_duration is not None:
         checks.lease_duration(lease_duration)
-    place = session.settings.place(hold.key, hold.sort_key)
+    place, observer = session.settings.place(hold.key, hold.sort_key), session.observer
     _check_kept(place)
     if hold.permits is not None:
         from ..core.permits import PermitPlace
@@ -132,30 +132,19 @@ def released(
     def steps(reading: ClockReading) -> Steps[bool]:
         done = yield from resume.release(place, hold.owner, hold.token, session.memory, session.entropy, reading)
         if done:
-            session.observer.tell(
-                "released",
-                None,
-                place.table,
-                "lock %r was released by its string",
-                hold.key,
-                key=hold.key,
-                owner=hold.owner,
-                fencing_token=hold.token,
-            )
+            message, key, table = "lock %r was released by its string", hold.key, place.table
+            observer.tell("released", None, table, message, key, key=key, owner=hold.owner, fencing_token=hold.token)
         return done
 
     def measured(reading: ClockReading) -> Steps[bool]:
-        if not session.observer.measures:
-            return steps(reading)
         from ..observe.timing import timed
 
         def how(done: bool) -> tuple[str, int | None]:
             return "released" if done else "lost", hold.token
 
-        keys, acting = (place.key,), steps(reading)
-        return timed(session.observer, "release", place.table, keys, reading, acting, how, hold.token)
+        return timed(observer, "release", place.table, (place.key,), reading, steps(reading), how, hold.token)
 
-    return place, measured
+    return place, measured if observer.measures else steps
 
 
 def by_holder(session: Session, made: Ordered) -> Taking[Lock]:

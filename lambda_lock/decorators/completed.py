@@ -55,13 +55,8 @@ class Completed:
             entries.move_to_end(key)
         except KeyError:  # unknown, or forgotten meanwhile: it must not enter again
             return None
-        return DuplicateEventError(
-            f"event {key!r} was completed before, as this environment remembers",
-            key=key,
-            result=text,
-            completed_until=until,
-            remembered=True,
-        )
+        message = f"event {key!r} was completed before, as this environment remembers"
+        return DuplicateEventError(message, key=key, result=text, completed_until=until, remembered=True)
 
     def forgetting(self, key: str, ask: Callable[[], Any]) -> Any:
         """What ``ask`` gives, awaited or not: it forgets an event. The event's entry goes before that and after it."""

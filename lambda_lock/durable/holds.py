@@ -12,6 +12,7 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
+from typing import Any
 
 from ..client.lock import Lock, held_by
 from ..client.lock_client import LockClient
@@ -41,6 +42,7 @@ class DurableHold:
         self.key = key
         self.lease_duration = lease_duration
         self.permits = permits
+        self._asked: dict[str, Any] = {"lease_duration": lease_duration, "permits": permits, "context": _UNENDING}
         self.owner = ""
         self.token = -1
         self._attempt: Lock | None = None
@@ -51,14 +53,7 @@ class DurableHold:
 
     def acquire(self, holder: str) -> None:
         """Take the lock, or go on with what ``holder`` has of it. Raises what LockClient.acquire raises with wait=0."""
-        attempt = self.client.acquire(
-            self.key,
-            holder=holder,
-            wait=0,
-            lease_duration=self.lease_duration,
-            permits=self.permits,
-            context=_UNENDING,
-        )
+        attempt = self.client.acquire(self.key, holder=holder, wait=0, **self._asked)
         self.begin(base_of(attempt.owner) or attempt.owner, attempt.fencing_token)
         self._attempt = attempt
 
@@ -205,14 +200,7 @@ class DurableHold:
 
     def _resumed(self) -> None:
         try:
-            self._attempt = self.client.resume(
-                key=self.key,
-                owner=self.owner,
-                fencing_token=self.token,
-                permits=self.permits,
-                lease_duration=self.lease_duration,
-                context=_UNENDING,
-            )
+            self._attempt = self.client.resume(key=self.key, owner=self.owner, fencing_token=self.token, **self._asked)
         except LockLostError as error:
             raise self._lose(error) from error
 
