@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class Completed:
     """The last ``size`` events of one function that were seen to be done. Safe to use from several threads.
 
-    forgets: another object after each forget that began or ended. What was asked before is not entered after it.
+    forgets: a new object whenever a forget begins or ends. An answer to what was asked before that is not entered.
     """
 
     __slots__ = ("_known", "_size", "forgets")
@@ -44,7 +44,7 @@ class Completed:
 
     def find(self, session: Session, key: str) -> DuplicateEventError | None:
         """The error for a duplicate of an event that is known to be done. None: ask DynamoDB."""
-        if key not in self._known[2]:  # as before the first request, for which a transport would be made here
+        if key not in self._known[2]:  # asked first: `_entries_of` would make the transport, for an empty cache too
             return None
         entries = self._entries_of(session)
         try:
@@ -74,8 +74,8 @@ class Completed:
             self._forget(key)
 
     def _forget(self, key: str) -> None:
-        # In one step: two threads may count a number up to the same one. First: whoever compares it before it enters
-        # something finds the entry popped, or does not.
+        # A new object, as two threads may count up to the same number. It is set before the entry goes: `_note` enters
+        # first and compares last, so an entry that it makes meanwhile goes too.
         self.forgets = object()
         self._known[2].pop(key, None)
 

@@ -299,7 +299,7 @@ class _EventGuard(Guard):
     stores_result: bool
     is_done: Callable[[object], bool] | None
     window_of: Callable[[object], int] | None
-    returns: bool | None = None  # whether the function has returned something, of which no duplicate was told yet
+    returns: bool | None = None  # True: it has returned a result, and no warning has said that duplicates get None
 
     def prepare(self, call: Call) -> Any:
         if self.known is not None:
