@@ -90,22 +90,27 @@ def key_text(name: str, value: object, limit: int = PARTITION_KEY_LIMIT) -> str:
     return value
 
 
-def several_keys(keys: object, most: int) -> list[str]:
-    """Check the keys of several locks: 1 to ``most`` different ones, in any order. They are read once."""
+def several_keys(keys: object) -> list[str]:
+    """Check the keys of several locks: 1 to MOST_KEYS different ones. They are read once.
+
+    Returns them in the order in which everybody takes them, each one once.
+    """
+    from ..core.several import MOST_KEYS, ordered
+
     if isinstance(keys, (str, bytes)) or not isinstance(keys, Iterable):
         write = f"write [{keys!r}], or use acquire for a single lock" if isinstance(keys, str) else "pass a list of str"
         raise TypeError(f"keys must be a list of keys, not {keys!r} ({type(keys).__name__}): {write}")
     found: dict[str, None] = {}
     for number, key in enumerate(keys):
         found[key_text(f"keys[{number}]", key)] = None
-        if len(found) > most:
+        if len(found) > MOST_KEYS:
             raise LockArgumentError(
-                f"keys has more than {most} different keys: take at most {most} locks together. One lock for all of "
-                "them is cheaper"
+                f"keys has more than {MOST_KEYS} different keys: take at most {MOST_KEYS} locks together. One lock for "
+                "all of them is cheaper"
             )
     if not found:
         raise LockArgumentError("keys is empty: name at least one lock, because without any nothing would be protected")
-    return list(found)
+    return ordered(found)
 
 
 def seconds(name: str, value: object, *, least: float, most: float = _LONGEST, endless: bool = False) -> float:

@@ -209,9 +209,9 @@ class LockClient(Client):
         Example: ``with client.acquire_all(["account#1", "account#2"], wait=10) as locks: ...``
         """
         checks.options("acquire_all", LockClient.acquire_all, unknown)
-        from .multi_lock import Several, names
+        from .multi_lock import Several
 
-        found = names(keys)
+        found = checks.several_keys(keys)
         ordered = order(
             self._session,
             found[0],

@@ -135,11 +135,6 @@ class Several(Fresh):
         self._held.pop(hold, None)
 
 
-def names(keys: Iterable[str]) -> list[str]:
-    """The keys in the order in which everybody takes them, each one once. Raises LockArgumentError or TypeError."""
-    return core.ordered(checks.several_keys(keys, core.MOST_KEYS))
-
-
 class Group(LastActs):
     """Several locks of one owner. It may be used from any thread.
 

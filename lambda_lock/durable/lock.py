@@ -19,7 +19,6 @@ from aws_durable_execution_sdk_python.types import StepContext
 
 from ..client import checks
 from ..client.lock_client import LockClient
-from ..core.several import MOST_KEYS, ordered
 from ..decorators.guard import default_client
 from ..errors import LockAlreadyReleasedError, LockArgumentError, LockConfigurationError, LockError, LockLostError
 from ..runtime import invocation
@@ -111,7 +110,7 @@ def durable_lock(
     if client is not None and not isinstance(client, LockClient):
         raise TypeError(f"client= must be a LockClient, not {type(client).__name__}")
     several = isinstance(key, (list, tuple))
-    keys = ordered(checks.several_keys(key, MOST_KEYS)) if several else [checks.key_text("key", key)]
+    keys = checks.several_keys(key) if several else [checks.key_text("key", key)]
     lease_duration = checks.lease_duration(lease_duration)
     checks.optional_seconds("wait", wait, endless=True)
     poll = checks.seconds("poll", poll, least=1.0)
