@@ -133,10 +133,10 @@ class AsyncRunner:
                 return
 
 
-class AsyncBlock(Entered):
-    """`Block` for ``async with``."""
+class AsyncWithBlock(Entered):
+    """`WithBlock` for ``async with``."""
 
-    _held: Any  # as in `Block`
+    _held: Any  # as in `WithBlock`
     _runner: AsyncRunner
 
     async def __aenter__(self) -> Self:
@@ -151,7 +151,7 @@ class AsyncBlock(Entered):
                 await self._runner.run_last(self._held, self._held.release(best_effort=True))
 
 
-class AsyncLock(Handle, AsyncBlock):
+class AsyncLock(Handle, AsyncWithBlock):
     """`Lock` for asyncio. Methods that send requests are awaited; everything else is the same.
 
     Use it in an ``async with`` block, which releases it at its end. Parameters, results and errors are those of `Lock`.
@@ -226,7 +226,7 @@ class AsyncLock(Handle, AsyncBlock):
         return await self._runner.run_last(self._held, self._held.release(complete=True, result=result))
 
 
-class AsyncMultiLock(MultiHandle, AsyncBlock):
+class AsyncMultiLock(MultiHandle, AsyncWithBlock):
     """`MultiLock` for asyncio. Methods that send requests are awaited; everything else is the same.
 
     Example::

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Callback: TypeAlias = Callable[["Lock"], object]
 
 
-class Block(Entered):
+class WithBlock(Entered):
     """The ``with`` block of one lock or of several: its end releases what is still held."""
 
     _held: Any  # a HeldLock or a Group
@@ -232,7 +232,7 @@ def _cannot_ensure(held: HeldLock, seconds: float, end: float) -> LockArgumentEr
     )
 
 
-class Lock(Handle, Block):
+class Lock(Handle, WithBlock):
     """A lock that `LockClient.acquire` returned. Use it in a ``with`` block, which releases it at its end.
 
     It may be used from several threads of the process that acquired it. In a forked child it is not held, and it is

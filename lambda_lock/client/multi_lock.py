@@ -16,7 +16,7 @@ from ..errors import CommitRefusedError, LockAlreadyReleasedError, LockError, Lo
 from ..runtime.signalsafe import released, unclear
 from . import checks
 from .held import HeldLock, LastActs
-from .lock import Block, Lock, heartbeat
+from .lock import Lock, WithBlock, heartbeat
 from .renewer import leave_to_lease
 from .session import Entered, Explained
 from .taking import Fresh, unsent
@@ -364,7 +364,7 @@ def group_of(handle: MultiHandle) -> Group:
     return handle._held
 
 
-class MultiLock(MultiHandle, Block):
+class MultiLock(MultiHandle, WithBlock):
     """The locks that `LockClient.acquire_all` returned. Use it in a ``with`` block, which releases them at its end.
 
     It may be used from several threads of the process that acquired it. In a forked child it is not held, and it is
