@@ -112,8 +112,7 @@ class Client:
 
     def acquire(self) -> Part[OurHolding | None]:
         wanted = self.draw_wish()
-        steps = lambda reading: acquire.acquire(wanted, self.memory, self.world.entropy, reading)  # noqa: E731
-        return (yield from self.take(wanted, self.world.judge.waiter(self.process, wanted), steps))
+        return (yield from self.take(wanted, self.world.judge.waiter(self.process, wanted), acquire.acquire))
 
     def adopt(self, string: str) -> Part[OurHolding | None]:
         given = handover.read_handover(string, "locks")
@@ -124,19 +123,16 @@ class Client:
         wanted.waits, wanted.wait_until, wanted.replace, wanted.window, wanted.queue = False, 0.0, False, None, None
         watcher = Adopter(self.world, self.process, wanted, given.token)
         self.world.trace(self.process.name, f"adopts {given.key} of {given.owner} (token {given.token})")
-        steps = lambda reading: handover.adopt(wanted, given.token, self.memory, self.world.entropy, reading)  # noqa: E731
-        holding = yield from self.take(wanted, watcher, steps)
+        holding = yield from self.take(wanted, watcher, handover.adopt, given.token)
         if holding is not None:
             self.world.counts["adoptions"] += 1
             self.world.judge.adopt(given.key, string)
         return holding
 
     def take(
-        self,
-        wanted: AcquireRequest,
-        waiter: Waiter,
-        steps: Callable[[lease.ClockReading], protocol.Steps[protocol.Hold]],
+        self, wanted: AcquireRequest, waiter: Waiter, how: Callable[..., protocol.Steps[protocol.Hold]], *token: int
     ) -> Part[OurHolding | None]:
+        """how: the function of the core that takes the lock. token: of the hold that it goes on with, if it does."""
         process, task, world = self.process, self.task, self.world
         if self.rng.random() < world.settings.give_up:
             patience = (
@@ -148,9 +144,9 @@ class Client:
         if self.rng.random() < world.settings.die / 2:
             world.at(world.now + self.rng.uniform(0, 1) * self.rng.choice((0.1, 1, world.scale)), self.perish)
         reading = process.reading()
-        task.watcher = waiter
         try:
-            hold = yield from driven(process, task, steps(reading), waiter.what)
+            steps = how(wanted, *token, self.memory, world.entropy, reading)
+            hold = yield from self.watched(waiter, steps, waiter.what)
         except (*_DOCUMENTED, LockFormatError, LockConfigurationError, *THROWN) as error:
             world.trace(process.name, f"not granted: {error!r}")
             waiter.failed(error, process.peek())
@@ -162,9 +158,6 @@ class Client:
             waiter.failed(error, process.peek())
             world.events.told_done(wanted.place.key)
             return None
-        finally:
-            task.watcher = None
-            waiter.close()
         held_up = process.peek() - max(reading.elapsed, wanted.wait_until if wanted.waits else 0.0)
         if held_up > _PATIENCE and process.faulted < waiter.started:
             world.judge.fail("endless", f"an acquire of {wanted.owner} took {held_up:.0f} s beyond its wait")
@@ -176,6 +169,15 @@ class Client:
         # A slow clock may leave so little of the first validity that no renewal can come in time.
         holding.harmless = waiter.unharmed and hold.valid_until - process.peek() > 0.3
         return holding
+
+    def watched(self, errand: Any, steps: protocol.Steps[T], what: str | None) -> Part[T]:
+        """Run the steps of an operation. ``errand`` is told what happens until they end. what: None throws nothing in."""
+        self.task.watcher = errand
+        try:
+            return (yield from driven(self.process, self.task, steps, what) if what else steps)
+        finally:
+            self.task.watcher = None
+            errand.close()
 
     def judge_error(self, error: BaseException) -> None:
         settings = self.world.settings
@@ -417,16 +419,16 @@ class Client:
             yield from self.release(holding, complete=not holding.failed)
 
     def hand_over(self, holding: OurHolding) -> Part[None]:
-        process, world, task, hold, rng = self.process, self.world, self.task, holding.hold, self.rng
+        process, world, hold, rng = self.process, self.world, holding.hold, self.rng
         lease_ms = max(1000, int(holding.wanted.lease_ms * rng.choice((0.3, 1, 1, 2))))
         before_ms, had_it = hold.expiry_ms, holding.owns(world.table.get(holding.key))
-        errand = task.watcher = Errand(world, process, holding.key)
+        errand = Errand(world, process, holding.key)
         world.trace(process.name, f"hands over {holding} for {lease_ms} ms")
         steps = handover.hand_over(
             hold, self.memory, world.entropy, process.reading(), lease_ms=min(lease_ms, 3_600_000)
         )
         try:
-            string = yield from driven(process, task, steps, "hand-over")
+            string = yield from self.watched(errand, steps, "hand-over")
         except THROWN as error:
             yield from self.end_again(holding, error)
             return
@@ -439,9 +441,6 @@ class Client:
                 world.judge.fail("refused", f"{holding} could not hand over, though it has the lock: {error!r}")
             yield from self.release(holding)
             return
-        finally:
-            task.watcher = None
-            errand.close()
         world.counts["handed over"] += 1
         world.judge.expiry(holding, before_ms, 3.5)
         self.handed_over(string)
@@ -458,15 +457,15 @@ class Client:
         client.process.call(Client, self.world, "", self.keys, self.kind, client, string)
 
     def commit(self, holding: OurHolding) -> Part[None]:
-        process, world, task = self.process, self.world, self.task
+        process, world = self.process, self.world
         application.change(world, holding.key)
-        errand = task.watcher = Commit(world, holding)
+        errand = Commit(world, holding)
         world.trace(process.name, f"commits under {holding}")
         steps = transaction.commit(
             [holding.hold], application.items(holding.key), self.memory, world.entropy, process.reading()
         )
         try:
-            yield from driven(process, task, steps, "commit")
+            yield from self.watched(errand, steps, "commit")
             errand.told_done()
             if holding.hold.window is not None:
                 world.events.told_done(holding.key)
@@ -484,9 +483,6 @@ class Client:
                 yield from self.release(holding)
         except THROWN as error:
             yield from self.end_again(holding, error)
-        finally:
-            task.watcher = None
-            errand.close()
 
     def perish(self) -> None:
         """Die, and let another process take its place."""
@@ -511,7 +507,6 @@ class Client:
         """
         process, world, rng, hold = self.process, self.world, self.rng, holding.hold
         holding.interrupted += 1
-        self.task.watcher = None
         if hold.is_held(process.peek()):
             world.judge.fail("says held", f"{holding} counts as held after its last act was interrupted")
         if hold.resumed and hold.handed_over and not hold.unclear:
@@ -530,15 +525,15 @@ class Client:
 
     def release(self, holding: OurHolding, complete: bool = False, settled: bool = False) -> Part[None]:
         """settled: nothing is thrown into this one."""
-        process, world, task = self.process, self.world, self.task
-        errand = task.watcher = Release(world, holding)
+        process, world = self.process, self.world
+        errand = Release(world, holding)
         was_unclear = holding.hold.unclear
         delete = None if self.rng.random() < 0.9 or world.deletes else False
         steps = keep.release(
             holding.hold, self.memory, world.entropy, process.reading(), delete=delete, complete=complete
         )
         try:
-            done = yield from (steps if settled else driven(process, task, steps, "release"))
+            done = yield from self.watched(errand, steps, None if settled else "release")
         except THROWN as error:
             yield from self.end_again(holding, error, complete)
             return
@@ -547,9 +542,6 @@ class Client:
             if errand.unharmed and not was_unclear:
                 world.judge.fail("escaped", f"release of {holding}, without a fault: {error!r}")
             return
-        finally:
-            task.watcher = None
-            errand.close()
         world.trace(process.name, f"release of {holding}: {done}")
         world.counts["releases"] += done
         world.judge.released(holding, done, errand)

@@ -12,7 +12,7 @@ from lambda_lock.core import forget
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.errors import LockConfigurationError, LockNotGrantedError, TransportError
 
-from .interrupts import THROWN, driven
+from .interrupts import THROWN
 from .judge import Errand, Waiter
 
 if TYPE_CHECKING:
@@ -43,23 +43,20 @@ def is_erasure(action: Send) -> bool:
 
 def turn(client: Client) -> Part[None]:
     """Forget one of the events, as somebody does who has changed what its result was made of."""
-    process, task, world = client.process, client.task, client.world
+    process, world = client.process, client.world
     wanted = client.draw_wish()
     wanted.window = wanted.queue = None
     wanted.replace = wanted.delete_on_release = False
-    watcher = task.watcher = Forget(world, process, wanted)
+    watcher = Forget(world, process, wanted)
     world.trace(process.name, f"forgets {wanted.place.key}")
     world.counts["forgets"] += 1
     steps = forget.forget(wanted, client.memory, world.entropy, process.reading())
     try:
-        done = yield from driven(process, task, steps, watcher.what)
+        done = yield from client.watched(watcher, steps, watcher.what)
     except (LockNotGrantedError, LockConfigurationError, TransportError, ServiceError, *THROWN) as error:
         world.trace(process.name, f"not forgotten: {error!r}")
         watcher.failed(error, process.peek())
         client.judge_error(error)
         return
-    finally:
-        task.watcher = None
-        watcher.close()
     world.trace(process.name, f"forgot {wanted.place.key}: {done}")
     world.judge.forgets.over(watcher, done)

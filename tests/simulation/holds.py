@@ -21,7 +21,7 @@ from lambda_lock.errors import LockLostError, TransportError
 
 from . import clients
 from .clocks import EPOCH
-from .interrupts import THROWN, driven
+from .interrupts import THROWN
 from .judge import Adopter, Errand, Holding, Judge, OurHolding, Waiter, gives_back
 from .world import Process
 
@@ -418,9 +418,7 @@ class Attempt(clients.Client):
         assert isinstance(judge, HoldJudge)
         watcher = (judge.holder_waiter if execution.named else judge.waiter)(self.process, wanted)
         how = resume.acquire if execution.named else acquire.acquire
-        holding = yield from self.take(
-            wanted, watcher, lambda reading: how(wanted, self.memory, world.entropy, reading)
-        )
+        holding = yield from self.take(wanted, watcher, how)
         if holding is None:
             execution.failed(self)
         return holding
@@ -437,9 +435,7 @@ class Attempt(clients.Client):
             wanted.waits = False
             watcher: Waiter = Adopter(world, self.process, wanted, token)
             world.trace(self.process.name, f"adopts {owner} (token {token})")
-            holding = yield from self.take(
-                wanted, watcher, lambda reading: handover.adopt(wanted, token, self.memory, world.entropy, reading)
-            )
+            holding = yield from self.take(wanted, watcher, handover.adopt, token)
             if holding is not None:
                 world.counts["adoptions"] += 1
                 world.judge.adopt(execution.key, f"{owner} {token}")
@@ -456,12 +452,7 @@ class Attempt(clients.Client):
         world, wanted = self.world, self.wish_for(f"{owner}/{self.world.entropy.nonce()}")
         wanted.waits = False
         world.trace(self.process.name, f"resumes {owner} (token {token}) as {wanted.owner}")
-        watcher = Resumer(world, self.process, wanted, token)
-        return (
-            yield from self.take(
-                wanted, watcher, lambda reading: resume.resume(wanted, token, self.memory, world.entropy, reading)
-            )
-        )
+        return (yield from self.take(wanted, Resumer(world, self.process, wanted, token), resume.resume, token))
 
     def judge_error(self, error: BaseException) -> None:
         super().judge_error(error)
@@ -512,11 +503,11 @@ class Attempt(clients.Client):
 
     def release_by_string(self, owner: str, token: int) -> Part[None]:
         world, process, execution = self.world, self.process, self.execution
-        watcher = self.task.watcher = ByString(world, process, execution.key)
+        watcher = ByString(world, process, execution.key)
         world.trace(process.name, f"releases {owner} (token {token}) by string")
         steps = resume.release(self.place(owner), owner, token, self.memory, world.entropy, process.reading())
         try:
-            done = yield from driven(process, self.task, steps, "release by string")
+            done = yield from self.watched(watcher, steps, "release by string")
         except THROWN:
             execution.failed(self)  # which tries again
             return
@@ -526,9 +517,6 @@ class Attempt(clients.Client):
                 world.judge.fail("escaped", f"release of {owner} by string, without a fault: {error!r}")
             execution.failed(self)
             return
-        finally:
-            self.task.watcher = None
-            watcher.close()
         world.trace(process.name, f"release of {owner} by string: {done}")
         world.counts["released by string"] += done
         if isinstance(watcher.outcome, (Reply, ConditionFailed)):
