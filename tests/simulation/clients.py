@@ -171,7 +171,10 @@ class Client:
         return holding
 
     def watched(self, errand: Any, steps: protocol.Steps[T], what: str | None) -> Part[T]:
-        """Run the steps of an operation. ``errand`` is told what happens until they end. what: None throws nothing in."""
+        """Run the steps of an operation. ``errand`` is told what happens until they end.
+
+        what: the operation, as for ``driven``. None: nothing is thrown into it.
+        """
         self.task.watcher = errand
         try:
             return (yield from driven(self.process, self.task, steps, what) if what else steps)
@@ -456,33 +459,49 @@ class Client:
         client = self.rng.choice(self.world.clients)
         client.process.call(Client, self.world, "", self.keys, self.kind, client, string)
 
-    def commit(self, holding: OurHolding) -> Part[None]:
-        process, world = self.process, self.world
-        application.change(world, holding.key)
-        errand = Commit(world, holding)
-        world.trace(process.name, f"commits under {holding}")
-        steps = transaction.commit(
-            [holding.hold], application.items(holding.key), self.memory, world.entropy, process.reading()
-        )
+    def commit(self, *holdings: OurHolding) -> Part[None]:
+        """Commit under one lock, or under several. Of several that were refused, some are still to be released."""
+        process, world, is_one = self.process, self.world, len(holdings) == 1
+        items: list[dict[str, Any]] = []
+        for holding in holdings:
+            application.change(world, holding.key)
+            items += application.items(holding.key)
+        errand = Commit(world, holdings)
+        released: list[protocol.Hold] = []
+        under = holdings[0] if is_one else list(holdings)
+        world.trace(process.name, f"commits under {under}")
+        holds, told = [holding.hold for holding in holdings], None if is_one else released.append
+        steps = transaction.commit(holds, items, self.memory, world.entropy, process.reading(), told)
         try:
-            yield from self.watched(errand, steps, "commit")
+            yield from self.watched(errand, steps, "commit" if is_one else "commit under several")
             errand.told_done()
-            if holding.hold.window is not None:
-                world.events.told_done(holding.key)
+            if holdings[0].hold.window is not None:
+                world.events.told_done(holdings[0].key)
             return
         except (CommitRefusedError, LockLostError) as error:
             world.counts["commits refused"] += 1
             errand.told_refused(error, isinstance(error, LockLostError))
-            world.trace(process.name, f"commit under {holding}: {error!r}")
+            world.trace(process.name, f"commit under {under}: {error!r}")
+            if is_one:
+                return
         except (TransportError, ServiceError) as error:
             world.counts["commits unknown"] += 1
-            world.trace(process.name, f"commit under {holding}: {error!r}")
+            world.trace(process.name, f"commit under {under}: {error!r}")
             if errand.unharmed:
-                world.judge.fail("escaped", f"commit under {holding}, without a fault: {error!r}")
-            if self.rng.random() < 0.5:
-                yield from self.release(holding)
+                world.judge.fail("escaped", f"commit under {under}, without a fault: {error!r}")
+            if is_one and self.rng.random() >= 0.5:
+                return
         except THROWN as error:
-            yield from self.end_again(holding, error)
+            if is_one:
+                yield from self.end_again(holdings[0], error)
+                return
+            world.trace(process.name, f"commit under {under}: {error!r}")
+            if not isinstance(error, Exception):  # then Group.commit does not look at what was released
+                released.clear()
+        for holding in reversed(holdings):
+            if holding.hold not in released:
+                yield from self.release(holding)
+        errand.released_all()
 
     def perish(self) -> None:
         """Die, and let another process take its place."""

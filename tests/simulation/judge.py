@@ -7,6 +7,7 @@ looks when it thaws, and that look counts for the whole freeze. Dead processes h
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from lambda_lock.core import lease
@@ -425,7 +426,7 @@ class Release(Errand):
             if holding.key == key and holding.owns(before) and not holding.owns(after):
                 holding.freed = True
 
-    def ends(self) -> list[OurHolding]:
+    def ends(self) -> Sequence[OurHolding]:
         return [self.holding]
 
     def told_completed(self) -> None:
@@ -434,44 +435,58 @@ class Release(Errand):
 
 
 class Commit(Release):
-    """Watches one commit: what its caller was told is true, and stays true."""
+    """Watches one commit, under one lock or several: what its caller was told is true, and stays true."""
 
-    def __init__(self, world: World, holding: OurHolding) -> None:
-        super().__init__(world, holding)
-        holding.committing = True
+    def __init__(self, world: World, holdings: Sequence[OurHolding]) -> None:
+        super().__init__(world, holdings[-1])
+        self.holdings = holdings
+        holdings[-1].committing = True
         self.done = 0  # how often it was carried out
         self.refused = False  # its caller was told so
-        self._had_it = holding.owns(world.table.get(holding.key))
+        self._had_all = len(self.not_owned(self._rows())) == 0
+
+    def _rows(self) -> dict[str, Any]:
+        return {holding.key: self.world.table.get(holding.key) for holding in self.holdings}
 
     def sends(self, action: Send) -> None:
         super().sends(action)
         if action.operation == "TransactWriteItems":
             self.world.judge.commits[action.request["ClientRequestToken"]] = self
 
+    def ends(self) -> Sequence[OurHolding]:
+        return self.holdings
+
     def not_owned(self, befores: dict[str, Any]) -> list[OurHolding]:
         """The holdings that did not own their rows when the commit was carried out."""
-        return [] if self.holding.owns(befores[self.key]) else [self.holding]
+        return [holding for holding in self.holdings if not holding.owns(befores[holding.key])]
 
     def told_done(self) -> None:
-        judge, row = self.world.judge, self.world.table.get(self.key)
         if self.holding.hold.window is not None:
             self.told_completed()
         if not self.done:
-            judge.fail("false success", f"the commit of {self.holding} is said to be done, and is not")
-        if self.holding.owns(row):
-            judge.fail("left behind", f"{self.holding} was told that its commit is done, and has {self.key} still")
+            self.world.judge.fail("false success", f"the commit of {self.holding} is said to be done, and is not")
+        self._left("was told that its commit is done")
 
     def told_refused(self, error: Exception, lost: bool) -> None:
-        judge, row = self.world.judge, self.world.table.get(self.key)
-        self.refused = True
+        """Of several, the client still releases others then."""
+        judge, self.refused = self.world.judge, True
         if self.done:
             judge.fail("false refusal", f"{self.holding} was told {error!r}, though its commit was carried out")
-        if not self.unharmed:
-            return
-        if lost and self._had_it and judge.changed[self.key] < self.started:
+        unchanged = all(judge.changed[holding.key] < self.started for holding in self.holdings)
+        if lost and self.unharmed and self._had_all and unchanged:
             judge.fail("refused", f"{self.holding} was told {error!r}, though it had {self.key}")
-        if self.holding.owns(row):
-            judge.fail("left behind", f"{self.holding} was told {error!r}, and has {self.key} still")
+        if len(self.holdings) == 1:
+            self.released_all()
+
+    def released_all(self) -> None:
+        """Nothing is held after a refusal."""
+        if self.unharmed:
+            self._left("was refused its commit")
+
+    def _left(self, why: str) -> None:
+        for holding in self.holdings:
+            if holding.owns(self.world.table.get(holding.key)):
+                self.world.judge.fail("left behind", f"{holding} {why}, and has {holding.key} still")
 
 
 class Waiter(Errand):

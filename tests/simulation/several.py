@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
-from lambda_lock.core import keep, lease, several, transaction
+from lambda_lock.core import keep, lease, several
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.protocol import AcquireRequest, Hold, Send, Wait
 from lambda_lock.errors import (
-    CommitRefusedError,
     LockConfigurationError,
     LockFormatError,
     LockLostError,
@@ -18,9 +17,8 @@ from lambda_lock.errors import (
     TransportError,
 )
 
-from . import application
 from .interrupts import THROWN, driven
-from .judge import Commit, Errand, OurHolding, Release, Waiter
+from .judge import OurHolding, Release, Waiter
 from .network import keys_of
 from .world import Process, World
 
@@ -219,40 +217,6 @@ class Group:
         return any(hold.owner == waiter.wanted.owner and hold.place.key == waiter.key for hold in self.holdings)
 
 
-class CommitAll(Commit):
-    """Watches one commit under several locks."""
-
-    def __init__(self, world: World, holdings: list[OurHolding]) -> None:
-        super().__init__(world, holdings[-1])
-        self.holdings = holdings
-        self._had_all = all(holding.owns(world.table.get(holding.key)) for holding in holdings)
-
-    def told_refused(self, error: Exception, lost: bool) -> None:
-        """Its client still releases the others then: `released_all` looks at them."""
-        judge = self.world.judge
-        self.refused = True
-        if self.done:
-            judge.fail("false refusal", f"{self.holdings} were told {error!r}, though their commit was carried out")
-        if (
-            lost
-            and self.unharmed
-            and self._had_all
-            and all(judge.changed[one.key] < self.started for one in self.holdings)
-        ):
-            judge.fail("refused", f"{self.holdings} were told {error!r}, though they had all locks")
-
-    def released_all(self) -> None:
-        for holding in self.holdings if self.unharmed else ():
-            if holding.owns(self.world.table.get(holding.key)):
-                self.world.judge.fail("left behind", f"{holding} was refused its commit, and has {holding.key} still")
-
-    def ends(self) -> list[OurHolding]:
-        return self.holdings
-
-    def not_owned(self, befores: dict[str, Any]) -> list[OurHolding]:
-        return [holding for holding in self.holdings if not holding.owns(befores[holding.key])]
-
-
 def turn(client: Client) -> Part[None]:
     """One turn."""
     rng, world, process, task = client.rng, client.world, client.process, client.task
@@ -313,47 +277,7 @@ def _hold(client: Client, group: Group, holdings: list[OurHolding]) -> Part[None
         for holding in holdings:
             holding.plan += 1  # no more heartbeats
     elif rng.random() < settings.commit:
-        yield from _commit(client, holdings)
+        yield from client.commit(*holdings)
     else:
         for holding in reversed(holdings):
             yield from client.release(holding)
-
-
-def _commit(client: Client, holdings: list[OurHolding]) -> Part[None]:
-    world, process, task = client.world, client.process, client.task
-    items: list[dict[str, Any]] = []
-    for holding in holdings:
-        application.change(world, holding.key)
-        items += application.items(holding.key)
-    errand: Errand = CommitAll(world, holdings)
-    assert isinstance(errand, CommitAll)
-    task.watcher = errand
-    released: list[Hold] = []
-    world.trace(process.name, f"commits under {holdings}")
-    steps = transaction.commit(
-        [holding.hold for holding in holdings], items, client.memory, world.entropy, process.reading(), released.append
-    )
-    try:
-        yield from driven(process, task, steps, "commit under several")
-        errand.told_done()
-        return
-    except (CommitRefusedError, LockLostError) as error:
-        world.counts["commits refused"] += 1
-        errand.told_refused(error, isinstance(error, LockLostError))
-        world.trace(process.name, f"commit under {holdings}: {error!r}")
-    except (TransportError, ServiceError) as error:
-        world.counts["commits unknown"] += 1
-        world.trace(process.name, f"commit under {holdings}: {error!r}")
-        if errand.unharmed:
-            world.judge.fail("escaped", f"commit under {holdings}, without a fault: {error!r}")
-    except THROWN as error:
-        world.trace(process.name, f"commit under {holdings}: {error!r}")
-        if not isinstance(error, Exception):  # then Group.commit does not look at what was released
-            released.clear()
-    finally:
-        task.watcher = None
-        errand.close()
-    for holding in reversed(holdings):
-        if holding.hold not in released:
-            yield from client.release(holding)
-    errand.released_all()
