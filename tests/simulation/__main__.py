@@ -18,7 +18,7 @@ from tests.prove import bench
 
 from . import lanes
 from .mutations import MUTATIONS, broken
-from .runs import MORE, Totals, run_chunks, run_slices, simulate, try_mutations
+from .runs import Totals, run_chunks, run_slices, simulate, try_mutations
 from .schedule import BIASES
 from .shrink import shrink
 
@@ -93,18 +93,7 @@ def _many(options: argparse.Namespace) -> bench.Figures:
         total.add(part)
         rate = total.counts["runs"] / (time.monotonic() - started)
         bench.progress(f"{rate:.0f} runs/s, {len(total.failed)} failed, {total}")
-    bench.progress("")
-    for result in total.failed[:MORE]:
-        print(result)
-    print(total)
-    return {
-        "runs": total.counts["runs"],
-        "simulated grants": total.counts["grants"],
-        "faults": total.faults,
-        "failed": [str(result) for result in total.failed[:MORE]],
-        bench.DOUBLE_HOLDERS: total.double_holders(),
-        "good": bool(total.counts["runs"]) and not total.failed,  # no runs show nothing
-    }
+    return total.figures()
 
 
 def _parts(options: argparse.Namespace) -> Iterator[Totals]:

@@ -23,6 +23,7 @@ from lambda_lock.core.requests import Content
 from lambda_lock.core.row import LONGEST_BELIEVED, read_row
 from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import DuplicateEventError
+from tests.prove import bench
 
 from .clients import Client, place_of
 from .clocks import DATES, EPOCH
@@ -50,16 +51,24 @@ _FAULTS = (
 class Result:
     """The result of one run. failures: the first message of each kind."""
 
-    def __init__(self, seed: int, bias: str, failures: dict[str, str], counts: Counter[str]) -> None:
+    def __init__(
+        self,
+        seed: int,
+        bias: str,
+        failures: dict[str, str],
+        counts: Counter[str],
+        command: str = "-m tests.simulation --bias",
+    ) -> None:
         self.seed = seed
         self.bias = bias
         self.failures = failures
         self.counts = counts
         self.rule: str | None = None  # that was broken
+        self.command = command
 
     def __str__(self) -> str:
         lines = [f"  {kind}: {message}" for kind, message in self.failures.items()]
-        run = f"python -m tests.simulation --seed {self.seed} --bias {self.bias}"
+        run = f"python {self.command} {shlex.quote(self.bias)} --seed {self.seed}"
         if self.rule:
             run += f" --broken {shlex.quote(self.rule)}"
         return "\n".join(
@@ -184,6 +193,10 @@ class Totals:
         self.counts: Counter[str] = Counter()
         self.failed: list[Result] = []
 
+    def note(self, result: Result) -> None:
+        self.counts.update(result.counts)
+        self.failed += [result] if result.failures else []
+
     def add(self, other: Totals) -> None:
         self.counts.update(other.counts)
         self.failed += other.failed
@@ -196,9 +209,19 @@ class Totals:
     def faults(self) -> int:
         return sum(self.counts[name] for name in ("faults", "freezes", "steps", "given up"))
 
-    def double_holders(self) -> int:
-        """Return how many runs had two holders at once."""
-        return sum(bool(result.failures.keys() & {"overlap", "robbed"}) for result in self.failed)
+    def figures(self) -> bench.Figures:
+        """Print the totals, and what failed. Return the figures of the proof."""
+        bench.progress("")
+        failed = [str(result) for result in self.failed[:MORE]]
+        print("\n".join([*failed, str(self)]))
+        return {
+            "runs": self.counts["runs"],
+            "simulated grants": self.counts["grants"],
+            "faults": self.faults,
+            "failed": failed,
+            bench.DOUBLE_HOLDERS: sum(bool(one.failures.keys() & {"overlap", "robbed"}) for one in self.failed),
+            "good": bool(self.counts["runs"]) and not self.failed,  # no runs show nothing
+        }
 
     def __str__(self) -> str:
         counts = self.counts
@@ -216,10 +239,8 @@ def run_many(first: int, runs: int, bias: str | None = None, rule: str | None = 
     with broken(rule) if rule else nullcontext():
         for seed in range(first, first + runs):
             result = simulate(seed, bias)
-            total.counts.update(result.counts)
-            if result.failures:
-                result.rule = rule
-                total.failed.append(result)
+            result.rule = rule
+            total.note(result)
     return total
 
 

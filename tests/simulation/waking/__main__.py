@@ -14,11 +14,9 @@ import sys
 import time
 
 from tests.prove import bench
+from tests.simulation.runs import Totals
 
-from .plans import MUTATIONS, PLANS, shown_by
-from .scene import simulate
-
-_MORE = 10  # failed runs that are printed
+from .plans import MUTATIONS, PLANS, play, shown_by
 
 
 def parser() -> argparse.ArgumentParser:
@@ -34,36 +32,16 @@ def run(options: argparse.Namespace) -> bench.Figures:
         chosen = bench.chosen(options.mutants, list(MUTATIONS))
         return bench.planted((name, shown_by(name)) for name in chosen)
     if options.trace:
-        failures = simulate(options.seed, PLANS[options.plan or "all"], print).failures
-        return {"good": not failures}
-    return _many(options)
-
-
-def _many(options: argparse.Namespace) -> bench.Figures:
+        return {"good": not play(options.seed, options.plan or "all", print).failures}
     until = None if options.minutes is None else time.monotonic() + 60 * options.minutes
-    failed, grants, runs, overlaps = [], 0, 0, 0
-    names = [options.plan] if options.plan else list(PLANS)
+    names, total = [options.plan] if options.plan else list(PLANS), Totals()
     for seed in itertools.count(options.seed):
         if seed - options.seed >= options.runs if until is None else time.monotonic() >= until:
             break
         for name in names:
-            judged = simulate(seed, PLANS[name])
-            runs, grants = runs + 1, grants + judged.grants
-            overlaps += "overlap" in judged.failures
-            if judged.failures:
-                failed.append(f"--plan {name!r} --seed {seed}: {judged.failures}")
-        bench.progress(f"{runs} runs, {grants} grants, {len(failed)} failed")
-    bench.progress("")
-    for line in failed[:_MORE]:
-        print(line)
-    print(f"{runs} runs, {grants} grants, {len(failed)} failed")
-    return {
-        "runs": runs,
-        "simulated grants": grants,
-        "failed": failed[:_MORE],
-        bench.DOUBLE_HOLDERS: overlaps,
-        "good": bool(runs) and not failed,
-    }
+            total.note(play(seed, name))
+        bench.progress(str(total))
+    return total.figures()
 
 
 def main(arguments: list[str]) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -10,9 +10,10 @@ from lambda_lock.core import requests, resume, row, sleepers
 from lambda_lock.core.protocol import Resumption
 from lambda_lock.waker import function, look
 from tests.prove.mistakes import Change, edit, planted, put, wrap
+from tests.simulation.runs import Result
 
 from . import filtering
-from .scene import WakingJudge, simulate
+from .scene import simulate
 
 #: By name. "all" has a bit of everything.
 PLANS: dict[str, dict[str, Any]] = {
@@ -178,6 +179,10 @@ def broken(name: str) -> AbstractContextManager[None]:
     return planted(MUTATIONS[name].change)
 
 
+def play(seed: int, name: str, trace: Callable[[str], None] | None = None) -> Result:
+    return simulate(seed, PLANS[name], trace, name)
+
+
 def shown_by(name: str) -> str:
     """What the first run shows that finds a mutation. "": none does."""
     mutation = MUTATIONS[name]
@@ -188,7 +193,3 @@ def shown_by(name: str) -> str:
                 if kind in failures:
                     return f"{kind}, in run {seed} of {mutation.plan!r}"
     return ""
-
-
-def run_many(first: int, runs: int, name: str) -> list[tuple[int, WakingJudge]]:
-    return [(seed, simulate(seed, PLANS[name])) for seed in range(first, first + runs)]

@@ -11,7 +11,7 @@ from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.permit_queue import PermitQueue
 from lambda_lock.core.permits import PermitPlace, name_of
-from lambda_lock.core.protocol import AcquireRequest, Hold, Recall, Send, Wait
+from lambda_lock.core.protocol import AcquireRequest, Recall, Send, Wait
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.row import counts, is_of_sleepers
@@ -19,6 +19,9 @@ from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import LockError, LockNotGrantedError, TransportError
 from lambda_lock.waker.look import CALL, MESSAGE, ClosedError, Look
 from tests.simulation.clocks import EPOCH
+from tests.simulation.judge import Judge, OurHolding
+from tests.simulation.permits import PermitJudge
+from tests.simulation.runs import Result
 from tests.simulation.schedule import Settings
 from tests.simulation.world import EndlessError, Life, Process, World
 
@@ -26,6 +29,7 @@ from .filtering import key_of
 
 KEY = "k"
 CLOCKS = ("right", "right", "near", "fast", "slow")
+_FAULTS = ("lost", "reply_lost", "double", "late", "failed_after", "failed_before", "throttled", "unsent", "slow")
 
 
 class Plan:
@@ -69,53 +73,26 @@ def is_call(step: Send | Wait) -> TypeGuard[Send]:
     return isinstance(step, Send) and step.operation == CALL
 
 
-class Working:
-    """What somebody was granted, and works under."""
-
-    def __init__(self, process: Process, hold: Hold, who: str) -> None:
-        self.process = process
-        self.hold = hold
-        self.who = who
-        self.ended = False
-
-    @property
-    def is_held(self) -> bool:
-        return not (self.ended or self.process.dead) and self.hold.is_held(self.process.peek())
-
-
-class WakingJudge:
-    """Judges a run in true time: who works at once, who was robbed, and how long the lock stood idle."""
+class WakingJudge(Judge):
+    """Judges besides how long the lock stood idle while somebody slept, and who was served in which order."""
 
     def __init__(self, scene: Scene) -> None:
+        super().__init__(scene.world)
         self.scene = scene
-        self.world = scene.world
-        self.failures: dict[str, str] = {}
-        self.working: list[Working] = []
+        self.working: list[OurHolding] = []
         self.busy_until = 0.0
         self.troubled_until = 0.0
-        self.longest = 0.0
-        self.grants = 0
         self.registered = 0
-        self.errands: dict[int, Any] = {}
-
-    def fail(self, kind: str, message: str) -> None:
-        self.world.trace("JUDGE", f"{kind}: {message}")
-        self.failures.setdefault(kind, f"at {self.world.now:.1f} s: {message}")
-
-    def looked(self, process: Process, elapsed: float) -> None: ...
-    def thawed(self, process: Process) -> None: ...
-    def committed(self, *_: Any) -> None: ...
 
     def trouble(self, seconds: float = 0.0) -> None:
         self.troubled_until = max(self.troubled_until, self.world.now + seconds)
 
     def wrote(self, process: Process, action: Send, before: Any, key: str) -> None:
         after = self.world.table.get(key)
-        for one in self.working:
-            if key == KEY and one.is_held and not self._has(after, one.hold):
-                self.fail("robbed", f"{one.who} lost its row to {process.name}")
-        if key == KEY and before and after and before.get(JAVA.token) != after[JAVA.token]:
-            self._jumped(process, before)
+        if key == KEY:  # and not the row of those who sleep
+            super().wrote(process, action, before, key)
+            if before and after and before.get(JAVA.token) != after[JAVA.token]:
+                self._jumped(process, before)
         for entry in sleepers.entries_of(after):
             sleeper = sleepers.read_sleeper(entry)
             for each in self.scene.executions:
@@ -123,10 +100,6 @@ class WakingJudge:
                     self.registered += 1
                     each.registered = self.registered
         self.scene.streamed(key, after)
-
-    def _has(self, item: Any, hold: Hold) -> bool:
-        row = hold.place.row(item)
-        return row is not None and not row.is_free and row.owner == hold.owner and row.token == hold.token
 
     def _jumped(self, process: Process, before: Any) -> None:
         """A grant of the waker: nobody who is alive in the line is before those who sleep."""
@@ -137,22 +110,15 @@ class WakingJudge:
         if process.name.startswith("w") and ahead and self.scene.plan.permits is None:
             self.fail("jumped", f"{process.name} passed {', '.join(ahead)}")
 
-    def granted(self, process: Process, hold: Hold, who: str) -> Working:
-        self.grants += 1
-        one = Working(process, hold, who)
-        self.world.trace(who, "WORKS")
-        others = [other for other in self.working if other.is_held]
-        if len(others) >= (self.scene.plan.permits or 1):
-            self.fail("overlap", f"{who} works beside {', '.join(other.who for other in others)}")
+    def works(self, holding: OurHolding, who: str) -> None:
+        """Somebody was granted the lock, and begins to work."""
+        self.granted(holding, holding.hold.token)
         asleep = [each for each in self.scene.executions if each.is_asleep]
         mine = next((each for each in self.scene.executions if each.name == who), None)
-        slept = [
-            *(each.asleep_since for each in asleep),
-            *([] if mine is None or not mine.slept else [mine.asleep_since]),
-        ]
-        if slept:
-            idle = self.world.now - max(self.busy_until, min(slept), self.troubled_until)
-            self._idle(idle, f"before {who} got it")
+        slept = [each.asleep_since for each in (*asleep, *([mine] if mine and mine.slept else ()))]
+        idle = self.world.now - max(self.busy_until, self.troubled_until, min(slept, default=self.world.now))
+        if idle > self.scene.plan.bound:
+            self.fail("forgotten", f"the lock stood idle for {idle:.0f} s before {who} got it, while somebody slept")
         for each in asleep:
             each.passed += 1
             if self.scene.plan.most and each.passed > self.scene.plan.most:
@@ -160,35 +126,29 @@ class WakingJudge:
             is_before = mine is not None and each.registered and (each.registered < (mine.registered or 10**9))
             if self.scene.plan.ordered and is_before and self.world.now - each.asleep_since > 5:
                 self.fail("out of order", f"{who} came before {each.name}")
-        self.working.append(one)
-        return one
+        self.working.append(holding)
 
-    def _idle(self, seconds: float, what: str) -> None:
-        self.longest = max(self.longest, seconds)
-        if seconds > self.scene.plan.bound:
-            self.fail("forgotten", f"the lock stood idle for {seconds:.0f} s {what}, while somebody slept")
-
-    def ended(self, one: Working, until: float | None = None) -> None:
+    def ended(self, holding: OurHolding, until: float | None = None) -> None:
         if len(self.working) >= (self.scene.plan.permits or 1):
             self.busy_until = max(self.busy_until, self.world.now if until is None else until)
-        one.ended = True
-        self.working = [other for other in self.working if not other.ended]
+        holding.dropped = True
+        self.working = [other for other in self.working if not other.dropped]
+
+
+class WakingPermitJudge(WakingJudge, PermitJudge):
+    """The same for a semaphore."""
 
 
 class Scene:
     """A run of a plan from a seed."""
 
     def __init__(self, seed: int, plan: Plan, trace: Callable[[str], None] | None = None) -> None:
+        self.seed = seed
         self.rng = rng = random.Random(seed)
         self.plan = plan
-        settings = Settings()
-        settings.freeze = settings.step = settings.late_give_backs = 0.0
-        for name in ("lost", "reply_lost", "double", "late", "failed_after", "failed_before", "throttled", "unsent"):
-            setattr(settings, name, plan.faults)
-        settings.slow, settings.front_ends = plan.faults, 0.2
-        self.world = World(rng, settings, trace)
-        self.judge: Any = WakingJudge(self)
-        vars(self.world)["judge"] = self.judge  # in the place of one that judges other things
+        self.world = World(rng, Settings(freeze=0.0, step=0.0, **dict.fromkeys(_FAULTS, plan.faults)), trace)
+        self.world.permits = plan.permits or 0
+        self.judge = self.world.judge = (WakingJudge if plan.permits is None else WakingPermitJudge)(self)
         self.executions: list[Execution] = []
         self.looks = 0
         self.looked: list[float] = []
@@ -206,7 +166,7 @@ class Scene:
         for _ in range(plan.forged):
             self.world.at(rng.uniform(5, 100), self.forge)
 
-    def run(self) -> WakingJudge:
+    def run(self, name: str) -> Result:
         try:
             self.world.run()
         except EndlessError as error:
@@ -214,8 +174,8 @@ class Scene:
         for execution in self.executions:
             if not execution.over:
                 self.judge.fail("stuck", f"{execution.name} never got the lock")
-        judged: WakingJudge = self.judge
-        return judged
+        self.world.counts["runs"] = 1
+        return Result(self.seed, name, self.judge.failures, self.world.counts, "-m tests.simulation.waking --plan")
 
     # -- the table's stream, and the queue
 
@@ -354,26 +314,28 @@ class Scene:
             except (LockError, ServiceError):
                 yield Wait(rng.uniform(0.05, 0.3))
                 continue
-            yield from self.work(process, hold, process.name, memory, rng.uniform(*self.plan.hold) / 4)
+            holding = self.judge.holding(process, hold, wanted)
+            yield from self.work(holding, process.name, memory, rng.uniform(*self.plan.hold) / 4)
             if not waits:
                 yield Wait(rng.uniform(0.0, 0.2))
 
-    def work(self, process: Process, hold: Hold, who: str, memory: Recall, seconds: float) -> Life:
-        one = self.judge.granted(process, hold, who)
+    def work(self, holding: OurHolding, who: str, memory: Recall, seconds: float) -> Life:
+        hold = holding.hold
+        self.judge.works(holding, who)
         until = hold.expiry_ms / 1000 - EPOCH + 2.0
-        self.world.at(self.world.now + hold.lease_ms / 1000, self._left, one, until)
+        self.world.at(self.world.now + hold.lease_ms / 1000, self._left, holding, until)
         event = yield Wait(min(seconds, hold.lease_ms / 1000 - 5))
         try:
             yield from keep.release(hold, memory, self.world.entropy, event.reading)
         except (LockError, ServiceError):
-            self.judge.ended(one, until)
+            self.judge.ended(holding, until)
             return
-        self.judge.ended(one)
+        self.judge.ended(holding)
 
-    def _left(self, one: Working, until: float) -> None:
+    def _left(self, holding: OurHolding, until: float) -> None:
         """Its lease is over: if it has not released, the row was busy until then."""
-        if not one.ended:
-            self.judge.ended(one, until)
+        if not holding.dropped:
+            self.judge.ended(holding, until)
 
 
 class Execution:
@@ -422,14 +384,15 @@ class Execution:
             world.trace(self.name, f"tries again: {error!r}")
             world.at(world.now + rng.uniform(1, 5), self.begin)
             return
+        holding = scene.judge.holding(process, hold, wanted)
         if rng.random() < scene.plan.dies:
-            one = scene.judge.granted(process, hold, self.name)
+            scene.judge.works(holding, self.name)
             yield Wait(rng.uniform(0.1, 3))
             self.over = True
             process.die()
-            scene.judge.ended(one, hold.expiry_ms / 1000 - EPOCH + 2.0)
+            scene.judge.ended(holding, hold.expiry_ms / 1000 - EPOCH + 2.0)
             return
-        yield from scene.work(process, hold, self.name, memory, rng.uniform(*scene.plan.hold))
+        yield from scene.work(holding, self.name, memory, rng.uniform(*scene.plan.hold))
         self.over = True
 
     def lie_down(self, process: Process, memory: Recall, place: Place) -> Life:
@@ -484,5 +447,5 @@ class Execution:
         return True
 
 
-def simulate(seed: int, plan: Mapping[str, Any], trace: Callable[[str], None] | None = None) -> WakingJudge:
-    return Scene(seed, Plan(**plan), trace).run()
+def simulate(seed: int, plan: Mapping[str, Any], trace: Callable[[str], None] | None = None, name: str = "") -> Result:
+    return Scene(seed, Plan(**plan), trace).run(name)

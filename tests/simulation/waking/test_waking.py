@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulation.waking.plans import MUTATIONS, PLANS, run_many, shown_by
+from tests.simulation.runs import Totals
+from tests.simulation.waking.plans import MUTATIONS, PLANS, play, shown_by
 from tests.simulation.waking.scene import simulate
 
 LONG = {"beside those in the queue", "beside those in the queue, permits"}
@@ -13,10 +14,11 @@ LONG = {"beside those in the queue", "beside those in the queue, permits"}
 @pytest.mark.parametrize("runs", [pytest.param(2, id="a few"), pytest.param(150, id="more", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", sorted(PLANS))
 def test_nobody_works_beside_another_and_no_sleeper_is_forgotten(name: str, runs: int) -> None:
-    judged = run_many(1000, -(-runs // 4) if name in LONG else runs, name)
-    failed = {seed: each.failures for seed, each in judged if each.failures}
-    assert not failed, f"--plan {name!r}: {failed}"
-    assert sum(each.grants for _, each in judged) >= 3 * len(judged)
+    total, runs = Totals(), -(-runs // 4) if name in LONG else runs
+    for seed in range(1000, 1000 + runs):
+        total.note(play(seed, name))
+    assert not total.failed, "\n".join(map(str, total.failed))
+    assert total.counts["grants"] >= 3 * runs
 
 
 @pytest.mark.parametrize("name", sorted(MUTATIONS))
@@ -30,15 +32,15 @@ def test_a_broken_rule_of_the_waker_is_caught(name: str) -> None:
 def test_a_waker_that_is_killed_at_any_of_its_steps_forgets_nobody(step: int, after: bool, runs: int) -> None:
     for seed in range(runs):
         for permits in (None, 2):
-            judged = simulate(seed, {"kill_at": step, "after": after, "permits": permits, "executions": 5})
-            assert not judged.failures
-            assert judged.grants >= 5
+            result = simulate(seed, {"kill_at": step, "after": after, "permits": permits, "executions": 5})
+            assert not result.failures
+            assert result.counts["grants"] >= 5
 
 
 def test_a_run_can_be_repeated_event_for_event() -> None:
     first: list[str] = []
     second: list[str] = []
-    simulate(7, PLANS["all"], first.append)
-    simulate(7, PLANS["all"], second.append)
+    play(7, "all", first.append)
+    play(7, "all", second.append)
     assert first == second
     assert len(first) > 100
