@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 
@@ -151,6 +152,53 @@ _CORRECTIONS = _bias(
     lost=0.05, reply_lost=0.15, double=0.15, late=0.3, slow=0.1, skews=("edge",), freeze=0.01, step=0.0, die=0.6,
     no_heartbeat=0.6, fail_fast=0.1, give_up=0.02,
 )  # fmt: skip
+
+
+def _of_holds(name: str, base: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The biases of holds that outlive an invocation: of locks, and of permits."""
+    is_lock = "permits" not in base
+    # Locks need more executions, where permits have some already.
+    two, three = (_bias(executions=(2, 3)), _bias(executions=(3,))) if is_lock else ({}, {})
+    claims = _bias(executions=(1,)) if is_lock else _bias(executions=(1, 2), permits=(2, 3))
+    foreign = _bias(base, _BESIDE, foreign=1, leases=("second", "short"), release_again=0.9)
+    found = {
+        "": base,
+        "-calm": _bias(_CLEAN, base, die=0.15),
+        # Late claims, resumes, handovers and releases, of processes that are dead by then.
+        "-late": _bias(base, _LATE, give_up=0.15, die=0.2, park=0.8),
+        "-dying": _bias(base, two, die=0.4, leases=("second", "short")),
+        "-freezes": _bias(base, freeze=0.12, step=0.12, no_heartbeat=0.5, leases=("second", "short")),
+        # New processes with wrong clocks, which know no Date yet.
+        "-clocks": _bias(base, skews=("fast", "slow", "minutes"), die=0.4, freeze=0.01, deadline=0.5),
+        "-zombies": _bias(base, _ZOMBIES),
+        "-zombies-late": _bias(base, _LATE, _ZOMBIES, park=0.7, reheartbeat=0.8, pair=0.6),
+        # Nothing goes wrong but that the dead live on: they renew with shorter leases, release, park and commit.
+        "-zombies-calm": _bias(
+            _CLEAN, base, _ZOMBIES, die=0.0, reheartbeat=1.0, other_lease=0.9, no_heartbeat=0.5, commit=0.4,
+        ),
+        "-zombies-frozen": _bias(
+            base, _ZOMBIES, freeze=0.12, step=0.1, no_heartbeat=0.6, leases=("second", "short"),
+        ),
+        # Strings that are released while attempts live, and again when others have the lock.
+        "-zombies-released": _bias(base, _LATE, _ZOMBIES, by_string=0.95, release_again=0.9, park=0.3, die=0.05),
+        # Copies of claims that land late, while their holds are resumed and after they were released.
+        "-claims": _bias(
+            _CLEAN, base, claims, double=0.5, die=0.6, leases=("second",), clients=(0, 1), by_string=0.1, deadline=0.0,
+            by_holder=0.5, acquire_again=0.05, skews=("right",),
+        ),
+        "-slow": _bias(
+            base, three, slow=0.5, no_heartbeat=0.9, die=0.2, skews=("right", "slow", "near"), freeze=0.01,
+            leases=("second", "short"),
+        ),
+        **({"-foreign": foreign} if is_lock else {}),
+        "-adopted": _bias(base, two, adopt=0.6, park=0.95, release_again=0.8, die=0.05, leases=("second", "short")),
+        "-zombies-adopted": _bias(
+            base, _LATE, _ZOMBIES, adopt=0.6, park=0.95, release_again=0.6, by_string=0.8, leases=("second", "short"),
+        ),
+        "-twice": _bias(base, _LATE, _ZOMBIES, twice=0.8, acquire_again=0.4, by_holder=0.95),
+    }  # fmt: skip
+    return {f"{name}{more}": changes for more, changes in found.items()}
+
 
 BIASES: dict[str, dict[str, Any]] = {
     "mixed": _bias(interrupt=0.04),
@@ -397,84 +445,8 @@ BIASES: dict[str, dict[str, Any]] = {
         _CLEAN, _PERMITS, queue=1.0, dead=(1, 2, 5, 64), clients=(2, 4), fail_fast=0.0, give_up=0.02, grants=8,
         leases=("short", "second"),
     ),
-    "holds": _HOLDS,
-    "holds-calm": _bias(_CLEAN, _HOLDS, die=0.15),
-    # Late claims, resumes, handovers and releases, of processes that are dead by then.
-    "holds-late": _bias(_HOLDS, _LATE, give_up=0.15, die=0.2, park=0.8),
-    "holds-dying": _bias(_HOLDS, die=0.4, executions=(2, 3), leases=("second", "short")),
-    "holds-freezes": _bias(_HOLDS, freeze=0.12, step=0.12, no_heartbeat=0.5, leases=("second", "short")),
-    # New processes with wrong clocks, which know no Date yet.
-    "holds-clocks": _bias(_HOLDS, skews=("fast", "slow", "minutes"), die=0.4, freeze=0.01, deadline=0.5),
-    "holds-zombies": _bias(_HOLDS, _ZOMBIES),
-    "holds-zombies-late": _bias(_HOLDS, _LATE, _ZOMBIES, park=0.7, reheartbeat=0.8, pair=0.6),
-    # Nothing goes wrong but that the dead live on: they renew with shorter leases, release, park and commit.
-    "holds-zombies-calm": _bias(
-        _CLEAN, _HOLDS, _ZOMBIES, die=0.0, reheartbeat=1.0, other_lease=0.9, no_heartbeat=0.5, commit=0.4,
-    ),
-    "holds-zombies-frozen": _bias(
-        _HOLDS, _ZOMBIES, freeze=0.12, step=0.1, no_heartbeat=0.6, leases=("second", "short"),
-    ),
-    # Strings that are released while attempts live, and again when others have the lock.
-    "holds-zombies-released": _bias(_HOLDS, _LATE, _ZOMBIES, by_string=0.95, release_again=0.9, park=0.3, die=0.05),
-    # Copies of claims that land late, on rows whose holds were released.
-    "holds-claims": _bias(
-        _CLEAN, _HOLDS, double=0.5, die=0.6, leases=("second",), clients=(0, 1), executions=(1,), by_string=0.1,
-        deadline=0.0, by_holder=0.5, acquire_again=0.05, skews=("right",),
-    ),
-    "holds-slow": _bias(
-        _HOLDS, slow=0.5, no_heartbeat=0.9, die=0.2, skews=("right", "slow", "near"), freeze=0.01,
-        leases=("second", "short"), executions=(3,),
-    ),
-    "holds-foreign": _bias(_HOLDS, _BESIDE, foreign=1, leases=("second", "short"), release_again=0.9),
-    "holds-adopted": _bias(
-        _HOLDS, adopt=0.6, park=0.95, release_again=0.8, die=0.05, executions=(2, 3), leases=("second", "short"),
-    ),
-    "holds-zombies-adopted": _bias(
-        _HOLDS, _LATE, _ZOMBIES, adopt=0.6, park=0.95, release_again=0.6, by_string=0.8, leases=("second", "short"),
-    ),
-    "holds-twice": _bias(_HOLDS, _LATE, _ZOMBIES, twice=0.8, acquire_again=0.4, by_holder=0.95),
-    "permit-holds": _PERMIT_HOLDS,
-    "permit-holds-calm": _bias(_CLEAN, _PERMIT_HOLDS, die=0.15),
-    # Late claims, resumes, handovers and releases, of processes that are dead by then.
-    "permit-holds-late": _bias(_PERMIT_HOLDS, _LATE, give_up=0.15, die=0.2, park=0.8),
-    "permit-holds-dying": _bias(_PERMIT_HOLDS, die=0.4, leases=("second", "short")),
-    "permit-holds-freezes": _bias(
-        _PERMIT_HOLDS, freeze=0.12, step=0.12, no_heartbeat=0.5, leases=("second", "short"),
-    ),
-    # New processes with wrong clocks, which know no Date yet.
-    "permit-holds-clocks": _bias(
-        _PERMIT_HOLDS, skews=("fast", "slow", "minutes"), die=0.4, freeze=0.01, deadline=0.5,
-    ),
-    "permit-holds-zombies": _bias(_PERMIT_HOLDS, _ZOMBIES),
-    "permit-holds-zombies-late": _bias(_PERMIT_HOLDS, _LATE, _ZOMBIES, park=0.7, reheartbeat=0.8, pair=0.6),
-    # Nothing goes wrong but that the dead live on: they renew with shorter leases, release, park and commit.
-    "permit-holds-zombies-calm": _bias(
-        _CLEAN, _PERMIT_HOLDS, _ZOMBIES, die=0.0, reheartbeat=1.0, other_lease=0.9, no_heartbeat=0.5, commit=0.4,
-    ),
-    "permit-holds-zombies-frozen": _bias(
-        _PERMIT_HOLDS, _ZOMBIES, freeze=0.12, step=0.1, no_heartbeat=0.6, leases=("second", "short"),
-    ),
-    # Strings that are released while attempts live, and again when others have the permits.
-    "permit-holds-zombies-released": _bias(
-        _PERMIT_HOLDS, _LATE, _ZOMBIES, by_string=0.95, release_again=0.9, park=0.3, die=0.05,
-    ),
-    # Copies of claims that land late, while their holds are resumed and after they were released.
-    "permit-holds-claims": _bias(
-        _CLEAN, _PERMIT_HOLDS, double=0.5, die=0.6, leases=("second",), clients=(0, 1), executions=(1, 2),
-        by_string=0.1, deadline=0.0, by_holder=0.5, acquire_again=0.05, skews=("right",), permits=(2, 3),
-    ),
-    "permit-holds-slow": _bias(
-        _PERMIT_HOLDS, slow=0.5, no_heartbeat=0.9, die=0.2, skews=("right", "slow", "near"), freeze=0.01,
-        leases=("second", "short"),
-    ),
-    "permit-holds-adopted": _bias(
-        _PERMIT_HOLDS, adopt=0.6, park=0.95, release_again=0.8, die=0.05, leases=("second", "short"),
-    ),
-    "permit-holds-zombies-adopted": _bias(
-        _PERMIT_HOLDS, _LATE, _ZOMBIES, adopt=0.6, park=0.95, release_again=0.6, by_string=0.8,
-        leases=("second", "short"),
-    ),
-    "permit-holds-twice": _bias(_PERMIT_HOLDS, _LATE, _ZOMBIES, twice=0.8, acquire_again=0.4, by_holder=0.95),
+    **_of_holds("holds", _HOLDS),
+    **_of_holds("permit-holds", _PERMIT_HOLDS),
     # Leases of seconds beside leases of weeks, in rows that go while nobody uses them.
     "permit-holds-weeks": _bias(_PERMIT_HOLDS, _REAPED, leases=("weeks",), permits=(2, 3), park=0.8, queue=0.0),
     "interrupted-permit-holds": _bias(
@@ -623,35 +595,31 @@ def settings_for(bias: str) -> Settings:
     return Settings(**BIASES[bias])
 
 
+#: Seconds, at least one.
+_LEASES: dict[str, Callable[[random.Random], float]] = {
+    "second": lambda rng: rng.choice((1.0, 1.0, rng.uniform(1, 2))),
+    "short": lambda rng: rng.uniform(2, 12),
+    "quarter": lambda rng: 900.0,
+    "weeks": lambda rng: rng.choice((1.0, rng.uniform(2, 12), rng.uniform(7, 21) * 86_400)),
+    "medium": lambda rng: rng.choice((20.0, rng.uniform(10, 120))),
+    "long": lambda rng: rng.choice((900.0, 3600.0, rng.uniform(120, 3600))),
+    "hours": lambda rng: rng.choice((3600.0, rng.uniform(1800, 3600))),
+}
+#: The seconds by which a wall clock is off.
+_SKEWS: dict[str, Callable[[random.Random], float]] = {
+    "right": lambda rng: rng.uniform(-0.2, 0.2),
+    "near": lambda rng: rng.uniform(-5, 5),
+    "minutes": lambda rng: rng.choice((-1, 1)) * rng.uniform(30, 900),
+    "fast": lambda rng: rng.choice((rng.uniform(2, 9), rng.uniform(2, 9), rng.uniform(5, 120))),
+    "seconds": lambda rng: rng.uniform(2.5, 6),
+    "edge": lambda rng: rng.uniform(2.5, 8),  # around the limit for corrections
+    "slow": lambda rng: -rng.uniform(0.5, 15),
+}
+
+
 def draw_lease(rng: random.Random, kind: str) -> float:
-    """Return seconds, at least one."""
-    if kind == "second":
-        return rng.choice((1.0, 1.0, rng.uniform(1, 2)))
-    if kind == "short":
-        return rng.uniform(2, 12)
-    if kind == "quarter":
-        return 900.0
-    if kind == "weeks":
-        return rng.choice((1.0, rng.uniform(2, 12), rng.uniform(7, 21) * 86_400))
-    if kind == "medium":
-        return rng.choice((20.0, rng.uniform(10, 120)))
-    if kind == "long":
-        return rng.choice((900.0, 3600.0, rng.uniform(120, 3600)))
-    return rng.choice((3600.0, rng.uniform(1800, 3600)))
+    return _LEASES[kind](rng)
 
 
 def draw_skew(rng: random.Random, kind: str) -> float:
-    """Return the seconds by which a wall clock is off."""
-    if kind == "right":
-        return rng.uniform(-0.2, 0.2)
-    if kind == "near":
-        return rng.uniform(-5, 5)
-    if kind == "minutes":
-        return rng.choice((-1, 1)) * rng.uniform(30, 900)
-    if kind == "fast":
-        return rng.choice((rng.uniform(2, 9), rng.uniform(2, 9), rng.uniform(5, 120)))
-    if kind == "seconds":
-        return rng.uniform(2.5, 6)
-    if kind == "edge":
-        return rng.uniform(2.5, 8)  # around the limit for corrections
-    return -rng.uniform(0.5, 15)
+    return _SKEWS[kind](rng)
