@@ -13,7 +13,8 @@ from lambda_lock.core.row import TICKET_NAME, base_of, read_row
 from lambda_lock.core.schema import JAVA
 from lambda_lock.testing.table import Table
 from tests.simulation.clocks import DATES
-from tests.simulation.judge import SLACK, is_held_by, number_in
+from tests.simulation.errands import SLACK
+from tests.simulation.items import is_held_by, number_in
 from tests.simulation.network import describe, describe_row
 
 from .process import KEY, SECOND, Process, Setup

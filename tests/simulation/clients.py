@@ -26,9 +26,10 @@ from lambda_lock.errors import (
 )
 
 from . import application, forgetting, several
+from .errands import Adopter, Commit, Errand, Release, Waiter
 from .forger import forge
 from .interrupts import THROWN, Cancelled, driven
-from .judge import Adopter, Commit, Errand, OurHolding, Release, Waiter
+from .judge import OurHolding
 from .schedule import draw_lease
 from .world import Life, Process, World
 

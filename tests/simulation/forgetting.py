@@ -12,8 +12,8 @@ from lambda_lock.core import forget
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.errors import LockConfigurationError, LockNotGrantedError, TransportError
 
+from .errands import Errand, Waiter
 from .interrupts import THROWN
-from .judge import Errand, Waiter
 
 if TYPE_CHECKING:
     from lambda_lock.core.protocol import AcquireRequest, Send

@@ -21,8 +21,9 @@ from lambda_lock.errors import LockLostError, TransportError
 
 from . import clients
 from .clocks import EPOCH
+from .errands import Adopter, Errand, Waiter, gives_back
 from .interrupts import THROWN
-from .judge import Adopter, Errand, Holding, Judge, OurHolding, Waiter, gives_back
+from .judge import Holding, Judge, OurHolding
 from .world import Process
 
 if TYPE_CHECKING:

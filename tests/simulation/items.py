@@ -1,4 +1,7 @@
-"""Remembers what was read from the latest items. An item of the table never changes: each write makes a new one."""
+"""What an item of the table shows, and a request's versions.
+
+What was read from the latest items is remembered. An item of the table never changes: each write makes a new one.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,13 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
+from lambda_lock.core.protocol import Send
+from lambda_lock.core.row import Row, read_row
+from lambda_lock.core.schema import JAVA
+
 T = TypeVar("T")
 _MOST = 16
+VERSION_LENGTH = 49
 
 
 def remembered(read: Callable[[Any], T]) -> Callable[[Any], T]:
@@ -26,3 +34,32 @@ def remembered(read: Callable[[Any], T]) -> Callable[[Any], T]:
         return value
 
     return wrapper
+
+
+@remembered
+def waits_cannot_be_read(item: Any) -> bool:
+    """Whether an item's list of waiters cannot be read."""
+    return JAVA.waiters in item and Row(item, JAVA).waiters is None
+
+
+@remembered
+def row_of(item: Any) -> Row | None:
+    return read_row(item, JAVA, "")
+
+
+def versions_in(action: Send) -> set[str]:
+    """Return our versions that a request writes or compares."""
+    values = [*action.request.get("ExpressionAttributeValues", {}).values(), *action.request.get("Item", {}).values()]
+    values += [entry for value in values for entry in value.get("M", {}).values()]
+    texts = [text for value in values if (text := value.get("S", "")).startswith("L1:")]
+    return {text[:VERSION_LENGTH] for text in texts}  # an entry of a semaphore begins with its version
+
+
+def is_held_by(item: Any, owner: str, token: int) -> bool:
+    """Whether a lock's row is held, by this owner under this token."""
+    is_held = item is not None and JAVA.released not in item
+    return is_held and item.get(JAVA.owner) == {"S": owner} and item.get(JAVA.token) == {"N": str(token)}
+
+
+def number_in(item: Any, name: str) -> int:
+    return int(item.get(name, {"N": "0"})["N"])

@@ -14,7 +14,7 @@ from .items import remembered
 if TYPE_CHECKING:
     from lambda_lock.core.protocol import Send
 
-    from .judge import Waiter
+    from .errands import Waiter
     from .world import Process, World
 
 _LOOKED_AFTER = 15.0  # seconds without a fault in which whoever lives renews its place

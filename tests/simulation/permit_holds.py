@@ -15,8 +15,9 @@ from lambda_lock.core.row import base_of
 
 from .clients import place_of
 from .clocks import EPOCH
+from .errands import Waiter
 from .holds import ByString, HolderWaiter, HoldJudge
-from .judge import Holding, OurHolding, Waiter
+from .judge import Holding, OurHolding
 from .permits import PermitJudge, PermitWaiter, by_attempt, permits_of
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from lambda_lock.core.row import MOST_PERMITS, SEAL, make_version
 from lambda_lock.core.schema import JAVA
 
 from .clocks import DATES, EPOCH
-from .items import remembered
-from .judge import SLACK, Holding, Judge, OurHolding, Waiter, waits_cannot_be_read
+from .errands import SLACK, Waiter
+from .items import remembered, waits_cannot_be_read
+from .judge import Holding, Judge, OurHolding
 from .line import Line
 
 if TYPE_CHECKING:

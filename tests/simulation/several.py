@@ -17,8 +17,9 @@ from lambda_lock.errors import (
     TransportError,
 )
 
+from .errands import Release, Waiter
 from .interrupts import THROWN, driven
-from .judge import OurHolding, Release, Waiter
+from .judge import OurHolding
 from .network import keys_of
 from .world import Process, World
 
