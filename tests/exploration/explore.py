@@ -87,8 +87,7 @@ class Node:
     def _held(self, process: Process, hold: Hold | None) -> Any:
         if hold is None or hold.is_over():
             return None
-        nonce = hold.owner.rpartition("#")[2] if hold.place.permits else None
-        return hold.valid_until, process.latest.elapsed, process.latest, hold.owner, hold.token, nonce
+        return hold.valid_until, process.latest.elapsed, process.latest, hold.owner, hold.token
 
     @property
     def may_act(self) -> bool:

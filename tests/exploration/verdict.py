@@ -97,9 +97,9 @@ class Judge:
         key = (self.tables.contents[table][0], node.number)
         owns = self._owns.get(key)
         if owns is None:
-            _, _, _, owner, token, nonce = node.held
+            _, _, _, owner, token = node.held
             self.granted.add((owner, token))
-            owns = self._owns[key] = _owns(self.tables.lock(table), owner, token, nonce)
+            owns = self._owns[key] = is_held_by(self.tables.lock(table), owner, token, self._newcomer.permits)
         return owns
 
     # -- writes
@@ -349,15 +349,6 @@ def answer(table: Table, action: Send, date: int) -> Any:
     except (ConditionFailed, TransactionCanceled) as refused:
         refused.date = date
         return refused
-
-
-def _owns(item: Any, owner: str, token: int, nonce: str | None) -> bool:
-    if item is None:
-        return False
-    if nonce is not None:
-        tokens = item.get("permitTokens", {}).get("M", {})
-        return nonce in item.get("permits", {}).get("M", {}) and tokens.get(hold_of(nonce)) == {"N": str(token)}
-    return is_held_by(item, owner, token)
 
 
 def _is_from(item: Any, node: Node) -> bool:

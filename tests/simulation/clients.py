@@ -113,7 +113,7 @@ class Client:
 
     def acquire(self) -> Part[OurHolding | None]:
         wanted = self.draw_wish()
-        return (yield from self.take(wanted, self.world.judge.waiter(self.process, wanted), acquire.acquire))
+        return (yield from self.take(wanted, Waiter(self.world, self.process, wanted), acquire.acquire))
 
     def adopt(self, string: str) -> Part[OurHolding | None]:
         given = handover.read_handover(string, "locks")
@@ -162,7 +162,7 @@ class Client:
         held_up = process.peek() - max(reading.elapsed, wanted.wait_until if wanted.waits else 0.0)
         if held_up > _PATIENCE and process.faulted < waiter.started:
             world.judge.fail("endless", f"an acquire of {wanted.owner} took {held_up:.0f} s beyond its wait")
-        holding = world.judge.holding(process, hold, wanted)
+        holding = OurHolding(process, hold, wanted)
         world.judge.granted(holding, hold.token)
         world.judge.expiry(holding, hold.expiry_ms if is_attempt(hold.owner) else 0, 3.5)
         if waiter.unharmed:

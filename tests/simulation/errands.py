@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_lock.core import lease
 from lambda_lock.core.outcome import NOT_DONE, ConditionFailed, Reply, ServiceError
+from lambda_lock.core.permits import Entry
 from lambda_lock.core.protocol import DECISION, Send, Wait
 from lambda_lock.core.queue import LONGEST_NAP, LONGEST_OUTSIDE, PATIENCE
 from lambda_lock.core.row import LONGEST_BELIEVED, Row, base_of
@@ -14,7 +15,7 @@ from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import DuplicateEventError, TransportError
 
 from .clocks import DATES, EPOCH
-from .items import row_of, versions_in, waits_cannot_be_read
+from .items import attempt_of, by_attempt, row_of, versions_in, waits_cannot_be_read
 from .line import leaves_place
 
 if TYPE_CHECKING:
@@ -253,11 +254,15 @@ class Waiter(Errand):
 
     def _note(self, outcome: Any) -> None:
         if isinstance(outcome, (Reply, ConditionFailed)):
-            if outcome.item is None:
+            item = outcome.item
+            if item is None:
                 return
-            self.strayed = self.strayed or waits_cannot_be_read(outcome.item)
-            if JAVA.version in outcome.item:
-                self._may_be_there.add(outcome.item[JAVA.version]["S"])
+            self.strayed = self.strayed or waits_cannot_be_read(item)
+            mine = by_attempt(item).get(attempt_of(self.wanted.owner))
+            if mine is not None:
+                self._may_be_there.add(mine.version)
+            elif self.wanted.place.permits is None and JAVA.version in item:
+                self._may_be_there.add(item[JAVA.version]["S"])
         elif self.action is not None and not _refused_for_now(outcome):
             self._may_be_there |= versions_in(self.action)
 
@@ -290,24 +295,31 @@ class Waiter(Errand):
             judge.forgets.served(self.key, until, self.started)
 
     def _is_free(self) -> bool:
-        row = self._row()
-        if row is None or row.is_free:
-            return True
-        return row.expiry_ms is not None and row.expiry_ms / 1000 - EPOCH + DATES < self.world.now
+        """Whether nobody has to end for this waiter, or only who has ended by all Dates."""
+        ends = [one.expiry_ms / 1000 - EPOCH + DATES if one.expiry_ms else float("inf") for one in self._held()]
+        return sum(end >= self.world.now for end in ends) < (self.wanted.place.permits or 1)
 
     def _free_at(self, since: float) -> float:
-        """The latest true time at which the row is free for this waiter, if there are no writes."""
-        row = self._row()
-        if row is None or row.is_free:
-            return since
-        if row.lease_ms is None:
+        """The latest true time at which enough of those who hold are dead for this waiter, if there are no writes."""
+        ends = sorted(self._end_of(one, since) for one in self._held())
+        excess = len(ends) - (self.wanted.place.permits or 1)
+        return since if excess < 0 else ends[excess]
+
+    def _end_of(self, held: Row | Entry, since: float) -> float:
+        if held.lease_ms is None:
             return float("inf")
-        observed = since + self.wanted.refresh_period + SLACK + row.lease_ms / 1000 * (1 + 2 * lease.DRIFT)
+        observed = since + self.wanted.refresh_period + SLACK + held.lease_ms / 1000 * (1 + 2 * lease.DRIFT)
         if self.wanted.queue is not None:
             observed += LONGEST_NAP  # those ahead may have seen it later
-        if row.expiry_ms is None:
-            return observed
-        return min(observed, row.expiry_ms / 1000 - EPOCH + DATES)
+        return observed if held.expiry_ms is None else min(observed, held.expiry_ms / 1000 - EPOCH + DATES)
+
+    def _held(self) -> Sequence[Row | Entry]:
+        """What holds the lock, or permits of it: the row, or entries."""
+        item = self.world.table.get(self.key)
+        if self.wanted.place.permits is not None:
+            return list(by_attempt(item).values())
+        row = row_of(item)
+        return [] if row is None or row.is_free else [row]
 
     def _abandoned(self) -> None:
         """If the acquisition could know that a claim landed before its last request, that claim is not left behind."""

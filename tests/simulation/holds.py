@@ -40,20 +40,13 @@ _HoldName: TypeAlias = tuple[str, str | None, int | None]
 class HoldJudge(Judge):
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self._requests: dict[
-            int, AcquireRequest | None
-        ] = {}  # which wish a request serves; None: it releases by string
-        self._kept: list[Any] = []  # these requests, so that no other one gets one of their ids
+        self.holders: set[str] = set()  # the names of executions that acquire by them
         self._asked: dict[int, int] = {}  # the tokens of the holds that wishes resume
         self._gone: set[_HoldName] = set()  # holds that were released or taken over
         self._reaped: dict[str, set[_HoldName]] = {}  # by key, until the next write
         self._revived: set[str] = set()  # versions that resumed one of these
         self._landed: dict[_HoldName, list[AcquireRequest | None]] = {}  # by hold, in this order
         self._writers: dict[str | None, AcquireRequest | None] = {}  # by version: which wish's request wrote it
-
-    def takes(self, wanted: AcquireRequest | None, action: Send) -> None:
-        self._kept.append(action.request)
-        self._requests[id(action.request)] = wanted
 
     def resumes(self, wanted: AcquireRequest, token: int) -> None:
         self._asked[id(wanted)] = token
@@ -73,9 +66,6 @@ class HoldJudge(Judge):
         """The holds that an item shows, by their base owners."""
         row = Row(item or {}, JAVA)
         return {} if row.is_free else {base_of(row.owner): row}
-
-    def holder_waiter(self, process: Process, wanted: AcquireRequest) -> Waiter:
-        return HolderWaiter(self.world, process, wanted)
 
     def wrote(self, process: Process, action: Send, before: Any, key: str) -> None:
         olds, news = self.shown(before), self.shown(self.world.table.get(key))
@@ -223,6 +213,11 @@ class Resumer(Waiter):
 
 class HolderWaiter(Waiter):
     """Watches one acquisition by a holder: what the holder has is as good as free, and is never given back."""
+
+    def __init__(self, world: World, process: Process, wanted: AcquireRequest) -> None:
+        super().__init__(world, process, wanted)
+        assert isinstance(world.judge, HoldJudge)
+        world.judge.holders.add(wanted.owner.rpartition("#")[0])
 
     def sends(self, action: Send) -> None:
         super().sends(action)
@@ -415,9 +410,7 @@ class Attempt(clients.Client):
         if execution.named and world.permits:
             name = f"{name_of(holder)}/{name}"
         wanted = self.wish_for(f"{holder}#{name}")
-        judge = world.judge
-        assert isinstance(judge, HoldJudge)
-        watcher = (judge.holder_waiter if execution.named else judge.waiter)(self.process, wanted)
+        watcher = (HolderWaiter if execution.named else Waiter)(world, self.process, wanted)
         how = resume.acquire if execution.named else acquire.acquire
         holding = yield from self.take(wanted, watcher, how)
         if holding is None:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
+from lambda_lock.core.permits import Entry, entries_of, hold_of
 from lambda_lock.core.protocol import Send
 from lambda_lock.core.row import Row, read_row
 from lambda_lock.core.schema import JAVA
@@ -55,10 +56,26 @@ def versions_in(action: Send) -> set[str]:
     return {text[:VERSION_LENGTH] for text in texts}  # an entry of a semaphore begins with its version
 
 
-def is_held_by(item: Any, owner: str, token: int) -> bool:
-    """Whether a lock's row is held, by this owner under this token."""
-    is_held = item is not None and JAVA.released not in item
-    return is_held and item.get(JAVA.owner) == {"S": owner} and item.get(JAVA.token) == {"N": str(token)}
+def attempt_of(owner: str) -> str:
+    """The name of an owner's entry in a semaphore."""
+    return owner.rpartition("#")[2]
+
+
+@remembered
+def by_attempt(item: Any) -> dict[str, Entry]:
+    """The entries of a semaphore, by their names."""
+    return {name: entry for name, entry in entries_of(item or {}, JAVA).items() if entry is not None}
+
+
+def is_held_by(item: Any, owner: str, token: int, permits: int | None = None) -> bool:
+    """Whether a lock's row is held, or a permit of a semaphore, by this owner under this token."""
+    if item is None:
+        return False
+    if permits:
+        attempt, tokens = attempt_of(owner), item.get("permitTokens", {}).get("M", {})
+        return attempt in item.get("permits", {}).get("M", {}) and tokens.get(hold_of(attempt)) == {"N": str(token)}
+    is_held = JAVA.released not in item and item.get(JAVA.owner) == {"S": owner}
+    return is_held and item.get(JAVA.token) == {"N": str(token)}
 
 
 def number_in(item: Any, name: str) -> int:

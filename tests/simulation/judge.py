@@ -15,9 +15,9 @@ from lambda_lock.core.row import base_of, expiry_of
 from lambda_lock.core.schema import JAVA
 
 from .clocks import EPOCH
-from .errands import SLACK, Commit, Errand, Release, Waiter
+from .errands import SLACK, Commit, Errand, Release
 from .forgets import Forgets
-from .items import is_held_by, number_in
+from .items import attempt_of, is_held_by, number_in
 from .line import Line
 from .reaper import Reaper
 
@@ -69,14 +69,18 @@ class OurHolding:
         return self.hold.is_held(elapsed)
 
     def owns(self, item: Any) -> bool:
-        return is_held_by(item, self.hold.owner, self.hold.token)
+        return is_held_by(item, self.hold.owner, self.hold.token, self.hold.place.permits)
 
     def has_an_entry(self, item: Any) -> bool:
         """Whether a row shows a claim of this holding's acquisition, under any token.
 
         An adopter does not know the claims of the first handle: a copy of one is left to its lease (rule 9).
         """
-        return item is not None and "isReleased" not in item and item.get(JAVA.version, {}).get("S") in self.hold.claims
+        if item is None or JAVA.released in item:
+            return False
+        if self.hold.place.permits is not None:
+            return attempt_of(self.hold.owner) in item.get("permits", {}).get("M", {})
+        return item.get(JAVA.version, {}).get("S") in self.hold.claims
 
     def __repr__(self) -> str:
         return f"{self.hold.owner} (token {self.hold.token})"
@@ -93,24 +97,17 @@ class Judge:
         self.releases: dict[int, Release] = {}  # of our holdings, by any of their requests, including late copies
         self.completed: dict[str, list[int]] = {}  # until when events are done, in order of completion, by key
         self.forgets = Forgets(world)
-        self.line = self.new_line()
+        self.line = Line(world)
         self.reaper = Reaper(world) if world.settings.reap else None
         self.groups: dict[str, Any] = {}  # the acquisitions of several locks that are under way, by owner
         self.adopted: dict[str, set[str]] = {}  # the strings that were adopted in the row's life, by key
+        self._requests: dict[int, AcquireRequest | None] = {}  # which wish a request serves (see ``takes``)
+        self._kept: list[Any] = []  # these requests, so that no other one gets one of their ids
         self._holdings: dict[str, list[Holding]] = {}
         self._newest: dict[str, Holding] = {}  # granted, by key
         self._tokens: dict[str, int] = {}  # the newest token in the row's life, by key
         self._granted: dict[str, int] = {}
         self._plain: set[str] = set()  # rows last claimed by a plain lock, which does not see completions
-
-    def holding(self, process: Process, hold: Hold, wanted: AcquireRequest) -> OurHolding:
-        return OurHolding(process, hold, wanted)
-
-    def waiter(self, process: Process, wanted: AcquireRequest) -> Waiter:
-        return Waiter(self.world, process, wanted)
-
-    def new_line(self) -> Line:
-        return Line(self.world)
 
     def fail(self, kind: str, message: str) -> None:
         if kind in self.world.settings.forgiven:
@@ -314,6 +311,8 @@ class Judge:
 
     def takes(self, wanted: AcquireRequest | None, action: Send) -> None:
         """A request is sent that takes a lock, or goes on with it. None: that releases it by its string."""
+        self._kept.append(action.request)
+        self._requests[id(action.request)] = wanted
 
     def is_fenced(self, holding: Holding) -> bool:
         """Whether a later attempt of the same hold has landed, which it need not know."""

@@ -9,7 +9,7 @@ from lambda_lock.core.row import MOST_WAITERS, TICKET_NAME, counts, expiry_of, t
 from lambda_lock.core.schema import JAVA
 
 from .clocks import DATES, EPOCH
-from .items import remembered
+from .items import attempt_of, by_attempt, remembered
 
 if TYPE_CHECKING:
     from lambda_lock.core.protocol import Send
@@ -168,7 +168,7 @@ class Line:
 
     def _over_since(self, key: str, row: Any) -> float:
         """Since when a row's grant is over for everybody: released, or past its expiry by the Date."""
-        if JAVA.version not in row:
+        if JAVA.version not in row or self.world.permits:  # the size of a semaphore is a condition of each claim
             return 0.0
         expiry_ms, until = expiry_of(row[JAVA.version]["S"]), self.world.now
         if JAVA.released in row:
@@ -177,16 +177,20 @@ class Line:
 
     def _state(self, row: Any) -> Any:
         """What tells a grant from others."""
-        return [row.get(name) for name in (JAVA.version, JAVA.token)]
+        return [row.get(name) for name in (JAVA.version, JAVA.token)[bool(self.world.permits) :]]
 
     def _is_grant(self, waiter: Waiter, before: Any, after: Any) -> bool:
         """Whether a write of a waiter takes the lock, and does not only correct."""
+        if self.world.permits:
+            name = attempt_of(waiter.wanted.owner)
+            return name in by_attempt(after) and name not in by_attempt(before)
         version = before.get(JAVA.version)
         return bool(version != after.get(JAVA.version)) and (version or {}).get("S") not in waiter.versions
 
     def _left(self, key: str, waiter: Waiter) -> int:
         """How many more may hold the key."""
-        return 0
+        permits = waiter.wanted.place.permits
+        return 0 if permits is None else max(permits - len(by_attempt(self.world.table.get(key))), 0)
 
     def _granted(self, key: str, waiter: Waiter, old: dict[str, str], removed: list[str]) -> None:
         """A claim of a waiter landed, that is not a last try. Nobody may wait before it, unless enough is left."""

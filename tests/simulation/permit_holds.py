@@ -15,13 +15,13 @@ from lambda_lock.core.row import base_of
 
 from .clients import place_of
 from .clocks import EPOCH
-from .errands import Waiter
-from .holds import ByString, HolderWaiter, HoldJudge
+from .holds import ByString, HoldJudge
+from .items import by_attempt
 from .judge import Holding, OurHolding
-from .permits import PermitJudge, PermitWaiter, by_attempt, permits_of
+from .permits import PermitJudge
 
 if TYPE_CHECKING:
-    from lambda_lock.core.protocol import AcquireRequest, Send
+    from lambda_lock.core.protocol import Send
     from lambda_lock.core.row import Row
 
     from .world import Process, World
@@ -30,13 +30,8 @@ if TYPE_CHECKING:
 class PermitHoldJudge(HoldJudge, PermitJudge):
     def __init__(self, world: World) -> None:
         super().__init__(world)
-        self.holders: set[str] = set()  # the names of executions that acquire by them
         self._carried_out: set[int] = set()  # the ids of the requests that were carried out
         self._written: dict[tuple[str, str], float] = {}  # in true time, by key and entry
-
-    def holder_waiter(self, process: Process, wanted: AcquireRequest) -> Waiter:
-        self.holders.add(wanted.owner.rpartition("#")[0])
-        return PermitHolderWaiter(self.world, process, wanted)
 
     def shown(self, item: Any) -> dict[str | None, Row]:
         owners = [f"{entry.prefix}#{attempt}" for attempt, entry in by_attempt(item).items()]
@@ -66,10 +61,6 @@ class PermitHoldJudge(HoldJudge, PermitJudge):
         if not done and self._carried_out & errand.requests:
             self.fail("release", f"release of {owner} by string was False, and it was carried out")
 
-    def _most(self, action: Send) -> int:
-        wanted = self._requests.get(id(action.request))
-        return super()._most(action) if wanted is None else permits_of(wanted)
-
     def _grant_token(self, key: str, token: int) -> None:
         """A resumed handle has the token of its hold. All others have one that nobody had before."""
         holding = self._newest[key]
@@ -78,10 +69,6 @@ class PermitHoldJudge(HoldJudge, PermitJudge):
 
     def _meet(self, holding: Holding, others: list[Holding]) -> None:
         super()._meet(holding, [other for other in others if not self.is_fenced(other)])
-
-
-class PermitHolderWaiter(HolderWaiter, PermitWaiter):
-    """Watches one acquisition of a permit by a holder."""
 
 
 def _named(request: Any) -> set[str]:

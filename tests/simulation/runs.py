@@ -27,12 +27,13 @@ from tests.prove import bench
 
 from .clients import Client, place_of
 from .clocks import DATES, EPOCH
+from .errands import Waiter
 from .events import Events
 from .foreign import ForeignClient
 from .forger import begin
 from .holds import Execution
+from .items import by_attempt
 from .mutations import MUTATIONS, broken
-from .permits import entries
 from .rates import RateClient, start_once_more
 from .schedule import BIASES, WEIGHTS, Settings, draw_bias, draw_lease, settings_for
 from .world import EndlessError, Life, Process, World
@@ -148,7 +149,8 @@ def _try_once_more(world: World, key: str) -> None:
     row = read_row(world.table.get(key), JAVA, key)
     patience = 0.0
     if world.permits:
-        world.now = max(world.now, *(entry.expiry_ms / 1000 - EPOCH + DATES for entry in entries(world, key)), 0.0)
+        entries = by_attempt(world.table.get(key)).values()
+        world.now = max(world.now, *(entry.expiry_ms / 1000 - EPOCH + DATES for entry in entries), 0.0)
         row = None
     queues = bool(world.settings.queue) and world.rng.random() < 0.7
     if queues:  # behind whoever is left in the row
@@ -174,7 +176,7 @@ def _try_once_more(world: World, key: str) -> None:
             window=world.events.window(key) if world.settings.event else None,
             queue=(PermitQueue if world.permits else Queue) if queues else None,
         )
-        waiter = task.watcher = world.judge.waiter(process, wanted)
+        waiter = task.watcher = Waiter(world, process, wanted)
         try:
             yield from acquire.acquire(wanted, protocol.Recall(10), world.entropy, reading)
         except DuplicateEventError as error:

@@ -314,7 +314,7 @@ class Scene:
             except (LockError, ServiceError):
                 yield Wait(rng.uniform(0.05, 0.3))
                 continue
-            holding = self.judge.holding(process, hold, wanted)
+            holding = OurHolding(process, hold, wanted)
             yield from self.work(holding, process.name, memory, rng.uniform(*self.plan.hold) / 4)
             if not waits:
                 yield Wait(rng.uniform(0.0, 0.2))
@@ -384,7 +384,7 @@ class Execution:
             world.trace(self.name, f"tries again: {error!r}")
             world.at(world.now + rng.uniform(1, 5), self.begin)
             return
-        holding = scene.judge.holding(process, hold, wanted)
+        holding = OurHolding(process, hold, wanted)
         if rng.random() < scene.plan.dies:
             scene.judge.works(holding, self.name)
             yield Wait(rng.uniform(0.1, 3))
