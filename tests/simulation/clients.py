@@ -512,8 +512,10 @@ class Client:
         world = self.world
         world.counts["processes"] += 1
         name = f"p{world.counts['processes']}"
-        delay = self.rng.uniform(0, 0.5) * world.scale
-        world.at(world.now + delay, self.succeed, name)
+        world.at(world.now + self.absence(), self.succeed, name)
+
+    def absence(self) -> float:
+        return self.rng.uniform(0, 0.5) * self.world.scale
 
     def succeed(self, name: str) -> None:
         Client(self.world, name, self.keys, self.kind)

@@ -9,22 +9,23 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from lambda_lock.core import protocol, rate
+from lambda_lock.core import rate
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.protocol import AcquireRequest, Wait
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import RateLimitedError, TransportError
 
+from .clients import Client
 from .clocks import EPOCH
-from .interrupts import THROWN, driven
+from .errands import Errand
+from .interrupts import THROWN
 from .judge import Judge
-from .world import Process
 
 if TYPE_CHECKING:
     from lambda_lock.core.protocol import Send
 
-    from .world import Life, Task, World
+    from .world import Life, Process, World
 
 _TRIP = 2.0  # seconds between the bounds of DynamoDB's time at most; if they are further apart, the row is read first
 _SLOW = 2.3  # seconds that a slow read may add to that
@@ -95,33 +96,16 @@ class RateJudge(Judge):
             self.fail("too often", f"{process.name} started in {key}: {excess:.2f} s worth of starts too many")
 
 
-class _Watch:
-    """Watches one start: whether anything goes wrong meanwhile."""
-
-    def __init__(self, process: Process) -> None:
-        self.process = process
-        self.started = process.world.now
-
-    def __getattr__(self, name: str) -> Any:
-        return lambda *_: None
-
-    @property
-    def unharmed(self) -> bool:
-        return self.process.faulted < self.started
-
-
-class RateClient:
+class RateClient(Client):
     """One process that starts something again and again."""
 
-    def __init__(self, world: World, name: str, keys: list[str], kind: str) -> None:
-        self.world = world
-        self.rng = world.rng
-        self.keys = keys
-        self.kind = kind
-        self.judge: RateJudge = world.judge  # type: ignore[assignment]
-        self.process = Process(world, name, world.rng.choice(world.settings.skews))
-        self.memory = protocol.Recall(10)
-        self.task: Task = self.process.start(self.life())
+    takes_strings = False
+
+    @property
+    def judge(self) -> RateJudge:
+        judge = self.world.judge
+        assert isinstance(judge, RateJudge)
+        return judge
 
     def life(self) -> Life:
         rng, settings, judge = self.rng, self.world.settings, self.judge
@@ -152,12 +136,12 @@ class RateClient:
         limit = rate.Limit(judge.limit, judge.per, judge.burst, n)
         differs = lambda other: judge.fail("differs", other)  # noqa: E731
         start = rate.Start(wanted, limit, self.memory, world.entropy, reading, differs)
-        watch = self.task.watcher = _Watch(process)
+        watch = Errand(world, process, key)
         if rng.random() < world.settings.give_up:
             after = 10 ** rng.uniform(-3, 1)
             world.at(world.now + after, process.call, self.task.interrupt, lambda: self.task.watcher is watch)
         try:
-            yield from driven(process, self.task, start.steps(), "rate_limit")
+            yield from self.watched(watch, start.steps(), "rate_limit")
         except (TransportError, ServiceError, *THROWN) as error:
             world.trace(process.name, f"no start: {error!r}")
             return
@@ -169,20 +153,16 @@ class RateClient:
                     "refused late", f"{process.name} was refused after {error.waited:.1f} s, wait={wait:g}: {error}"
                 )
             return
-        finally:
-            self.task.watcher = None
         world.trace(process.name, f"STARTS {n} of {key}")
         judge.started(process, key, next(iter(start.sent)), n)
         if watch.unharmed and process.peek() - reading.elapsed > wait + _LATE + judge.patience:
             judge.fail("started late", f"{process.name} started {process.peek() - reading.elapsed - wait:.1f} s late")
 
-    def perish(self) -> None:
-        if self.process.dead or self.task.done:
-            return
-        self.process.die()
-        self.world.counts["processes"] += 1
-        name = f"p{self.world.counts['processes']}"
-        self.world.at(self.world.now + self.rng.uniform(0, 1), RateClient, self.world, name, self.keys, self.kind)
+    def absence(self) -> float:
+        return self.rng.uniform(0, 1)
+
+    def succeed(self, name: str) -> None:
+        RateClient(self.world, name, self.keys, self.kind)
 
 
 def wish(key: str, until: float, wait: float) -> AcquireRequest:
@@ -192,8 +172,8 @@ def wish(key: str, until: float, wait: float) -> AcquireRequest:
 
 def start_once_more(world: World, key: str) -> None:
     """After all that, the limit is not stuck: who waits long enough starts."""
-    judge: RateJudge = world.judge  # type: ignore[assignment]
-    row = world.table.get(key)
+    judge, row = world.judge, world.table.get(key)
+    assert isinstance(judge, RateJudge)
     ahead = 0.0 if row is None else int(row[_NEXT_AT]["N"]) / 1e6 - EPOCH - world.now
     wait = max(ahead, 0.0) + judge.spacing + _TRIP
     world.settings.freeze = world.settings.step = world.settings.give_up = world.settings.interrupt = 0.0

@@ -143,18 +143,9 @@ def _site(frame: FrameType | None) -> Site:
     return function, line, ""
 
 
-class Shrunk:
-    """The least failing run that was found. steps: until the failure. runs: how many were tried."""
+class Shrinker:
+    """Looks for the least failing run. steps: until the failure. runs: how many were tried."""
 
-    def __init__(self, kind: str, steps: list[Step], changes: dict[str, Any], kept: set[Draw], runs: int) -> None:
-        self.kind = kind
-        self.steps = steps
-        self.changes = changes
-        self.kept = kept
-        self.runs = runs
-
-
-class _Shrinker:
     def __init__(self, seed: int, bias: str | None, kind: str, most: int, tell: Callable[[str], None]) -> None:
         self.seed = seed
         self.bias = bias
@@ -231,7 +222,7 @@ def kind_of(failures: Iterable[str]) -> str:
 
 def shrink(
     seed: int, bias: str | None, rule: str | None = None, most: int = 600, tell: Callable[[str], None] = lambda _: None
-) -> Shrunk | None:
+) -> Shrinker | None:
     """Shrink a run in at most so many more runs. None if it does not fail. If a rule is named, it is broken.
 
     tell: is given the progress.
@@ -240,9 +231,9 @@ def shrink(
         failures = simulate(seed, bias).failures
         if not failures:
             return None
-        shrinker = _Shrinker(seed, bias, kind_of(failures), most, tell)
+        shrinker = Shrinker(seed, bias, kind_of(failures), most, tell)
         shrinker.shrink()
-    return Shrunk(shrinker.kind, shrinker.steps, shrinker.changes, shrinker.kept, shrinker.runs)
+    return shrinker
 
 
 assert all(hasattr(settings_for(bias), name) for bias in list(BIASES)[:1] for name in _NEVER)
