@@ -8,22 +8,20 @@ zombie, and a third party that came after the newest, may believe themselves ins
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
-from lambda_lock.core import acquire, handover, lease, resume
+from lambda_lock.core import acquire, handover, resume
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
 from lambda_lock.core.permits import PermitPlace, name_of
 from lambda_lock.core.protocol import AcquireRequest, Send, Wait
 from lambda_lock.core.requests import Place
-from lambda_lock.core.row import Row, base_of, expiry_of, is_attempt
-from lambda_lock.core.schema import JAVA
+from lambda_lock.core.row import base_of
 from lambda_lock.errors import LockLostError, TransportError
 
 from . import clients
-from .clocks import EPOCH
 from .errands import Adopter, Errand, Waiter, gives_back
 from .interrupts import THROWN
-from .judge import Holding, Judge, OurHolding
+from .judge import OurHolding
 from .world import Process
 
 if TYPE_CHECKING:
@@ -33,158 +31,6 @@ if TYPE_CHECKING:
 _TRIES = 6  # attempts of one state
 _NAMES = ("x{}", "x{}", "x/{}", "x#{}/y", "x{}/")  # holders, with what separates the parts of an owner
 
-#: Which hold: the key of its lock, its base owner and its token.
-_HoldName: TypeAlias = tuple[str, str | None, int | None]
-
-
-class HoldJudge(Judge):
-    def __init__(self, world: World) -> None:
-        super().__init__(world)
-        self.holders: set[str] = set()  # the names of executions that acquire by them
-        self._asked: dict[int, int] = {}  # the tokens of the holds that wishes resume
-        self._gone: set[_HoldName] = set()  # holds that were released or taken over
-        self._reaped: dict[str, set[_HoldName]] = {}  # by key, until the next write
-        self._revived: set[str] = set()  # versions that resumed one of these
-        self._landed: dict[_HoldName, list[AcquireRequest | None]] = {}  # by hold, in this order
-        self._writers: dict[str | None, AcquireRequest | None] = {}  # by version: which wish's request wrote it
-
-    def resumes(self, wanted: AcquireRequest, token: int) -> None:
-        self._asked[id(wanted)] = token
-        self._kept.append(wanted)
-
-    def is_fenced(self, holding: Holding) -> bool:
-        """Whether the assumption is broken for this holding: a later attempt, or a release by string, has landed.
-
-        This goes by the order in which requests landed, and not by the names in the row.
-        """
-        if not isinstance(holding, OurHolding) or not self.world.settings.zombies:
-            return False
-        landed = self._landed.get((holding.key, base_of(holding.hold.owner), holding.hold.token), [])
-        return holding.wanted in landed and landed[-1] is not holding.wanted
-
-    def shown(self, item: Any) -> dict[str | None, Row]:
-        """The holds that an item shows, by their base owners."""
-        row = Row(item or {}, JAVA)
-        return {} if row.is_free else {base_of(row.owner): row}
-
-    def wrote(self, process: Process, action: Send, before: Any, key: str) -> None:
-        olds, news = self.shown(before), self.shown(self.world.table.get(key))
-        release = self._release(action)
-        if release is not None and self.is_fenced(release.holding) and not self._is_late_claim(olds, release.holding):
-            self.fail("zombie", f"{release.holding} released {key}, which a later attempt had")
-        old_names, new_names = self._names(key, olds), self._names(key, news)
-        if id(action.request) in self._requests:
-            wanted, landed = self._requests[id(action.request)], set()
-            for base, new in news.items():
-                old = olds.get(base)
-                if old is None or old.version != new.version:
-                    self._writers.setdefault(new.version, wanted)
-                    # An acquisition may get two holds: one by a late copy of its claim. So the token counts, too.
-                    landed |= {(key, base, new.token)} | ({(key, base, old.token)} if old else set())
-            if wanted is None:
-                landed |= old_names - new_names
-            for hold in landed:
-                self._landed.setdefault(hold, []).append(wanted)
-        for base in olds.keys() & news.keys():
-            if olds[base].owner != news[base].owner:
-                self._passed_on(key, olds[base], news[base])
-        self._gone |= (self._reaped.pop(key, set()) | old_names) - new_names
-        super().wrote(process, action, before, key)
-
-    def _names(self, key: str, holds: dict[str | None, Row]) -> set[_HoldName]:
-        return {(key, base, row.token) for base, row in holds.items()}
-
-    def reaped(self, key: str, before: Any) -> None:
-        """If the next write is a late copy of the hold's own claim, it has the hold again: nobody came in between."""
-        self._reaped[key] = self._names(key, self.shown(before))
-        super().reaped(key, before)
-
-    def _is_late_claim(self, holds: dict[str | None, Row], holding: OurHolding) -> bool:
-        """Whether the row has a copy of the handle's own claim that landed after its hold was over: nobody has it."""
-        row = holds.get(base_of(holding.hold.owner))
-        is_another = row is not None and row.token != holding.hold.token
-        return is_another and row is not None and self._writers.get(row.version) is holding.wanted
-
-    def _passed_on(self, key: str, old: Row, new: Row) -> None:
-        """A resume or a parking landed."""
-        assert new.owner is not None
-        self.world.counts["parked" if new.owner.endswith("/") else "resumed"] += 1
-        old_ms, new_ms = expiry_of(old.version or ""), expiry_of(new.version or "")
-        assert old_ms is not None
-        assert new_ms is not None
-        assert new.lease_ms is not None
-        if (key, base_of(new.owner), new.token) in self._gone and new.version is not None:
-            self._revived.add(new.version)
-        if new_ms < old_ms:
-            self.fail("expiry", f"{new.owner} turned the expiry of {key} back by {old_ms - new_ms} ms")
-        if new.owner.endswith("/"):
-            return
-        latest = EPOCH + self.world.now * (1 + lease.DRIFT) + new.lease_ms / 1000 + lease.GRACE + 3.5
-        if new_ms > max(old_ms + 2, latest * 1000):
-            self.fail("expiry", f"{new.owner} wrote an expiry {new_ms / 1000 - latest:.1f} s too late")
-
-    def granted(self, holding: Holding, token: int | None = None) -> None:
-        self._resumed(holding)
-        newest = self._newest.get(holding.key)
-        if isinstance(holding, OurHolding):
-            end = holding.hold.lease_end
-            if is_attempt(holding.hold.owner) and end is not None and holding.hold.valid_until > end:
-                self.fail("deadline", f"{holding} is valid beyond the end of its invocation")
-        super().granted(holding, token)
-        if newest is not None and self.is_fenced(holding):
-            self._newest[holding.key] = newest
-
-    def _resumed(self, holding: Holding) -> None:
-        """What was resumed is the hold that was asked for, without anybody in between."""
-        if not isinstance(holding, OurHolding) or id(holding.wanted) not in self._asked:
-            return
-        token, landed = self._asked[id(holding.wanted)], holding.hold.place.view(holding.hold.item)
-        if holding.hold.token != token:
-            self.fail("revived", f"{holding} was resumed by a string with token {token}")
-        if landed.version in self._revived:
-            self.fail("revived", f"{holding} was resumed, though its hold was released or lost before")
-
-    def _grant_token(self, key: str, token: int) -> None:
-        """An attempt has the token of its hold, even before the first handle learns of its grant."""
-        holding = self._newest[key]
-        if not (isinstance(holding, OurHolding) and is_attempt(holding.hold.owner)):
-            super()._grant_token(key, token)
-
-    def _suspect(self, holding: Holding, kind: str, message: str) -> None:
-        if not self.is_fenced(holding):
-            super()._suspect(holding, kind, message)
-
-    def _meet(self, holding: Holding, others: list[Holding]) -> None:
-        if not self.is_fenced(holding):
-            super()._meet(holding, others)
-
-    def renewed(self, holding: Holding) -> None:
-        if not holding.over and not self.is_fenced(holding):
-            super().renewed(holding)
-
-    def released(self, holding: OurHolding, done: bool, errand: Errand) -> None:
-        super().released(holding, done, errand)
-        if (
-            done
-            and self.changed.get(holding.key, 0.0) < errand.sent
-            and self.has(holding.key, holding.hold.owner, holding.hold.token)
-        ):
-            self.fail("release", f"release of {holding} was True, and its hold is still held")
-
-    def released_by_string(self, key: str, owner: str, token: int, done: bool, errand: ByString) -> None:
-        if self.changed.get(key, 0.0) >= errand.sent:
-            return
-        if self.has(key, owner, token):
-            self.fail("release", f"release of {owner} by string was {done}, and it is still held")
-        row = Row(self.world.table.get(key) or {}, JAVA)
-        if not done and row.token == token and base_of(row.owner) == base_of(owner):
-            self.fail("release", f"release of {owner} by string was False, and it is released")
-
-    def has(self, key: str, owner: str, token: int) -> bool:
-        """Whether the hold is held."""
-        row = self.shown(self.world.table.get(key)).get(base_of(owner))
-        return row is not None and row.token == token
-
 
 class Resumer(Waiter):
     """Watches one resume: a hold that is there is resumed, and one that is given up is not released."""
@@ -192,7 +38,6 @@ class Resumer(Waiter):
     def __init__(self, world: World, process: Process, wanted: AcquireRequest, token: int) -> None:
         super().__init__(world, process, wanted)
         self.what = "resume"
-        assert isinstance(world.judge, HoldJudge)
         self._was_there = world.judge.has(self.key, wanted.owner, token)
         world.judge.resumes(wanted, token)
 
@@ -216,7 +61,6 @@ class HolderWaiter(Waiter):
 
     def __init__(self, world: World, process: Process, wanted: AcquireRequest) -> None:
         super().__init__(world, process, wanted)
-        assert isinstance(world.judge, HoldJudge)
         world.judge.holders.add(wanted.owner.rpartition("#")[0])
 
     def sends(self, action: Send) -> None:
@@ -514,6 +358,5 @@ class Attempt(clients.Client):
         world.trace(process.name, f"release of {owner} by string: {done}")
         world.counts["released by string"] += done
         if isinstance(watcher.outcome, (Reply, ConditionFailed)):
-            assert isinstance(world.judge, HoldJudge)
             world.judge.released_by_string(execution.key, owner, token, done, watcher)
         execution.ended(self)

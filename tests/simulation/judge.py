@@ -7,11 +7,11 @@ looks when it thaws, and that look counts for the whole freeze. Dead processes h
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from lambda_lock.core import lease
 from lambda_lock.core.outcome import ConditionFailed, Reply
-from lambda_lock.core.row import base_of, expiry_of
+from lambda_lock.core.row import Row, base_of, expiry_of, is_attempt
 from lambda_lock.core.schema import JAVA
 
 from .clocks import EPOCH
@@ -24,6 +24,7 @@ from .reaper import Reaper
 if TYPE_CHECKING:
     from lambda_lock.core.protocol import AcquireRequest, Hold, Send
 
+    from .holds import ByString
     from .world import Process, World
 
 
@@ -86,7 +87,16 @@ class OurHolding:
         return f"{self.hold.owner} (token {self.hold.token})"
 
 
+#: Which hold: the key of its lock, its base owner and its token.
+_HoldName: TypeAlias = tuple[str, str | None, int | None]
+
+
 class Judge:
+    """Judges a run on locks.
+
+    If holds outlive invocations (holds.py), an attempt may go over an earlier one, which need not know: that is fenced.
+    """
+
     def __init__(self, world: World) -> None:
         self.world = world
         self.failures: dict[str, str] = {}  # the first of each kind
@@ -108,6 +118,14 @@ class Judge:
         self._tokens: dict[str, int] = {}  # the newest token in the row's life, by key
         self._granted: dict[str, int] = {}
         self._plain: set[str] = set()  # rows last claimed by a plain lock, which does not see completions
+        self._outlive = world.settings.executions != (0,)
+        self.holders: set[str] = set()  # the names of executions that acquire by them
+        self._asked: dict[int, int] = {}  # the tokens of the holds that wishes resume
+        self._gone: set[_HoldName] = set()  # holds that were released or taken over
+        self._reaped: dict[str, set[_HoldName]] = {}  # by key, until the next write
+        self._revived: set[str] = set()  # versions that resumed one of these
+        self._landed: dict[_HoldName, list[AcquireRequest | None]] = {}  # by hold, in this order
+        self._writers: dict[str | None, AcquireRequest | None] = {}  # by version: which wish's request wrote it
 
     def fail(self, kind: str, message: str) -> None:
         if kind in self.world.settings.forgiven:
@@ -120,6 +138,8 @@ class Judge:
     def wrote(self, process: Process, action: Send, before: Any, key: str) -> None:
         """A write was carried out. ``before`` is the row of the lock ``key`` as it was."""
         after = self.world.table.get(key)
+        if self._outlive:
+            self._wrote_holds(action, key, self.shown(before), self.shown(after))
         self.changed[key] = self.world.now
         self.writes[key] += 1
         if after is not None and JAVA.version not in after:
@@ -142,7 +162,11 @@ class Judge:
             self.reaper.wrote(key)
 
     def reaped(self, key: str, before: Any) -> None:
-        """Time to live deleted the row of ``key``. No lock is lost by that, and no completion that still counts."""
+        """Time to live deleted the row of ``key``. No lock is lost by that, and no completion that still counts.
+
+        If the next write is a late copy of the hold's own claim, it has the hold again: nobody came in between.
+        """
+        self._reaped[key] = self._names(key, self.shown(before))
         self.changed[key] = self.world.now
         self.writes[key] += 1
         for holding in self._holdings.get(key, ()):
@@ -230,6 +254,9 @@ class Judge:
 
     def granted(self, holding: Holding, token: int | None = None) -> None:
         world, key = self.world, holding.key
+        newest = self._newest.get(key)
+        if isinstance(holding, OurHolding):
+            self._granted_ours(holding)
         world.counts["grants"] += 1
         world.trace(holding.process.name, f"GRANTED {key}: {holding}")
         holdings = [other for other in self._holdings.get(key, ()) if not other.over]
@@ -245,8 +272,23 @@ class Judge:
                 self.fail("done again", f"{holding} begins {key}, which is done until {self.completed[key][-1]}")
         if token is not None:
             self._grant_token(key, token)
+        if newest is not None and self.is_fenced(holding):
+            self._newest[key] = newest
+
+    def _granted_ours(self, holding: OurHolding) -> None:
+        """What was resumed is the hold that was asked for, without anybody in between, and ends with its invocation."""
+        hold, token = holding.hold, self._asked.get(id(holding.wanted))
+        if token is not None and hold.token != token:
+            self.fail("revived", f"{holding} was resumed by a string with token {token}")
+        if token is not None and hold.place.view(hold.item).version in self._revived:
+            self.fail("revived", f"{holding} was resumed, though its hold was released or lost before")
+        if is_attempt(hold.owner) and hold.lease_end is not None and hold.valid_until > hold.lease_end:
+            self.fail("deadline", f"{holding} is valid beyond the end of its invocation")
 
     def _grant_token(self, key: str, token: int) -> None:
+        newest = self._newest[key]
+        if isinstance(newest, OurHolding) and is_attempt(newest.hold.owner):
+            return  # it has the token of its hold, even before the first handle learns of its grant
         if key in self._tokens:
             if token <= self._granted.get(key, 0):
                 self.fail("token", f"token {token} of {key} was granted after {self._granted[key]}")
@@ -262,6 +304,8 @@ class Judge:
 
     def _meet(self, holding: Holding, others: list[Holding]) -> None:
         """``holding`` is valid, and so may the others be."""
+        if self.is_fenced(holding):
+            return
         for other in others:
             self._suspect(other, "overlap", f"{holding} and {other} hold {holding.key}")
             if self.world.settings.forgiven:
@@ -277,6 +321,8 @@ class Judge:
                     self.fail(kind, f"{message} (frozen then, and held at the thaw)")
 
     def _suspect(self, holding: Holding, kind: str, message: str) -> None:
+        if self.is_fenced(holding):
+            return
         if holding.process.frozen:
             holding.suspects.append((kind, message))
         elif holding.is_held(holding.process.peek()):
@@ -287,6 +333,8 @@ class Judge:
     def renewed(self, holding: Holding) -> None:
         """A renewal was granted: if the lock is held now, no one else has had it in between, not even in an outage."""
         newest = self._newest[holding.key]
+        if holding.over or self.is_fenced(holding):
+            return
         if newest is not holding and holding.is_held(holding.process.peek()):
             self.fail("came back", f"{holding} renewed {holding.key}, which {newest} has had since")
 
@@ -314,10 +362,6 @@ class Judge:
         self._kept.append(action.request)
         self._requests[id(action.request)] = wanted
 
-    def is_fenced(self, holding: Holding) -> bool:
-        """Whether a later attempt of the same hold has landed, which it need not know."""
-        return False
-
     def expiry(self, holding: OurHolding, before_ms: int, beyond: float) -> None:
         """A correct writer's stored expiry frees the row soon after its lease if the writer dies now."""
         hold = holding.hold
@@ -336,6 +380,8 @@ class Judge:
             return
         if done and holding.owns(row):
             self.fail("release", f"release of {holding} was True, and it is still held")
+        if done and self._outlive and self.has(holding.key, holding.hold.owner, holding.hold.token):
+            self.fail("release", f"release of {holding} was True, and its hold is still held")
         if not isinstance(errand.outcome, (Reply, ConditionFailed)):  # no answer in time: what is there has its lease
             return
         if holding.interrupted and self._is_parked(holding, row):
@@ -349,6 +395,90 @@ class Judge:
         if hold.resumed or not hold.handed_over or shown.is_free or self.is_fenced(holding):
             return False
         return shown.token == hold.token and shown.owner == f"{base_of(hold.owner)}/"
+
+    # -- holds that outlive an invocation
+
+    def is_fenced(self, holding: Holding) -> bool:
+        """Whether the assumption is broken for this holding: a later attempt, or a release by string, has landed.
+
+        This goes by the order in which requests landed, and not by the names in the row.
+        """
+        if not isinstance(holding, OurHolding) or not self.world.settings.zombies:
+            return False
+        landed = self._landed.get((holding.key, base_of(holding.hold.owner), holding.hold.token), [])
+        return holding.wanted in landed and landed[-1] is not holding.wanted
+
+    def shown(self, item: Any) -> dict[str | None, Row]:
+        """The holds that an item shows, by their base owners."""
+        row = Row(item or {}, JAVA)
+        return {} if row.is_free else {base_of(row.owner): row}
+
+    def resumes(self, wanted: AcquireRequest, token: int) -> None:
+        self._asked[id(wanted)] = token
+        self._kept.append(wanted)
+
+    def _wrote_holds(self, action: Send, key: str, olds: dict[str | None, Row], news: dict[str | None, Row]) -> None:
+        release = self._release(action)
+        if release is not None and self.is_fenced(release.holding) and not self._is_late_claim(olds, release.holding):
+            self.fail("zombie", f"{release.holding} released {key}, which a later attempt had")
+        old_names, new_names = self._names(key, olds), self._names(key, news)
+        if id(action.request) in self._requests:
+            wanted, landed = self._requests[id(action.request)], set()
+            for base, new in news.items():
+                old = olds.get(base)
+                if old is None or old.version != new.version:
+                    self._writers.setdefault(new.version, wanted)
+                    # An acquisition may get two holds: one by a late copy of its claim. So the token counts, too.
+                    landed |= {(key, base, new.token)} | ({(key, base, old.token)} if old else set())
+            if wanted is None:
+                landed |= old_names - new_names
+            for hold in landed:
+                self._landed.setdefault(hold, []).append(wanted)
+        for base in olds.keys() & news.keys():
+            if olds[base].owner != news[base].owner:
+                self._passed_on(key, olds[base], news[base])
+        self._gone |= (self._reaped.pop(key, set()) | old_names) - new_names
+
+    def _names(self, key: str, holds: dict[str | None, Row]) -> set[_HoldName]:
+        return {(key, base, row.token) for base, row in holds.items()}
+
+    def _is_late_claim(self, holds: dict[str | None, Row], holding: OurHolding) -> bool:
+        """Whether the row has a copy of the handle's own claim that landed after its hold was over: nobody has it."""
+        row = holds.get(base_of(holding.hold.owner))
+        is_another = row is not None and row.token != holding.hold.token
+        return is_another and row is not None and self._writers.get(row.version) is holding.wanted
+
+    def _passed_on(self, key: str, old: Row, new: Row) -> None:
+        """A resume or a parking landed."""
+        assert new.owner is not None
+        self.world.counts["parked" if new.owner.endswith("/") else "resumed"] += 1
+        old_ms, new_ms = expiry_of(old.version or ""), expiry_of(new.version or "")
+        assert old_ms is not None
+        assert new_ms is not None
+        assert new.lease_ms is not None
+        if (key, base_of(new.owner), new.token) in self._gone and new.version is not None:
+            self._revived.add(new.version)
+        if new_ms < old_ms:
+            self.fail("expiry", f"{new.owner} turned the expiry of {key} back by {old_ms - new_ms} ms")
+        if new.owner.endswith("/"):
+            return
+        latest = EPOCH + self.world.now * (1 + lease.DRIFT) + new.lease_ms / 1000 + lease.GRACE + 3.5
+        if new_ms > max(old_ms + 2, latest * 1000):
+            self.fail("expiry", f"{new.owner} wrote an expiry {new_ms / 1000 - latest:.1f} s too late")
+
+    def released_by_string(self, key: str, owner: str, token: int, done: bool, errand: ByString) -> None:
+        if self.changed.get(key, 0.0) >= errand.sent:
+            return
+        if self.has(key, owner, token):
+            self.fail("release", f"release of {owner} by string was {done}, and it is still held")
+        row = Row(self.world.table.get(key) or {}, JAVA)
+        if not done and row.token == token and base_of(row.owner) == base_of(owner):
+            self.fail("release", f"release of {owner} by string was False, and it is released")
+
+    def has(self, key: str, owner: str, token: int) -> bool:
+        """Whether the hold is held."""
+        row = self.shown(self.world.table.get(key)).get(base_of(owner))
+        return row is not None and row.token == token
 
 
 def _completes(action: Send) -> bool:

@@ -1,19 +1,31 @@
-"""What must hold for semaphores, in true time: never more than N valid holders, and tokens that tell grants apart."""
+"""What must hold for semaphores, in true time: never more than N valid holders, and tokens that tell grants apart.
+
+Where permits outlive an invocation (holds.py), a hold counts once, by the newest attempt that landed. Each token has
+one entry. A hold goes by a request that names its token, or the version of a claim that is given up, or when it was
+dead. A holder has one at most.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from lambda_lock.core.permits import hold_of, write_entry
-from lambda_lock.core.row import SEAL, make_version
+from lambda_lock.core import lease
+from lambda_lock.core.permits import PermitPlace, hold_of, write_entry
+from lambda_lock.core.requests import Place
+from lambda_lock.core.row import SEAL, base_of, make_version
 from lambda_lock.core.schema import JAVA
 
+from .clocks import EPOCH
 from .items import by_attempt
-from .judge import Holding, Judge
+from .judge import Holding, Judge, OurHolding
 
 if TYPE_CHECKING:
+    from lambda_lock.core.permits import Entry
     from lambda_lock.core.protocol import Send
+    from lambda_lock.core.row import Row
 
+    from .holds import ByString
     from .world import Process, World
 
 
@@ -46,6 +58,8 @@ class PermitJudge(Judge):
         super().__init__(world)
         self._all_tokens: dict[str, set[int]] = {}  # granted, by key
         self._crowds: dict[int, list[Crowd]] = {}  # by the identity of a frozen holding
+        self._carried_out: set[int] = set()  # the ids of the requests that were carried out
+        self._written: dict[tuple[str, str], float] = {}  # in true time, by key and entry
 
     def wrote(self, process: Process, action: Send, before: Any, key: str) -> None:
         super().wrote(process, action, before, key)
@@ -60,6 +74,37 @@ class PermitJudge(Judge):
         until = max((entry.expiry_ms / 1000 for entry in new.values()), default=0.0)
         if JAVA.ttl in after and int(after[JAVA.ttl]["N"]) < until:
             self.fail("ttl", f"the row of {key} may go before an entry of it ends")
+        if self._outlive:
+            self._wrote_entries(process, action, key, old, new)
+
+    def _wrote_entries(
+        self, process: Process, action: Send, key: str, old: dict[str, Entry], new: dict[str, Entry]
+    ) -> None:
+        if id(action.request) in self._requests:  # which are kept, so that no other one gets one of their ids
+            self._carried_out.add(id(action.request))
+        names = _named(action.request)
+        for attempt, entry in old.items():
+            if hold_of(attempt) in map(hold_of, new) or names & {str(entry.token), f"{entry.version}:"}:
+                continue
+            is_over = entry.expiry_ms / 1000 <= EPOCH + self.world.now + self.world.settings.front_ends
+            seen = self.world.now - self._written.get((key, entry.text), -1e9)
+            if not is_over and seen * 1000 < entry.lease_ms * (1 - lease.DRIFT):
+                self.fail("robbed", f"{process.name} ended the hold of {attempt} in {key}, which was not dead")
+        for entry in new.values():
+            self._written.setdefault((key, entry.text), self.world.now)  # each text has a version of its own
+        for holder, count in Counter(entry.prefix for entry in new.values()).items():
+            if count > 1 and holder in self.holders:
+                self.fail("two permits", f"{holder} has {count} permits of {key}")
+
+    def shown(self, item: Any) -> dict[str | None, Row]:
+        place = Place("locks", JAVA, "key", "-", None, None)
+        owners = [f"{entry.prefix}#{attempt}" for attempt, entry in by_attempt(item).items()]
+        return {base_of(owner): PermitPlace(place, 1, owner).view(item) for owner in owners}
+
+    def released_by_string(self, key: str, owner: str, token: int, done: bool, errand: ByString) -> None:
+        super().released_by_string(key, owner, token, done, errand)
+        if not done and self._carried_out & errand.requests:
+            self.fail("release", f"release of {owner} by string was False, and it was carried out")
 
     def _most(self, action: Send) -> int:
         """N of the acquire that sent a claim."""
@@ -77,6 +122,10 @@ class PermitJudge(Judge):
         self._tokens[key] = newest
 
     def _grant_token(self, key: str, token: int) -> None:
+        """A resumed handle has the token of its hold. All others have one that nobody had before."""
+        newest = self._newest[key]
+        if isinstance(newest, OurHolding) and newest.hold.resumed:
+            return
         tokens = self._all_tokens.setdefault(key, set())
         if token in tokens:
             self.fail("token", f"token {token} of {key} was granted twice")
@@ -84,12 +133,17 @@ class PermitJudge(Judge):
 
     def renewed(self, holding: Holding) -> None:
         """Others may have got permits since."""
+        if holding.over or self.is_fenced(holding):
+            return
         if not holding.owns(self.world.table.get(holding.key)) and self.changed[holding.key] < self.world.now:
             self._suspect(holding, "came back", f"{holding} renewed {holding.key}, and has no entry in it")
 
     def _meet(self, holding: Holding, others: list[Holding]) -> None:
         if self.world.settings.other_permits:
             return  # judged by the entries
+        if self.is_fenced(holding):
+            return
+        others = [other for other in others if not self.is_fenced(other)]
         frozen = [other for other in others if other.process.frozen]
         valid = [other for other in others if other not in frozen and other.is_held(other.process.peek())]
         message = f"{holding} holds {holding.key} beside {', '.join(map(str, [*valid, *frozen]))}"
@@ -111,3 +165,10 @@ class PermitJudge(Judge):
                 crowd.needed -= 1
                 if crowd.needed <= 0:
                     self.fail("overlap", f"{crowd.message} (frozen then, and held at the thaw)")
+
+
+def _named(request: Any) -> set[str]:
+    """The tokens and versions that a request names. Whoever gives up a claim knows its version only."""
+    updates = [request, *(next(iter(item.values())) for item in request.get("TransactItems", ()))]
+    values = [value for update in updates for value in update.get("ExpressionAttributeValues", {}).values()]
+    return {text for value in values for text in value.values() if isinstance(text, str)}

@@ -22,6 +22,7 @@ from .clocks import ALL, EPOCH, NAMES, Clocks
 from .events import Events
 from .judge import Judge
 from .network import Network
+from .permits import PermitJudge
 from .schedule import Settings, draw_skew
 
 MAX_EVENTS = 1_000_000  # of a run; more would mean an endless loop. One of 265,000 runs needed more than 150,000
@@ -38,23 +39,11 @@ class EndlessError(Exception):
 
 
 def judge_of(world: World) -> Judge:
-    if world.settings.permits and world.settings.executions != (0,):
-        from .permit_holds import PermitHoldJudge
-
-        return PermitHoldJudge(world)
-    if world.settings.permits:
-        from .permits import PermitJudge
-
-        return PermitJudge(world)
     if world.settings.rates:
         from .rates import RateJudge
 
         return RateJudge(world)
-    if world.settings.executions != (0,):
-        from .holds import HoldJudge
-
-        return HoldJudge(world)
-    return Judge(world)
+    return (PermitJudge if world.settings.permits else Judge)(world)
 
 
 class World:
