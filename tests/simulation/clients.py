@@ -55,6 +55,11 @@ def may_hand_over(hold: protocol.Hold) -> bool:
     return not hold.delete_on_release
 
 
+def latest_end(hold: protocol.Hold) -> float:
+    """The elapsed time at which an application has to be done, for its deadline."""
+    return float("inf") if hold.lease_end is None else hold.lease_end - max(0.5, hold.lease_ms / 1e5) - 0.05
+
+
 class Client:
     """One of our processes, which remembers the server's time and other holders.
 
@@ -134,16 +139,8 @@ class Client:
         self, wanted: AcquireRequest, waiter: Waiter, how: Callable[..., protocol.Steps[protocol.Hold]], *token: int
     ) -> Part[OurHolding | None]:
         """how: the function of the core that takes the lock. token: of the hold that it goes on with, if it does."""
-        process, task, world = self.process, self.task, self.world
-        if self.rng.random() < world.settings.give_up:
-            patience = (
-                10 ** self.rng.uniform(-3, 1) if self.rng.random() < 0.7 else self.rng.uniform(0, 2) * world.scale
-            )
-            world.at(world.now + patience, process.call, task.interrupt, lambda: task.watcher is waiter)
-        if world.settings.forge and self.rng.random() < world.settings.forge:
-            world.at(world.now + 10 ** self.rng.uniform(-2, 1), forge, world, wanted.place.key)
-        if self.rng.random() < world.settings.die / 2:
-            world.at(world.now + self.rng.uniform(0, 1) * self.rng.choice((0.1, 1, world.scale)), self.perish)
+        process, world = self.process, self.world
+        self.disturb(waiter, wanted.place.key)
         reading = process.reading()
         try:
             steps = how(wanted, *token, self.memory, world.entropy, reading)
@@ -170,6 +167,17 @@ class Client:
         # A slow clock may leave so little of the first validity that no renewal can come in time.
         holding.harmless = waiter.unharmed and hold.valid_until - process.peek() > 0.3
         return holding
+
+    def disturb(self, watcher: Any, key: str) -> None:
+        """Plan what may happen to an acquisition: it is given up, somebody forges waiters, or the process dies."""
+        rng, world, settings, task = self.rng, self.world, self.world.settings, self.task
+        if rng.random() < settings.give_up:
+            patience = 10 ** rng.uniform(-3, 1) if rng.random() < 0.7 else rng.uniform(0, 2) * world.scale
+            world.at(world.now + patience, self.process.call, task.interrupt, lambda: task.watcher is watcher)
+        if settings.forge and rng.random() < settings.forge:
+            world.at(world.now + 10 ** rng.uniform(-2, 1), forge, world, key)
+        if rng.random() < settings.die / 2:
+            world.at(world.now + rng.uniform(0, 1) * rng.choice((0.1, 1, world.scale)), self.perish)
 
     def watched(self, errand: Any, steps: protocol.Steps[T], what: str | None) -> Part[T]:
         """Run the steps of an operation. ``errand`` is told what happens until they end.
@@ -234,10 +242,7 @@ class Client:
     def hold(self, holding: OurHolding) -> Part[None]:
         rng, settings, hold = self.rng, self.world.settings, holding.hold
         planned = rng.random() >= settings.no_heartbeat
-        work = hold.lease_ms / 1000 * (rng.uniform(0, 0.4) if rng.random() < 0.5 else rng.uniform(0.7, 3))
-        end = self.process.peek() + work
-        if hold.lease_end is not None:
-            end = min(end, hold.lease_end - max(0.5, hold.lease_ms / 1e5) - 0.05)
+        work, end = self.draw_work(hold)
         if planned:
             self.plan(holding)
         explicit = rng.random() < settings.reheartbeat
@@ -256,6 +261,13 @@ class Client:
                         break
         self.judge_end(holding, planned, end)
         yield from self.finish(holding)
+
+    def draw_work(self, hold: protocol.Hold) -> tuple[float, float]:
+        """How long the application works, and until when: it stops before the deadline."""
+        work = (
+            hold.lease_ms / 1000 * (self.rng.uniform(0, 0.4) if self.rng.random() < 0.5 else self.rng.uniform(0.7, 3))
+        )
+        return work, min(self.process.peek() + work, latest_end(hold))
 
     def heartbeats(self, holding: OurHolding, planned: bool) -> Part[None]:
         """One or two heartbeats that the application asks for."""
@@ -367,9 +379,7 @@ class Client:
             return
         if self.world.judge.is_fenced(holding):
             return
-        hold = holding.hold
-        if hold.lease_end is not None:
-            end = min(end, hold.lease_end - max(0.5, hold.lease_ms / 1e5) - 0.05)
+        end = min(end, latest_end(holding.hold))
         if not holding.is_held(min(self.process.peek(), end)):
             self.world.judge.fail(
                 "lost for nothing",

@@ -204,19 +204,18 @@ def _unclear(action: Send, serial: int, code: str) -> Exception:
 
 def keys_of(action: Send) -> list[str]:
     """The rows that a request is about. The lock's row is the last."""
-    request = action.request
-    if action.operation == "TransactWriteItems":
-        return [item["Update"]["Key"]["key"]["S"] for item in request["TransactItems"]]
-    return [(request.get("Key") or request["Item"])["key"]["S"]]
+    return [(update.get("Key") or update["Item"])["key"]["S"] for update in _parts(action)]
 
 
 def locks_of(action: Send) -> list[str]:
     """The locks that a request is about: one, or those of a commit."""
+    keys = zip(keys_of(action), _parts(action), strict=True)
+    return [key for key, part in keys if part["TableName"] == "locks"]
+
+
+def _parts(action: Send) -> list[dict[str, Any]]:
     request = action.request
-    if action.operation == "TransactWriteItems":
-        updates = [item["Update"] for item in request["TransactItems"]]
-        return [update["Key"]["key"]["S"] for update in updates if update["TableName"] == "locks"]
-    return keys_of(action)
+    return [item["Update"] for item in request["TransactItems"]] if "TransactItems" in request else [request]
 
 
 def is_release(action: Send) -> bool:

@@ -225,11 +225,7 @@ def turn(client: Client) -> Part[None]:
     wanted, settings = client.draw_wish(), world.settings
     group = Group(client, keys, wanted, rng.random() >= settings.no_heartbeat)
     watch = group.watcher
-    if rng.random() < settings.give_up:
-        patience = 10 ** rng.uniform(-3, 1) if rng.random() < 0.7 else rng.uniform(0, 2) * world.scale
-        world.at(world.now + patience, process.call, task.interrupt, lambda: task.watcher is watch)
-    if rng.random() < settings.die / 2:
-        world.at(world.now + rng.uniform(0, 1) * rng.choice((0.1, 1, world.scale)), client.perish)
+    client.disturb(watch, "")
     reading = process.reading()
     task.watcher = watch
     world.trace(process.name, f"wants {keys}")
@@ -257,12 +253,7 @@ def turn(client: Client) -> Part[None]:
 
 def _hold(client: Client, group: Group, holdings: list[OurHolding]) -> Part[None]:
     rng, settings = client.rng, client.world.settings
-    seconds = holdings[0].hold.lease_ms / 1000
-    work = seconds * (rng.uniform(0, 0.4) if rng.random() < 0.5 else rng.uniform(0.7, 3))
-    end = client.process.peek() + work
-    deadline = holdings[0].hold.lease_end
-    if deadline is not None:
-        end = min(end, deadline - max(0.5, seconds / 100) - 0.05)
+    work, end = client.draw_work(holdings[0].hold)
     while True:
         elapsed = client.process.reading().elapsed
         lost = [holding.hold.expire(elapsed) for holding in holdings]  # each notices its own loss
