@@ -70,17 +70,12 @@ class Node:
         self.moves = [move for move in moves if move[0] not in BY_STRING]
         self.by_string = [move[0] for move in moves if move[0] in BY_STRING]
         self.acquires = process.kinds[MAIN] in ("acquire", "adopt", "resume")
-        self.failure, self.told, self.string, self.robbed = (
-            process.failure,
-            process.told,
-            process.string,
-            process.robbed,
-        )
+        self.failure, self.told, self.string = process.failure, process.told, process.string
         self.clean, self.asked, self.gave_up, self.wakes = process.clean, process.asked, process.gave_up, process.wakes
         self.tries, self.wanted = process.tries, process.wanted
         self.until = process.until
         self.elapsed = None if process.until is None else process.latest
-        self.ended, self.answered = process.ended, process.answered
+        self.ended, self.answered, self.robbed = process.ended, process.answered, process.robbed
         self.held = self._held(process, process.hold)
         self.observed = _observed(process)
 
@@ -701,10 +696,10 @@ class Result:
         self.transitions = explorer.transitions
         self.processes = len(explorer.nodes)
         self.executed = explorer.executed
-        self.endings = explorer.judge.endings
+        self.endings = dict(sorted(explorer.judge.endings.items()))
         self.grants = len(explorer.judge.granted)
-        self.closings = explorer.judge.closings
-        self.seconds = seconds
+        self.newcomers = explorer.judge.closings
+        self.seconds = round(seconds, 1)
 
 
 def is_idle(state: State) -> bool:

@@ -14,7 +14,7 @@ from tests.simulation.mutations import MUTATIONS
 from tests.simulation.runs import shown_by
 
 from .cases import CASES
-from .explore import Explorer, Result
+from .explore import Explorer
 from .mutants import MUTANTS, broken
 from .plan import MOST, Job, Plan
 
@@ -36,21 +36,8 @@ def run_case(name: str, width: int = 0, until: float = float("inf"), report: Rep
         "name": name,
         "width": width,
         "bounds": case.bounds(),
-        "complete": result.complete,
+        **vars(result),
         "steps": steps,
-        **_figures(result),
-    }
-
-
-def _figures(result: Result) -> dict[str, Any]:
-    return {
-        "states": result.states,
-        "transitions": result.transitions,
-        "processes": result.processes,
-        "newcomers": result.closings,
-        "endings": dict(sorted(result.endings.items())),
-        "failure": result.failure and list(result.failure),
-        "seconds": round(result.seconds, 1),
     }
 
 
@@ -75,7 +62,7 @@ def try_mutant(name: str, until: float = float("inf"), report: Report | None = N
             if result.failure or mutant.redundant or time.monotonic() >= until:
                 break
     seconds = round(time.monotonic() - started, 1)
-    return {**found, **_figures(result), "steps": result.steps, "states": states, "seconds": seconds}
+    return {**vars(result), **found, "states": states, "seconds": seconds}
 
 
 def _progress(report: Report | None) -> Any:
