@@ -13,11 +13,12 @@ from lambda_lock.core.permit_queue import PermitQueue
 from lambda_lock.core.permits import PermitPlace, name_of
 from lambda_lock.core.protocol import AcquireRequest, Recall, Send, Wait
 from lambda_lock.core.queue import Queue
-from lambda_lock.core.requests import Content, Place
+from lambda_lock.core.requests import Content
 from lambda_lock.core.row import counts, is_of_sleepers
 from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import LockError, LockNotGrantedError, TransportError
 from lambda_lock.waker.look import CALL, MESSAGE, ClosedError, Look
+from tests.simulation.clients import place_of
 from tests.simulation.clocks import EPOCH
 from tests.simulation.judge import Judge, OurHolding
 from tests.simulation.permits import PermitJudge
@@ -231,8 +232,7 @@ class Scene:
     def looking(self, process: Process, key: str, source: str, memory: Recall) -> Life:
         """The waker's function: a look of the shipped code. Its calls and messages happen here."""
         world, plan, rng = self.world, self.plan, self.rng
-        place = Place("locks", JAVA, "key", key, None, None)
-        steps = Look(place, memory, world.entropy, process.reading()).run()
+        steps = Look(place_of(key), memory, world.entropy, process.reading()).run()
         step, number = next(steps), 0
         try:
             while True:
@@ -286,15 +286,11 @@ class Scene:
 
     # -- who wants the lock
 
-    def place(self, owner: str, permits: int | None) -> Place:
-        place = Place("locks", JAVA, "key", KEY, None, None)
-        return place if permits is None else PermitPlace(place, permits, owner)
-
     def wanted(self, owner: str, reading: ClockReading, wait: float = 0.0) -> AcquireRequest:
         permits, seconds = self.plan.permits, self.rng.uniform(*self.plan.lease)
         queue = None if not wait else Queue if permits is None else PermitQueue
         return AcquireRequest(
-            self.place(owner, permits),
+            place_of(KEY) if permits is None else PermitPlace(place_of(KEY), permits, owner),
             owner,
             int(seconds * 1000),
             Content(ttl=86_400),
@@ -351,7 +347,6 @@ class Execution:
         self.passed = 0  # by others that were granted while it slept
         self.registered = 0  # when it lay down, as a number that rises
         self._number = 0
-        self._starting = False
         self._lying_down = 0  # attempts that do so
         scene.executions.append(self)
 
@@ -361,7 +356,6 @@ class Execution:
 
     def begin(self) -> None:
         """An invocation of its function."""
-        self._starting = False
         if self.over:
             return
         if self._lying_down:  # its entry was called before its write was answered, and may replace that of this attempt
@@ -378,7 +372,7 @@ class Execution:
         try:
             hold = yield from resume.acquire(wanted, memory, world.entropy, reading)
         except LockNotGrantedError:
-            yield from self.lie_down(process, memory, wanted.place)
+            yield from self.lie_down(process, memory)
             return
         except (LockError, ServiceError) as error:
             world.trace(self.name, f"tries again: {error!r}")
@@ -395,12 +389,12 @@ class Execution:
         yield from scene.work(holding, self.name, memory, rng.uniform(*scene.plan.hold))
         self.over = True
 
-    def lie_down(self, process: Process, memory: Recall, place: Place) -> Life:
+    def lie_down(self, process: Process, memory: Recall) -> Life:
         scene, world, rng = self.scene, self.scene.world, self.scene.rng
         if not self.callback:
             self.callback, self.asleep_since = f"{self.name}@{world.entropy.nonce()}", world.now
             world.at(world.now + 3600, self.wake, self.callback)
-        row = Place("locks", JAVA, "key", KEY, None, None)
+        row = place_of(KEY)
         sleeper = sleepers.Sleeper(self.name, "task", self.callback, scene.plan.permits, 86_400)
         self._lying_down += 1
         try:
@@ -411,7 +405,7 @@ class Execution:
             self._lying_down -= 1
         if not done:
             scene.judge.trouble(20.0)
-            world.at(world.now + rng.uniform(1, 5), process.call, process.start, self.lie_down(process, memory, place))
+            world.at(world.now + rng.uniform(1, 5), process.call, process.start, self.lie_down(process, memory))
             return
         world.trace(self.name, f"sleeps, {self.callback}")
         self.slept = True
