@@ -66,10 +66,7 @@ def run(options: argparse.Namespace) -> bench.Figures:
 
 
 def _one(options: argparse.Namespace) -> bool:
-    if options.broken:
-        with broken(options.broken):
-            result = simulate(options.seed, options.bias, print)
-    else:
+    with broken(options.broken):
         result = simulate(options.seed, options.bias, print)
     print(result if result.failures else f"seed {options.seed} ({result.bias}): no failures")
     return not result.failures

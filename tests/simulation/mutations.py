@@ -63,9 +63,9 @@ class Mutation:
         self.redundant = redundant
 
 
-def broken(name: str) -> AbstractContextManager[None]:
-    """The core with one rule broken."""
-    return planted(MUTATIONS[name].change)
+def broken(name: str | None) -> AbstractContextManager[None]:
+    """The core with one rule broken. None: as it is."""
+    return planted(*([MUTATIONS[name].change] if name else []))
 
 
 # -- requests with weaker conditions ----------------------------------------------------------------------------------

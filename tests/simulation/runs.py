@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from lambda_lock.core import acquire, protocol
@@ -238,7 +238,7 @@ class Totals:
 def run_many(first: int, runs: int, bias: str | None = None, rule: str | None = None) -> Totals:
     """Run the seeds ``first``, ``first`` + 1, ... in this process. If a rule is named, it is broken."""
     total = Totals()
-    with broken(rule) if rule else nullcontext():
+    with broken(rule):
         for seed in range(first, first + runs):
             result = simulate(seed, bias)
             result.rule = rule

@@ -14,7 +14,6 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
 from types import FrameType
 from typing import Any
 
@@ -227,7 +226,7 @@ def shrink(
 
     tell: is given the progress.
     """
-    with broken(rule) if rule else nullcontext():
+    with broken(rule):
         failures = simulate(seed, bias).failures
         if not failures:
             return None
