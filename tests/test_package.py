@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import difflib
+import graphlib
 import importlib.util
 import pickle
 import pkgutil
@@ -104,6 +106,23 @@ def test_the_names_for_checkers_are_those_at_run_time() -> None:
 
 def _is_error(value: object) -> bool:
     return isinstance(value, type) and issubclass(value, lambda_lock.LockError)
+
+
+def test_no_two_modules_need_each_other_also_not_for_types_or_within_a_function() -> None:
+    files = {
+        ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
+        for file in (ROOT / "lambda_lock").rglob("*.py")
+    }
+    needs: dict[str, set[str]] = {name: set() for name in files}
+    for name, file in files.items():
+        package = name if file.name == "__init__.py" else name.rpartition(".")[0]
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            if isinstance(node, ast.ImportFrom) and node.level:
+                source = importlib.util.resolve_name("." * node.level + (node.module or ""), package)
+                found = {module if (module := f"{source}.{each.name}") in files else source for each in node.names}
+                needs[name] |= found - {name}
+    needs["lambda_lock"] = set()  # its names are loaded when they are asked for, and its modules ask for none
+    graphlib.TopologicalSorter(needs).prepare()  # raises CycleError, which names them
 
 
 def test_a_schema_can_be_pickled_compared_and_changed() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..client.base import session_of
 from ..client.lock_client import LockClient
 from ..client.record import LockRecord
-from ..client.session import session_of
 from ..core import protocol, requests
 from ..core.lease import ClockReading, Holder
 from ..core.outcome import ConditionFailed, Reply

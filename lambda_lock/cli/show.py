@@ -20,10 +20,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from ..client.base import run, session_of
 from ..client.lock_client import LockClient
 from ..client.lockless import pages_of
 from ..client.record import LockRecord, ask
-from ..client.session import run, session_of
 from ..core.requests import encode_data
 from ..errors import LockError, printable
 from .exits import say

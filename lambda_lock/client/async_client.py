@@ -8,11 +8,12 @@ from collections.abc import Coroutine  # asyncio has it loaded
 
 from . import record
 from .async_lock import AsyncLock, AsyncMultiLock, AsyncRunner
+from .base import Client, init_of, session_of
 from .closing import close
 from .lock_client import LockClient
 from .lockless import pages_of
 from .multi_lock import MultiLock
-from .session import Client, Entered, init_of, session_of
+from .session import Entered
 from .taking import Uncontended
 
 TYPE_CHECKING = False

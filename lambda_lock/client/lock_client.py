@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from . import checks
+from .base import Client, init_of
 from .lock import Lock
 from .options import order
-from .session import Client, init_of
 from .taking import Fresh, Uncontended, entered_before
 
 TYPE_CHECKING = False

@@ -15,7 +15,6 @@ from ..core.schema import JAVA
 from ..errors import LockArgumentError, LockConfigurationError, LockNotGrantedError, RateLimitedError
 from . import checks
 from .options import check_holder, order
-from .session import run, session_of
 from .settings import TABLE_VARIABLE
 from .taking import tell_failed
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
     from ..core.requests import Request
     from ..core.schema import Schema
     from .record import LockRecord
-    from .session import Client, Operation, Session
+    from .session import Operation, Session
 
 MOST_PAGES = 100_000  # of one list: a page has up to 1 MB (API reference, Scan), so this is 100 GB
 WAKE_VARIABLE = "LAMBDA_LOCK_WAKE"
@@ -212,23 +211,28 @@ def has_waker(session: Session) -> bool:
     return os.environ.get(WAKE_VARIABLE, "0") not in ("", "0") and os.environ.get(TABLE_VARIABLE, table) == table
 
 
-def lie_down(client: Client, key: str, *, holder: str, kind: str, callback: str, permits: int | None = None) -> Any:
+def lie_down(
+    session: Session, key: str, sort_key: str | None, holder: str, kind: str, callback: str, permits: int | None = None
+) -> Operation[bool]:
     """Write the entry of an execution that goes to sleep, or replace the one that it has.
 
     kind: "task" or "durable". callback: the token of the task, or the id of the durable function's callback.
 
-    Returns whether there was room: if not, poll. An async client returns an awaitable of it. Raises what `sleep` does.
+    The operation returns whether there was room: if not, poll. Raises what `sleep` does.
     """
-    return run(client, _lying_down(session_of(client), key, None, holder, kind, callback, permits))
-
-
-def get_up(client: Client, key: str, *, holder: str) -> Any:
-    """Remove the entry of an execution that sleeps no more. Returns whether there was one, as `lie_down` does."""
     from ..core import sleepers
 
-    session = session_of(client)
+    place = _place(session, key, sort_key, holder, permits)
+    sleeper = sleepers.Sleeper(holder, kind, callback, permits, session.settings.ttl)
+    return place, lambda reading: sleepers.lie_down(place, sleeper, session.memory, session.entropy, reading)
+
+
+def get_up(session: Session, key: str, holder: str) -> Operation[bool]:
+    """Remove the entry of an execution that sleeps no more. The operation returns whether there was one."""
+    from ..core import sleepers
+
     place, goes = _place(session, key, None, holder, None), partial(sleepers.is_of, holder=holder)
-    return run(client, (place, lambda reading: sleepers.remove(place, goes, session.memory, session.entropy, reading)))
+    return place, lambda reading: sleepers.remove(place, goes, session.memory, session.entropy, reading)
 
 
 def sleep(
@@ -244,7 +248,7 @@ def sleep(
             ".waitForTaskToken, which has 1 to 2,048",
             key=key,
         )
-    place, lying_down = _lying_down(session, key, sort_key, holder, "task", task_token, permits)
+    place, lying_down = lie_down(session, key, sort_key, holder, "task", task_token, permits)
     if not has_waker(session):
         raise LockConfigurationError(
             f"nobody would wake who sleeps until lock {key!r} is free: the table has no waker, or this function does "
@@ -261,16 +265,6 @@ def sleep(
             )
 
     return place, steps
-
-
-def _lying_down(
-    session: Session, key: str, sort_key: str | None, holder: str, kind: str, callback: str, permits: int | None
-) -> Operation[bool]:
-    from ..core import sleepers
-
-    place = _place(session, key, sort_key, holder, permits)
-    sleeper = sleepers.Sleeper(holder, kind, callback, permits, session.settings.ttl)
-    return place, lambda reading: sleepers.lie_down(place, sleeper, session.memory, session.entropy, reading)
 
 
 def _place(session: Session, key: str, sort_key: str | None, holder: object, permits: int | None) -> Place:

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from ..core.lease import ClockReading
     from ..core.protocol import AcquireRequest, Hold, Steps
     from .held import Begin, LastAct
-    from .options import Ordered
     from .session import Operation, Session
+    from .taking import Ordered
 
     MultiCallback: TypeAlias = Callable[["MultiLock"], object]
 

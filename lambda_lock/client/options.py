@@ -15,16 +15,14 @@ from .renewer import KeepOptions
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any, TypeAlias, TypedDict
+    from typing import Any, TypedDict
 
     from ..core.queue import Queue
     from ..core.requests import Place
     from .lock import Callback
     from .multi_lock import MultiCallback
     from .session import Session
-
-    #: What an acquire asks for, checked: of DynamoDB, of what keeps the lock, and of each pause (``cancel_check``).
-    Ordered: TypeAlias = tuple[protocol.AcquireRequest, KeepOptions, Callable[[], bool] | None]
+    from .taking import Ordered
 
     class TimeOptions(TypedDict, total=False):
         """Seconds. `LockClient.acquire` says what each means."""

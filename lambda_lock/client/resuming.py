@@ -18,9 +18,8 @@ if TYPE_CHECKING:
     from ..core.protocol import Steps
     from ..core.requests import Place
     from .lock import Callback, Lock
-    from .options import Ordered
     from .session import Operation, Session
-    from .taking import Taking
+    from .taking import Ordered, Taking
 
 
 def named(

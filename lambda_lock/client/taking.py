@@ -27,15 +27,17 @@ from .session import Explained
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Any, Protocol, TypeVar
+    from typing import Any, Protocol, TypeAlias, TypeVar
 
     from ..core.lease import ClockReading
-    from ..core.protocol import Hold, Steps
+    from ..core.protocol import AcquireRequest, Hold, Steps
     from ..core.requests import Place
-    from .options import Ordered
+    from .renewer import KeepOptions
     from .session import Session
 
     T_co = TypeVar("T_co", covariant=True)
+    #: What an acquire asks for, checked: of DynamoDB, of what keeps the lock, and of each pause (``cancel_check``).
+    Ordered: TypeAlias = tuple[AcquireRequest, KeepOptions, Callable[[], bool] | None]
 
     class Taking(Protocol[T_co]):
         """An operation that leads to a lock. If it is cancelled, `give_back` releases what it has taken.

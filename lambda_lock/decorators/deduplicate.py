@@ -6,10 +6,10 @@ import os
 from functools import partial  # the Lambda runtime has it loaded
 
 from ..client import checks
+from ..client.base import session_of, take
 from ..client.lock import complete, held_by
 from ..client.options import order
 from ..client.record import Storing, decode_result, result_parts
-from ..client.session import session_of, take
 from ..client.taking import Fresh, entered_before, tell_refused
 from ..errors import DuplicateEventError, KeyTemplateError, LockArgumentError, PayloadMismatchError
 from ..keys.arguments import Parameters, name_of, scoped

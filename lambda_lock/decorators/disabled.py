@@ -6,12 +6,10 @@ import functools
 import threading
 
 from ..client import checks
+from ..client.base import run, session_of
 from ..client.record import ask
-from ..client.session import run, session_of
 from ..core.several import ordered
 from ..errors import LockAlreadyReleasedError, LockConfigurationError
-from ..observe.log import logger, tell
-from .guard import VARIABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,6 +32,7 @@ class StandIn:
     would be accepted now, but every real one after it would be refused.
 
     call: of the decorated function (guard.Call). options: has the lock's sort_key, lease_duration and permits.
+    why: the reason that errors and the repr name.
     """
 
     owner = "disabled"
@@ -42,7 +41,7 @@ class StandIn:
     lost = False
     data: bytes | None = None
 
-    def __init__(self, call: Any, options: Any, outage: bool = False) -> None:
+    def __init__(self, call: Any, options: Any, why: str) -> None:
         self.keys: tuple[str, ...] = (call.key,) if isinstance(call.key, str) else tuple(ordered(call.key))
         self.key = ", ".join(self.keys)
         self.sort_key: str | None = options.sort_key
@@ -53,9 +52,7 @@ class StandIn:
         self._client: Any = call.client
         self._invocation: Invocation | None = call.invocation
         self._released = threading.Event()
-        self._why = 'DynamoDB gave no answer, and on_unavailable="run"' if outage else f"{VARIABLE} is set"
-        if not outage:
-            tell(logger, "disabled", "%s is set: the call runs without its lock %r", VARIABLE, self.key, key=self.key)
+        self._why = why
 
     @property
     def remaining(self) -> float:

@@ -12,9 +12,9 @@ from functools import wraps  # the Lambda runtime has it loaded
 
 from .. import errors
 from ..client import checks
+from ..client.base import Client, session_of
 from ..client.lock import held_by
 from ..client.lock_client import LockClient
-from ..client.session import Client, session_of
 from ..errors import LockError, TransportError
 from ..keys.arguments import name_of
 from ..observe.log import NOT_RELEASED, logger, tell, tell_not_released
@@ -260,7 +260,9 @@ class Guard:
                 call.key = self.build_key(call.args, call.kwargs)
             except errors.KeyTemplateError as error:  # nothing about locks may keep a call from running now
                 call.key = f"(no key: {error})"
-            return self.stand_in(call)
+            lock = self.stand_in(call, f"{VARIABLE} is set")
+            tell(logger, "disabled", "%s is set: the call runs without its lock %r", VARIABLE, lock.key, key=lock.key)
+            return lock
         call.key = key = self.build_key(call.args, call.kwargs)
         if isinstance(key, str):
             call.targets = ((call.client, key, self.sort_key),)
@@ -292,13 +294,13 @@ class Guard:
             session.observer.tell("unavailable", None, session.settings.names()[0], message, text, error, key=text)
         else:
             tell(logger, "unavailable", message, text, error, key=text)
-        return self.stand_in(call, outage=True)
+        return self.stand_in(call, 'DynamoDB gave no answer, and on_unavailable="run"')
 
-    def stand_in(self, call: Call, outage: bool = False) -> Any:
+    def stand_in(self, call: Call, why: str) -> Any:
         """What the function finds as its lock while locks are disabled, or in an outage."""
         from .disabled import AsyncStandIn, StandIn
 
-        return (AsyncStandIn if self.is_async else StandIn)(call, self, outage)
+        return (AsyncStandIn if self.is_async else StandIn)(call, self, why)
 
 
 def check_result(result: object, func: Callable[..., Any], decorator: str) -> None:

@@ -12,8 +12,8 @@ import threading
 import time
 from contextlib import suppress
 
+from ..client.base import Client, session_of
 from ..client.closing import close
-from ..client.session import Client, session_of
 from ..errors import LockConfigurationError
 from .guard import default_client
 

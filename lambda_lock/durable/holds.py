@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
+from ..client.base import run, session_of
 from ..client.lock import Lock, held_by
 from ..client.lock_client import LockClient
 from ..core.protocol import OUTAGE
@@ -60,9 +61,9 @@ class DurableHold:
     @property
     def has_waker(self) -> bool:
         """Whether the lock's table has a waker, as this invocation's environment says."""
-        from ..client import lockless, session  # here and below: loaded only by those who find the lock held
+        from ..client import lockless  # here and below: loaded only by those who find the lock held
 
-        return lockless.has_waker(session.session_of(self.client))
+        return lockless.has_waker(session_of(self.client))
 
     def lie_down(self, holder: str, callback: str) -> bool:
         """Write the callback among the sleepers of the lock. False: there is no room, or it is not known to be there.
@@ -72,9 +73,10 @@ class DurableHold:
         from ..client import lockless
 
         try:
-            there_is_room: bool = lockless.lie_down(
-                self.client, self.key, holder=holder, kind="durable", callback=callback, permits=self.permits
+            lying_down = lockless.lie_down(
+                session_of(self.client), self.key, None, holder, "durable", callback, self.permits
             )
+            there_is_room: bool = run(self.client, lying_down)
         except LockError as error:
             message = "an execution that waits for lock %r polls, since it could not lie down: %s"
             tell(logger, "not_asleep", message, self.key, error, key=self.key)
@@ -86,7 +88,7 @@ class DurableHold:
         from ..client import lockless
 
         try:
-            lockless.get_up(self.client, self.key, holder=holder)
+            run(self.client, lockless.get_up(session_of(self.client), self.key, holder))
         except LockError as error:
             message = "an execution that waited for lock %r is still among its sleepers: %s"
             tell(logger, "not_asleep", message, self.key, error, key=self.key)

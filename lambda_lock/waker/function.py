@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import os
 
+from ..client.base import run, session_of
 from ..client.lock_client import LockClient
-from ..client.session import run, session_of
 from ..core.protocol import Resumption, Send, Wait
 from ..core.schema import ASLEEP
 from ..core.sleepers import NEWEST, SUFFIX

@@ -29,8 +29,8 @@ from lambda_lock import (
     TransportError,
 )
 from lambda_lock.client.async_lock import AsyncRunner
+from lambda_lock.client.base import session_of
 from lambda_lock.client.closing import close
-from lambda_lock.client.session import session_of
 from lambda_lock.runtime.drive import SystemClock
 from rig.engine import Ministack
 from rig.wire import Wire

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import AsyncLockClient, Lock, LockClient
-from lambda_lock.client.session import session_of
+from lambda_lock.client.base import session_of
 from lambda_lock.core import lease
 from lambda_lock.errors import ClientClosedError, LockError, TransportError
 from lambda_lock.runtime import first_use

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import LockClient
-from lambda_lock.client.session import session_of
+from lambda_lock.client.base import session_of
 from lambda_lock.errors import LockError, LockLostError, TransportError
 from lambda_lock.runtime import heartbeat
 from lambda_lock.transport import Reply, Transport

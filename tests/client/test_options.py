@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from lambda_lock import PYTHON, LockClient
+from lambda_lock.client.base import session_of
 from lambda_lock.client.lock import held_by
-from lambda_lock.client.session import session_of
 from lambda_lock.errors import (
     LockAlreadyReleasedError,
     LockArgumentError,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import Lock, LockClient
-from lambda_lock.client.session import session_of
+from lambda_lock.client.base import session_of
 from lambda_lock.core.protocol import Entropy
 from lambda_lock.errors import LockAlreadyReleasedError, LockError, LockLostError, OwnerMismatchError
 from rig.engine import ROOT, Ministack

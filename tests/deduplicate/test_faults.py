@@ -22,7 +22,7 @@ from lambda_lock import (
     deduplicate,
     set_default_client,
 )
-from lambda_lock.client.session import session_of
+from lambda_lock.client.base import session_of
 from rig.wire import Answer, Request, Wire
 from tests.aio.conftest import ended, start, until
 from tests.support.clocks import LeapingClock

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from lambda_lock import PYTHON, Lock, LockClient
+from lambda_lock.client.base import session_of
 from lambda_lock.client.lock import held_by
-from lambda_lock.client.session import session_of
 from lambda_lock.client.taking import give_back
 from lambda_lock.core.handover import write_handover
 from lambda_lock.core.protocol import Hold

@@ -15,4 +15,5 @@ def made(
 ) -> S:
     """The stand-in of a call with this key. found: its invocation. options: sort_key, lease_duration, permits."""
     call = SimpleNamespace(client=client, key=key, invocation=found)
-    return kind(call, SimpleNamespace(**{"sort_key": None, "lease_duration": None, "permits": None, **options}))
+    settings = {"sort_key": None, "lease_duration": None, "permits": None, **options}
+    return kind(call, SimpleNamespace(**settings), "LAMBDA_LOCK_DISABLED is set")

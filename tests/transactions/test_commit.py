@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import PYTHON, Lock, LockClient
-from lambda_lock.client.session import session_of
+from lambda_lock.client.base import session_of
 from lambda_lock.errors import (
     CommitRefusedError,
     LockAlreadyReleasedError,

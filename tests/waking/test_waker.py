@@ -11,6 +11,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from lambda_lock import GO, JAVA, PYTHON, LockArgumentError, LockClient, LockConfigurationError, LockNotGrantedError
+from lambda_lock.client.base import run, session_of
 from lambda_lock.client.lockless import get_up, lie_down
 from lambda_lock.core.sleepers import MOST_SLEEPERS, Sleeper, read_sleeper
 from lambda_lock.core.tickets import make_ticket
@@ -118,8 +119,8 @@ def test_who_gets_up_is_not_called(scene: Scene) -> None:
     held = scene.client.acquire("k", wait=0)
     scene.lies_down("a")
     scene.look()
-    assert get_up(scene.client, "k", holder="a") is True
-    assert get_up(scene.client, "k", holder="a") is False
+    assert run(scene.client, get_up(session_of(scene.client), "k", "a")) is True
+    assert run(scene.client, get_up(session_of(scene.client), "k", "a")) is False
     held.release()
     scene.look()
     assert scene.calls.called == []
@@ -155,7 +156,7 @@ def test_one_who_lies_down_while_the_marks_are_removed_is_marked_again(scene: Sc
     held = scene.client.acquire("k", wait=0)
     scene.lies_down("a")
     scene.look()
-    get_up(scene.client, "k", holder="a")
+    run(scene.client, get_up(session_of(scene.client), "k", "a"))
     send, state = scene.memory.send, {"read": 0}
 
     def between(operation: str, request: Any, *, timeout: float) -> Any:
@@ -256,7 +257,7 @@ def test_who_can_not_be_called_does_not_hold_up_the_next_and_is_counted(
     client, calls = LockClient("locks"), Calls(**clients)
     calls.put = lambda *_: None  # type: ignore[method-assign]
     for name in "ab":
-        lie_down(client, "k", holder=name, kind=kind, callback=name)
+        run(client, lie_down(session_of(client), "k", None, name, kind, name))
     assert Waker(LockClient("locks"), calls).handle(message("k"), None) == {"batchItemFailures": []}
     assert counted(capsys) == [(1, "wake_failed")] * 2
     assert client.acquire("k", wait=0).release()
@@ -390,7 +391,7 @@ def test_sleepers_do_not_keep_a_lock_of_that_key_from_being_taken_and_leave_its_
     scene.lies_down("a")
     lock = LockClient("locks", ttl=None).acquire("k~sleepers", wait=0)
     assert "ttl" not in row(scene, "k~sleepers")
-    get_up(scene.client, "k", holder="a")
+    run(scene.client, get_up(session_of(scene.client), "k", "a"))
     assert "ttl" not in row(scene, "k~sleepers")
     assert lock.release()
 
@@ -472,9 +473,9 @@ def test_a_function_that_knows_of_no_waker_is_told_so(
 def test_the_257th_is_told_to_poll(scene: Scene) -> None:
     client = scene.client
     for number in range(MOST_SLEEPERS):
-        assert lie_down(client, "k", holder=f"x{number}", kind="durable", callback="c") is True
-    assert lie_down(client, "k", holder="one more", kind="durable", callback="c") is False
-    assert lie_down(client, "k", holder="x7", kind="durable", callback="d") is True
+        assert run(client, lie_down(session_of(client), "k", None, f"x{number}", "durable", "c")) is True
+    assert run(client, lie_down(session_of(client), "k", None, "one more", "durable", "c")) is False
+    assert run(client, lie_down(session_of(client), "k", None, "x7", "durable", "d")) is True
     with pytest.raises(LockNotGrantedError, match="as many sleep"):
         scene.lies_down("one more")
 
