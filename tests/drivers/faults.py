@@ -270,6 +270,7 @@ def play(stage: Stage, operation: Operation, kind: type[Fault], point: Point) ->
             raise
     except KeyboardInterrupt as error:  # at the return of the outermost call: Python runs the handler after it
         scene.counts["after the operation"] += 1
+        scene.keep_given()  # the interrupt may have come before
         if error.__context__ is None:  # else the operation had raised that
             operation.done(scene)
         judge(scene, operation)

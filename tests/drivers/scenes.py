@@ -115,7 +115,11 @@ class Scene:
             self.given = act(self)
         except (LockError, KeyboardInterrupt) as error:
             self.error = error.with_traceback(None)
-        if isinstance(self.given, (Lock, MultiLock)):
+        self.keep_given()
+
+    def keep_given(self) -> None:
+        """The application knows of the lock that it was given."""
+        if isinstance(self.given, (Lock, MultiLock)) and self.given not in self.handles:
             self.handles.append(self.given)
 
 
