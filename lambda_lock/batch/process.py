@@ -19,7 +19,7 @@ from ..keys.arguments import Parameters, name_of
 from ..keys.compile import Compiled, compile_key
 from ..observe.log import logger, tell
 from ..runtime import invocation
-from ..runtime.drive import elapsed
+from ..runtime.timeline import elapsed
 from .source import QueueSource, StreamSource, records_of
 
 TYPE_CHECKING = False

@@ -17,10 +17,10 @@ from contextlib import suppress
 
 from ..core import protocol
 from ..errors import LockAlreadyReleasedError
-from ..runtime.drive import SYSTEM
 from ..runtime.drive_async import drive_async, unsent
 from ..runtime.signalsafe import given_back
 from ..runtime.threads import Busy, Threads
+from ..runtime.timeline import SYSTEM
 from .lock import Handle, ensure, heartbeat, held_by
 from .multi_lock import MultiHandle, group_of
 from .session import Entered, Explained

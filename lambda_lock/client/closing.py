@@ -7,7 +7,8 @@ from contextlib import suppress
 
 from ..core.protocol import DECISION, OUTAGE, SEND, Send, may_pass
 from ..errors import LockError
-from ..runtime.drive import SYSTEM, drive
+from ..runtime.drive import drive
+from ..runtime.timeline import SYSTEM
 from .taking import release_each
 
 TYPE_CHECKING = False

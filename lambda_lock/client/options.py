@@ -8,7 +8,7 @@ from ..core import acquire, lease, protocol
 from ..core.requests import Content, encode_data
 from ..errors import LockArgumentError, LockConfigurationError
 from ..runtime import invocation
-from ..runtime.drive import SYSTEM
+from ..runtime.timeline import SYSTEM
 from . import checks
 from .renewer import KeepOptions
 

@@ -16,9 +16,10 @@ from ..observe.log import logger as package_logger
 from ..observe.log import tell
 from ..observe.observer import Observer
 from ..runtime import invocation
-from ..runtime.drive import SYSTEM, Timeline, drive, send
+from ..runtime.drive import drive, send
 from ..runtime.first_use import FirstUse
 from ..runtime.signalsafe import Flag, OpenLocks, UnderWay, given_back
+from ..runtime.timeline import SYSTEM, Timeline
 from .settings import Settings
 
 TYPE_CHECKING = False

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..core.schema import Schema
-    from ..runtime.drive import Clock
+    from ..runtime.timeline import Clock
     from ..transport import Transport
 
 

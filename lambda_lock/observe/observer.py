@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from ..core.protocol import Hold
-    from ..runtime.drive import Timeline
+    from ..runtime.timeline import Timeline
 
 _MOST_UNENDED = 100  # holds
 

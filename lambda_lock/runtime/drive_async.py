@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from ..core.outcome import Outcome
     from ..core.protocol import Steps, Wait
     from ..transport import Transport
-    from .drive import Timeline
     from .signalsafe import UnderWay
     from .threads import Threads
+    from .timeline import Timeline
 
     T = TypeVar("T")
 

@@ -31,8 +31,8 @@ from _queue import Empty, SimpleQueue  # what `queue` exports, without the 3 ms 
 from contextlib import suppress
 
 from ..observe.log import logger, tell
-from .drive import elapsed
 from .first_use import FirstUse
+from .timeline import elapsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """The current Lambda invocation: how much time it has left, and its name.
 
 The deadline is read from the context only once, because get_remaining_time_in_millis() uses the wall clock, which may
-step when a frozen environment thaws. From then on, elapsed time is counted (drive.py). The first reading fixes the
+step when a frozen environment thaws. From then on, elapsed time is counted (timeline.py). The first reading fixes the
 deadline for the whole invocation: nested decorators and later locks use the same one.
 """
 
@@ -12,7 +12,7 @@ import sys
 from contextvars import ContextVar  # cheap: a few lines on top of a built-in module
 
 from ..observe.log import logger
-from .drive import elapsed
+from .timeline import elapsed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ _warned = False
 class Invocation:
     """One invocation.
 
-    deadline: seconds on drive.elapsed(); None if it is unknown or had passed when it was read.
+    deadline: seconds on timeline.elapsed(); None if it is unknown or had passed when it was read.
     """
 
     __slots__ = ("context", "deadline", "function_name", "request_id")
@@ -60,7 +60,7 @@ class Invocation:
     def remaining(self, now: float | None = None) -> float | None:
         """Return the seconds until the deadline, above 0, or None if it is unknown or has passed.
 
-        now: drive.elapsed(), if it was just read.
+        now: timeline.elapsed(), if it was just read.
         """
         if self.deadline is None:
             return None

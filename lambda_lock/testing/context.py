@@ -9,7 +9,7 @@ import uuid
 
 from ..client import checks
 from ..errors import LockArgumentError
-from ..runtime.drive import elapsed
+from ..runtime.timeline import elapsed
 
 _STARTED = 1_000.0  # seconds that the machine has been up; the number does not matter
 _SHORTEST = 1e-6  # seconds: a shorter sleep would be lost in rounding, so code that sleeps until a moment would hang

@@ -29,7 +29,7 @@ from ..core.row import SEAL, make_version, read_row
 from ..core.schema import JAVA
 from ..decorators.guard import remember_default_clients
 from ..errors import LockArgumentError, TransportError
-from ..runtime.drive import SystemClock
+from ..runtime.timeline import SystemClock
 from .table import Database
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from ..core.requests import Place, Request
     from ..core.row import Row
     from ..core.schema import Schema
-    from ..runtime.drive import Clock
+    from ..runtime.timeline import Clock
     from ..transport import Transport
 
     F = TypeVar("F", bound=Callable[..., Any])

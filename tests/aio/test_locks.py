@@ -31,7 +31,7 @@ from lambda_lock import (
 from lambda_lock.client.async_lock import AsyncRunner
 from lambda_lock.client.base import session_of
 from lambda_lock.client.closing import close
-from lambda_lock.runtime.drive import SystemClock
+from lambda_lock.runtime.timeline import SystemClock
 from rig.engine import Ministack
 from rig.wire import Wire
 from tests.support.elsewhere import in_child

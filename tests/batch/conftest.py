@@ -9,7 +9,7 @@ import pytest
 
 from lambda_lock.batch import process
 from lambda_lock.runtime import invocation
-from lambda_lock.runtime.drive import elapsed
+from lambda_lock.runtime.timeline import elapsed
 from rig.events import Event
 from tests.support.clients import make
 from tests.support.decorated import Boom, fresh_process, other

@@ -12,8 +12,8 @@ import pytest
 
 from lambda_lock import LockClient, transport
 from lambda_lock.errors import ClientClosedError
-from lambda_lock.runtime.drive import SystemClock
 from lambda_lock.runtime.signalsafe import Caller, Flag, Turn
+from lambda_lock.runtime.timeline import SystemClock
 from tests.support.clients import Make
 from tests.support.elsewhere import in_child, in_thread
 from tests.support.rows import Rows

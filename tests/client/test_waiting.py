@@ -13,7 +13,7 @@ import pytest
 from lambda_lock import LockClient
 from lambda_lock.client.lock import held_by
 from lambda_lock.errors import ClientClosedError, LockAlreadyReleasedError, LockNotGrantedError, LockTimeoutError
-from lambda_lock.runtime.drive import SystemClock
+from lambda_lock.runtime.timeline import SystemClock
 from rig.wire import Request, Wire
 from tests.support.clients import Make
 from tests.support.clocks import LeapingClock

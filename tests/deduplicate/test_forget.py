@@ -26,7 +26,7 @@ from lambda_lock import (
     set_default_client,
     with_lock,
 )
-from lambda_lock.runtime.drive import SYSTEM
+from lambda_lock.runtime.timeline import SYSTEM
 from lambda_lock.testing import ManualClock, in_memory
 from rig.engine import ROOT
 from rig.wire import Wire

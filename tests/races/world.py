@@ -32,7 +32,7 @@ from lambda_lock.core.outcome import Reply
 from lambda_lock.core.row import Row, make_version, read_row
 from lambda_lock.core.schema import JAVA
 from lambda_lock.observe import hooks
-from lambda_lock.runtime import drive, first_use, heartbeat, signalsafe
+from lambda_lock.runtime import drive, first_use, heartbeat, signalsafe, timeline
 from lambda_lock.testing.memory import Memory
 from lambda_lock.transport import Transport
 from rig.engine import Engine, Item
@@ -45,7 +45,7 @@ TRACED = frozenset(
     source_of(module)
     for module in (
         *(closing, held, lock, lock_client, multi_lock, renewer, session, taking),
-        *(hooks, drive, heartbeat, first_use, signalsafe),
+        *(hooks, drive, heartbeat, first_use, signalsafe, timeline),
         *(lambda_lock.core.handover, lambda_lock.core.keep, lambda_lock.core.lease, lambda_lock.core.protocol),
         *(lambda_lock.core.several, lambda_lock.core.transaction),
     )
@@ -275,7 +275,7 @@ def world(policy: str, every: str, engine: Engine | None = None) -> Iterator[Wor
             table.close()
             if collects:
                 gc.enable()
-    _restart(drive.SystemClock())
+    _restart(timeline.SystemClock())
 
 
 def _end_the_heartbeat() -> None:
@@ -288,5 +288,5 @@ def _end_the_heartbeat() -> None:
 
 def _restart(clock: Any) -> None:
     """Let the process's timeline and heartbeat begin anew, with this clock."""
-    drive.SYSTEM.__init__(clock)  # type: ignore[misc]
+    timeline.SYSTEM.__init__(clock)  # type: ignore[misc]
     heartbeat.HEARTBEAT.__init__()  # type: ignore[misc]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from lambda_lock.runtime.drive import SystemClock
+from lambda_lock.runtime.timeline import SystemClock
 
 
 class SkewedClock(SystemClock):

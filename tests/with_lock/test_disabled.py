@@ -9,8 +9,8 @@ import pytest
 
 from lambda_lock import Lock, LockAlreadyReleasedError, LockArgumentError, LockClient, LockConfigurationError
 from lambda_lock.decorators.disabled import StandIn
-from lambda_lock.runtime.drive import elapsed
 from lambda_lock.runtime.invocation import Invocation
+from lambda_lock.runtime.timeline import elapsed
 from rig.engine import Ministack
 from rig.wire import Wire
 from tests.support.stand_ins import made

@@ -7,8 +7,7 @@ from unittest.mock import MagicMock
 
 import pytest
 
-from lambda_lock.runtime import invocation
-from lambda_lock.runtime.drive import elapsed
+from lambda_lock.runtime import invocation, timeline
 from lambda_lock.runtime.invocation import (
     Invocation,
     find,
@@ -132,7 +131,7 @@ def test_a_deadline_in_the_past_counts_as_unknown(remaining: float) -> None:
 
 
 def test_a_deadline_that_has_passed_since_counts_as_unknown() -> None:
-    assert Invocation(Context(), deadline=elapsed()).remaining() is None
+    assert Invocation(Context(), deadline=timeline.elapsed()).remaining() is None
 
 
 def test_a_mock_among_the_arguments_is_not_taken_for_a_context() -> None:
