@@ -99,7 +99,7 @@ if TYPE_CHECKING:  # "return" and "skip" add None to what the function returns, 
     def deduplicate(
         key: Key | None = None,
         *,
-        on_duplicate: Literal["raise"] | Callable[..., OnDuplicate],
+        on_duplicate: Callable[..., OnDuplicate],
         on_not_granted: Literal["raise"] | Callable[..., OnNotGranted] = "raise",
         on_bad_key: Literal["raise"] | Callable[..., OnBadKey] = "raise",
         **options: Unpack[EventOptions],
@@ -109,11 +109,31 @@ if TYPE_CHECKING:  # "return" and "skip" add None to what the function returns, 
     def deduplicate(
         key: Key | None = None,
         *,
-        on_duplicate: Literal["return", "raise"] | Callable[..., OnDuplicate] = "return",
+        on_duplicate: Literal["raise"],
+        on_not_granted: Literal["raise"] | Callable[..., OnNotGranted] = "raise",
+        on_bad_key: Literal["raise"] | Callable[..., OnBadKey] = "raise",
+        **options: Unpack[EventOptions],
+    ) -> Deduplicating[OnNotGranted | OnBadKey]: ...
+
+    @overload
+    def deduplicate(
+        key: Key | None = None,
+        *,
+        on_duplicate: Literal["raise"] | Callable[..., OnDuplicate],
+        on_not_granted: Literal["skip"],
+        on_bad_key: Literal["raise"] | Callable[..., OnBadKey] = "raise",
+        **options: Unpack[EventOptions],
+    ) -> Deduplicating[OnDuplicate | OnBadKey | None]: ...
+
+    @overload
+    def deduplicate(
+        key: Key | None = None,
+        *,
+        on_duplicate: Literal["return"] = "return",
         on_not_granted: Literal["raise", "skip"] | Callable[..., OnNotGranted] = "raise",
         on_bad_key: Literal["raise"] | Callable[..., OnBadKey] = "raise",
         **options: Unpack[EventOptions],
-    ) -> Deduplicating[OnDuplicate | OnNotGranted | OnBadKey | None]: ...
+    ) -> Deduplicating[OnNotGranted | OnBadKey | None]: ...
 
 
 def deduplicate(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..client.lock_client import LockClient
     from ..keys.compile import Key
     from .guard import Call
-    from .types import Answering, AnsweringAsync, OrNone, P, R, RateOptions, T
+    from .types import Answering, AnsweringAsync, P, R, RateOptions, T
 
 _CURRENT = CurrentLocks("rate_limit")
 
@@ -30,13 +30,17 @@ if TYPE_CHECKING:
         key: Key, limit: int, *, on_limited: Literal["raise"] = "raise", **options: Unpack[RateOptions]
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
     @overload
+    def rate_limit(
+        key: Key, limit: int, *, on_limited: Literal["skip"], **options: Unpack[RateOptions]
+    ) -> Answering[None]: ...
+    @overload
     def rate_limit(  # type: ignore[overload-overlap]  # as in with_lock
         key: Key, limit: int, *, on_limited: Callable[..., Coroutine[Any, Any, T]], **options: Unpack[RateOptions]
     ) -> AnsweringAsync[T]: ...
     @overload
     def rate_limit(
-        key: Key, limit: int, *, on_limited: Literal["skip"] | Callable[..., OrNone], **options: Unpack[RateOptions]
-    ) -> Answering[OrNone]: ...
+        key: Key, limit: int, *, on_limited: Callable[..., T], **options: Unpack[RateOptions]
+    ) -> Answering[T]: ...
 
 
 def rate_limit(

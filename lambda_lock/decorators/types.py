@@ -10,8 +10,6 @@ from ..client.async_client import AsyncLockClient
 from ..client.lock_client import LockClient
 
 if TYPE_CHECKING:
-    import typing_extensions
-
     from ..client.options import DecoratorOptions, QueueOptions, SeveralDecoratorOptions
 
 P = ParamSpec("P")
@@ -96,9 +94,7 @@ class Deduplicating(Protocol[T_co]):
     def __call__(self, func: Callable[P, R], /) -> Deduplicated[P, R | T_co, bool]: ...
 
 
-if TYPE_CHECKING:  # DecoratorOptions exists for checkers only, and they know typing_extensions
-    #: What an answer returns. None for "skip", which is in its place.
-    OrNone = typing_extensions.TypeVar("OrNone", default=None)
+if TYPE_CHECKING:  # DecoratorOptions exists for checkers only
 
     class _CallOptions(TypedDict, total=False):
         """What the overloads of all decorators have in common."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..client.multi_lock import MultiLock
     from ..keys.compile import Key, Keys
     from .guard import Call, LastAct
-    from .types import Answering, AnsweringAsync, LockOptions, OrNone, P, R, SeveralLockOptions, T
+    from .types import Answering, AnsweringAsync, LockOptions, P, R, SeveralLockOptions, T
 
     Kind = TypeVar("Kind", Lock, AsyncLock, MultiLock, AsyncMultiLock)
 
@@ -60,6 +60,11 @@ if TYPE_CHECKING:  # one for each kind of on_not_granted, for a key and for seve
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
     @overload
+    def with_lock(
+        key: Key | None = None, *, on_not_granted: Literal["skip"], **options: Unpack[LockOptions]
+    ) -> Answering[None]: ...
+
+    @overload
     def with_lock(  # type: ignore[overload-overlap]  # an answer that is awaited gives what it is awaited for
         key: Key | None = None,
         *,
@@ -69,11 +74,8 @@ if TYPE_CHECKING:  # one for each kind of on_not_granted, for a key and for seve
 
     @overload
     def with_lock(
-        key: Key | None = None,
-        *,
-        on_not_granted: Literal["skip"] | Callable[..., OrNone],
-        **options: Unpack[LockOptions],
-    ) -> Answering[OrNone]: ...
+        key: Key | None = None, *, on_not_granted: Callable[..., T], **options: Unpack[LockOptions]
+    ) -> Answering[T]: ...
 
     @overload
     def with_lock(
@@ -81,6 +83,11 @@ if TYPE_CHECKING:  # one for each kind of on_not_granted, for a key and for seve
     ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
     @overload
+    def with_lock(
+        key: Sequence[Key], *, on_not_granted: Literal["skip"], **options: Unpack[SeveralLockOptions]
+    ) -> Answering[None]: ...
+
+    @overload
     def with_lock(  # type: ignore[overload-overlap]  # an answer that is awaited gives what it is awaited for
         key: Sequence[Key],
         *,
@@ -90,11 +97,8 @@ if TYPE_CHECKING:  # one for each kind of on_not_granted, for a key and for seve
 
     @overload
     def with_lock(
-        key: Sequence[Key],
-        *,
-        on_not_granted: Literal["skip"] | Callable[..., OrNone],
-        **options: Unpack[SeveralLockOptions],
-    ) -> Answering[OrNone]: ...
+        key: Sequence[Key], *, on_not_granted: Callable[..., T], **options: Unpack[SeveralLockOptions]
+    ) -> Answering[T]: ...
 
 
 def with_lock(

@@ -173,11 +173,47 @@ async def answering_all_async(order_id: str) -> bytes:
     return b""
 
 
+# --- answers with Any in their parameters: mypy asks which overloads they could match
+
+
+def answer_event(event: dict[str, Any], context: Any, *, error: Exception) -> int:
+    return 409
+
+
+async def answer_event_async(event: dict[str, Any], context: Any, *, error: Exception) -> int:
+    return 409
+
+
+@deduplicate("{event[id]}", on_duplicate=answer_event)
+def answering_event(event: dict[str, Any], context: Any) -> bytes:
+    return b""
+
+
+@deduplicate("{event[id]}", on_duplicate=answer_event, on_not_granted="skip", on_bad_key=answer_event)
+def answering_or_skipping_event(event: dict[str, Any], context: Any) -> bytes:
+    return b""
+
+
+@deduplicate("{event[id]}", on_duplicate="raise", on_not_granted=answer_event)
+def raising_or_answering_event(event: dict[str, Any], context: Any) -> bytes:
+    return b""
+
+
+@deduplicate("{event[id]}", on_duplicate=answer_event_async, on_not_granted=answer_event_async)
+async def answering_event_async(event: dict[str, Any], context: Any) -> bytes:
+    return b""
+
+
+assert_type(answering_event({}, None), bytes | int)
+assert_type(answering_or_skipping_event({}, None), bytes | int | None)
+assert_type(raising_or_answering_event({}, None), bytes | int)
+
 COROUTINES = (  # type checkers miss an await where they stand alone
     assert_type(charge_async("o", cents=1), Coroutine[Any, Any, bytes | None]),
     assert_type(asyncio.run(raising_async("o")), bytes),  # it stays what it was, CoroutineType to pyright
     assert_type(answering_plainly("o"), Coroutine[Any, Any, bytes | int]),
     assert_type(answering_async("o"), Coroutine[Any, Any, bytes | int]),
+    assert_type(answering_event_async({}, None), Coroutine[Any, Any, bytes | int]),
     assert_type(Service().awaited("o"), Coroutine[Any, Any, int | None]),
     charge_async(1),  # type: ignore[arg-type]
     answering_async(),  # type: ignore[call-arg]

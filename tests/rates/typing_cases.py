@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import assert_type
+from typing import Any, assert_type
 
 from lambda_lock.client.async_client import AsyncLockClient
 from lambda_lock.client.lock_client import LockClient
@@ -54,6 +54,15 @@ async def awaited_answer(account: str) -> bytes:
     return b""
 
 
+async def answer_event(event: dict[str, Any], context: Any, *, error: RateLimitedError) -> int:
+    return 429
+
+
+@rate_limit("api", 10, on_limited=answer_event)  # mypy asks what Any in its parameters could match
+async def answering_event(event: dict[str, Any], context: Any) -> bytes:
+    return b""
+
+
 class Api:
     @rate_limit("api#{account}", 10)
     def call(self, account: str) -> int:
@@ -72,5 +81,6 @@ if MYPY:
         assert_type(await asynchronous.rate_limit("api", 10, wait=5), float)
         assert_type(await awaited("a"), bytes | None)
         assert_type(await awaited_answer("a"), bytes | int)
+        assert_type(await answering_event({}, None), bytes | int)
         assert_type(Api().call("a"), int)
         client.rate_limit("api", 10, lease_duration=5)  # type: ignore[call-arg]

@@ -135,6 +135,20 @@ async def answering_none(order_id: str) -> bytes:
     return b""
 
 
+async def answer_event(event: dict[str, Any], context: Any, *, error: Exception) -> int:
+    return 409
+
+
+@with_lock("order#{event[id]}", on_not_granted=answer_event)  # mypy asks what Any in its parameters could match
+async def answering_event(event: dict[str, Any], context: Any) -> bytes:
+    return b""
+
+
+@with_lock(["order#{event[id]}"], on_not_granted=answer_event)
+async def answering_event_for_several(event: dict[str, Any], context: Any) -> bytes:
+    return b""
+
+
 COROUTINES = (  # type checkers miss an await where they stand alone
     assert_type(asyncio.run(charge_async("o", cents=1)), bytes),
     assert_type(asyncio.run(raising_async("o")), bytes),  # it stays what it was, CoroutineType to pyright
@@ -143,6 +157,8 @@ COROUTINES = (  # type checkers miss an await where they stand alone
     assert_type(answering_plainly("o"), Coroutine[Any, Any, bytes | int]),
     assert_type(answering_async("o"), Coroutine[Any, Any, bytes | int]),
     assert_type(answering_none("o"), Coroutine[Any, Any, bytes | None]),
+    assert_type(answering_event({}, None), Coroutine[Any, Any, bytes | int]),
+    assert_type(answering_event_for_several({}, None), Coroutine[Any, Any, bytes | int]),
     charge_async(1),  # type: ignore[arg-type]
     charge_async("o", 1),  # type: ignore[call-arg]
     skipping_async("o", euros=1),  # type: ignore[call-arg]
