@@ -96,6 +96,19 @@ if TYPE_CHECKING:  # "return" and "skip" add None to what the function returns, 
     ]: ...
 
     @overload
+    def deduplicate(  # type: ignore[overload-overlap]  # the same, for an answer to bad keys
+        key: Key | None = None,
+        *,
+        on_duplicate: Literal["return", "raise"] = "return",
+        on_not_granted: Literal["raise", "skip"] | Callable[..., Coroutine[Any, Any, OnNotGranted]] = "raise",
+        on_bad_key: Callable[..., Coroutine[Any, Any, T]],
+        **options: Unpack[EventOptions],
+    ) -> Callable[
+        [Callable[P, Coroutine[Any, Any, R]]],
+        Deduplicated[P, Coroutine[Any, Any, R | T | OnNotGranted | None], Coroutine[Any, Any, bool]],
+    ]: ...
+
+    @overload
     def deduplicate(
         key: Key | None = None,
         *,

@@ -345,6 +345,25 @@ def answering_bad_keys_and_contention(order_id: str) -> bytes:
     return b""
 
 
+async def bad_async(order_id: str, *, error: Exception) -> float:
+    return 400.0
+
+
+@deduplicate("{order_id}", on_bad_key=bad_async)
+async def answering_bad_keys_async(order_id: str) -> bytes:
+    return b""
+
+
+@deduplicate("{order_id}", on_bad_key=bad_async, on_not_granted=other_answer_async)
+async def answering_bad_keys_and_contention_async(order_id: str) -> bytes:
+    return b""
+
+
+async def bad_keys_are_answered() -> None:
+    assert_type(await answering_bad_keys_async("o"), bytes | float | None)
+    assert_type(await answering_bad_keys_and_contention_async("o"), bytes | float | str | None)
+
+
 assert_type(for_a_while("o"), dict[str, int] | None)
 assert_type(answering_bad_keys("o"), bytes | float | None)
 assert_type(answering_bad_keys_and_contention("o"), bytes | float | int | None)
