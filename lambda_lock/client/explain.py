@@ -59,9 +59,8 @@ def explain(error: ServiceError, place: Place) -> tuple[str, LockError]:
         text = "the credentials were refused: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN"
         reason = "credentials"
     elif error.retryable:
-        return key or "throttled", TransportError(
-            False, f"DynamoDB kept refusing the request for lock {place.key!r} until time ran out{said}", key=place.key
-        )
+        refused = f"DynamoDB kept refusing the request for lock {place.key!r} until time ran out{said}"
+        return key or "throttled", TransportError(False, refused, key=place.key or None)
     elif code in ("ValidationException", "ValidationError"):
         reason, (kind, text) = "refused", _invalid(error, place)
     else:

@@ -274,7 +274,7 @@ class Explained:
             from .explain import explain
 
             raise explain(error, self._place)[1] from error
-        if isinstance(error, TransportError) and error.key is None:
+        if isinstance(error, TransportError) and error.key is None and self._place.key:  # a list may have none
             error.about(self._place.key)
         if isinstance(error, LockNotGrantedError) and error.retry_after is not None:
             error.retry_after = max(1, int(-(-error.retry_after // 1)))  # as headers and visibility timeouts take it

@@ -6,12 +6,13 @@ import gc
 import pickle
 import time
 from base64 import b64encode
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
 from lambda_lock import GO, PYTHON, LockClient
-from lambda_lock.errors import ClientClosedError, LockArgumentError, LockConfigurationError
+from lambda_lock.errors import ClientClosedError, LockArgumentError, LockConfigurationError, LockError
+from lambda_lock.testing import ManualClock, in_memory
 from rig.engine import Ministack
 from rig.wire import Wire
 from tests.support.clients import Make
@@ -245,6 +246,18 @@ def test_a_list_that_is_not_permitted_names_the_permission(
 def test_a_list_of_a_table_that_is_not_there_names_it(make: Make) -> None:
     with pytest.raises(LockConfigurationError, match="'no-such-table' was not found"):
         list(make("no-such-table").list())
+
+
+@pytest.mark.parametrize("failure", ["denied", "throttled", "unreachable"])
+@pytest.mark.parametrize("key", [None, "a"])
+def test_an_error_of_a_list_is_about_the_key_that_was_asked_for(
+    failure: Literal["denied", "throttled", "unreachable"], key: str | None
+) -> None:
+    with in_memory(clock=ManualClock()) as memory:
+        memory.fail(failure, times=99)
+        with pytest.raises(LockError) as raised:
+            list(LockClient("locks").list(key=key))
+    assert raised.value.key == key
 
 
 # held()
