@@ -57,6 +57,7 @@ class Bench:
                 self.table,
                 endpoint_url=self.meter.url,
                 owner_prefix=OWNER,
+                lease_duration=90.0,  # as long a text as the usual one, and nothing expires beside other load
                 heartbeat_period=0,
                 region_name="us-east-1",
                 **settings,
