@@ -47,14 +47,6 @@ def test_the_workflow_and_ci_run_call_the_same_targets_and_make_has_them() -> No
     assert _of_ci_run() <= set(re.findall(r"^([a-z-]+):", _MAKEFILE, re.MULTILINE))
 
 
-def test_what_ci_run_leaves_out_of_one_run_it_runs_in_another() -> None:
-    text = (ROOT / ".ci" / "run").read_text()
-    left_out = re.findall(r"^tests ([\w-]+) --ignore=(\S+)$", text, re.MULTILINE)
-    assert left_out
-    for target, folder in left_out:
-        assert re.search(rf'^ +nice .*make {target} .*ARGS="{folder} ', text, re.MULTILINE)
-
-
 def test_the_workflow_runs_make_with_the_settings_of_ci_run() -> None:
     (job,) = _WORKFLOW["jobs"].values()
     assert job["steps"][-1] == {"run": "make ${{ matrix.targets }}"}
