@@ -11,7 +11,6 @@ from .async_lock import AsyncLock, AsyncMultiLock, AsyncRunner
 from .base import Client, init_of, session_of
 from .closing import close
 from .lock_client import LockClient
-from .lockless import pages_of
 from .multi_lock import MultiLock
 from .session import Entered
 from .taking import Uncontended
@@ -227,6 +226,8 @@ class AsyncLockClient(Client):
 
         Example: ``held = [record.key async for record in client.list() if not record.is_released]``
         """
+        from .lockless import pages_of
+
         pages = pages_of(self._session, key)
         while (request := pages.request()) is not None:
             for found in pages.take(await self._run(record.ask(self._session, pages.place, request))):
