@@ -14,7 +14,7 @@ from collections.abc import Callable, Coroutine, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from lambda_lock import AsyncLock, AsyncLockClient, AsyncMultiLock, LockClient, LockError
+from lambda_lock import AsyncLockClient, LockClient, LockError
 from lambda_lock.transport import Transport
 from tests.prove.operations import OPERATIONS
 from tests.support.waiting import DEADLINE
@@ -148,8 +148,7 @@ async def play(rows: Rows, name: str, cancellation: Cancellation | None) -> tupl
         scene.given = task.result()
     except (asyncio.CancelledError, TimeoutError, LockError) as error:
         scene.error = error.with_traceback(None)
-    if isinstance(scene.given, (AsyncLock, AsyncMultiLock)):
-        scene.handles.append(scene.given)
+    scene.keep_given()
     requests, gate.at = gate.sent, 0
     await judge(scene, name, cancellation)
     connected.close()

@@ -119,7 +119,8 @@ class Scene:
 
     def keep_given(self) -> None:
         """The application knows of the lock that it was given."""
-        if isinstance(self.given, (Lock, MultiLock)) and self.given not in self.handles:
+        kinds = (Lock, MultiLock, AsyncLock, AsyncMultiLock)
+        if isinstance(self.given, kinds) and self.given not in self.handles:
             self.handles.append(self.given)
 
 
