@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from lambda_lock import LockClient
+from lambda_lock.client.base import run, session_of
+from lambda_lock.client.lockless import get_up
 from lambda_lock.core.sleepers import SUFFIX
 from lambda_lock.testing.memory import Memory
 from lambda_lock.waker.function import Calls, Waker
@@ -44,6 +46,9 @@ class Scene:
 
     def lies_down(self, name: str, key: str = "k", **more: Any) -> None:
         self.client.sleep(key, holder=name, task_token=f"token-{name}", **more)
+
+    def gets_up(self, name: str) -> Any:
+        return run(self.client, get_up(session_of(self.client), "k", name))
 
 
 def message(key: str) -> dict[str, Any]:

@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 
 from lambda_lock import LockNotGrantedError
-from lambda_lock.client.base import run, session_of
-from lambda_lock.client.lockless import get_up
 from lambda_lock.core.outcome import ConditionFailed
 from lambda_lock.core.tickets import make_ticket
 
@@ -74,7 +72,7 @@ def test_an_entry_that_moved_up_meanwhile_is_not_removed_in_the_place_of_another
     for name in "ab":
         scene.lies_down(name)
     held.release()
-    before(scene, "k~sleepers", lambda: run(scene.client, get_up(session_of(scene.client), "k", "a")))
+    before(scene, "k~sleepers", lambda: scene.gets_up("a"))
     scene.look()
     assert scene.calls.called == ["token-a"]
     assert sleepers(scene) == ["b"]
@@ -84,7 +82,7 @@ def test_who_lies_down_again_does_not_write_over_one_who_moved_up_meanwhile(scen
     scene.memory.hold("k")
     for name in "ab":
         scene.lies_down(name)
-    before(scene, "k~sleepers", lambda: run(scene.client, get_up(session_of(scene.client), "k", "a")))
+    before(scene, "k~sleepers", lambda: scene.gets_up("a"))
     scene.lies_down("a")
     assert sleepers(scene) == ["b", "a"]
 
@@ -190,7 +188,7 @@ def test_a_late_copy_of_the_removal_of_the_marks_leaves_those_of_a_later_sleeper
     held = scene.client.acquire("k", wait=0)
     scene.lies_down("a")
     scene.look()
-    run(scene.client, get_up(session_of(scene.client), "k", "a"))
+    scene.gets_up("a")
     copies = copied(scene)
     scene.look()
     assert "sleepers" not in row(scene)

@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from lambda_lock import GO, JAVA, PYTHON, LockArgumentError, LockClient, LockConfigurationError, LockNotGrantedError
 from lambda_lock.client.base import run, session_of
-from lambda_lock.client.lockless import get_up, lie_down
+from lambda_lock.client.lockless import lie_down
 from lambda_lock.core.sleepers import MOST_SLEEPERS, Sleeper, read_sleeper
 from lambda_lock.core.tickets import make_ticket
 from lambda_lock.testing.memory import Memory
@@ -119,8 +119,8 @@ def test_who_gets_up_is_not_called(scene: Scene) -> None:
     held = scene.client.acquire("k", wait=0)
     scene.lies_down("a")
     scene.look()
-    assert run(scene.client, get_up(session_of(scene.client), "k", "a")) is True
-    assert run(scene.client, get_up(session_of(scene.client), "k", "a")) is False
+    assert scene.gets_up("a") is True
+    assert scene.gets_up("a") is False
     held.release()
     scene.look()
     assert scene.calls.called == []
@@ -156,7 +156,7 @@ def test_one_who_lies_down_while_the_marks_are_removed_is_marked_again(scene: Sc
     held = scene.client.acquire("k", wait=0)
     scene.lies_down("a")
     scene.look()
-    run(scene.client, get_up(session_of(scene.client), "k", "a"))
+    scene.gets_up("a")
     send, state = scene.memory.send, {"read": 0}
 
     def between(operation: str, request: Any, *, timeout: float) -> Any:
@@ -391,7 +391,7 @@ def test_sleepers_do_not_keep_a_lock_of_that_key_from_being_taken_and_leave_its_
     scene.lies_down("a")
     lock = LockClient("locks", ttl=None).acquire("k~sleepers", wait=0)
     assert "ttl" not in row(scene, "k~sleepers")
-    run(scene.client, get_up(session_of(scene.client), "k", "a"))
+    scene.gets_up("a")
     assert "ttl" not in row(scene, "k~sleepers")
     assert lock.release()
 
