@@ -3,17 +3,18 @@
 They are ordinary locks, each taken as core/acquire.py does and kept as core/keep.py does. No write here is new, so that
 a lock of several has one holder follows from the rules of protocol.py alone. These rules come on top:
 
-1. **One order**: by the bytes of the keys in UTF-8, each key once. Everybody waits in that order only. So whoever holds
-   the last of the keys that others wait for never waits for one of them, and no two wait for each other.
-2. **One owner and one wait** for all. What is held is renewed while later ones are waited for.
-3. **All or none**: after any error, what was taken is released, the newest first.
-4. **Lost while waiting**: if one of them is lost before all are held, all are released, and it begins anew, under a new
-   owner (protocol.py, rule 10), while the wait lasts.
+1. **One order**: by the bytes of the keys in UTF-8, each key once. Each caller waits only for a key that comes after
+   all keys that it holds. So no two callers wait for each other.
+2. **One owner and one wait** for all. The locks held are renewed during the wait for later ones.
+3. **All or none**: after any error, the locks taken are released, the newest first.
+4. **Lost while waiting**: if a lock is lost before all are held, all are released. The acquisition begins anew, under a
+   new owner (protocol.py, rule 10), while the wait lasts.
 5. **Before the caller gets them**, each with less than 0.9 of its lease left is renewed once, unless its lease already
    lasts until the invocation ends. Then all are held, or rule 4 applies.
-6. **An outage makes no lock free**: a holder that was seen before rule 4 applied is contention until its lease ends.
-7. With a wait of 0, each key gets one decision. Another caller that is refused may hold a key for that moment. A wait
-   that is over when a key's turn comes still allows one try of that key.
+6. **An outage does not make a lock free**: if DynamoDB stops answering, a holder that was seen, also before rule 4
+   applied, counts as contention until its lease ends.
+7. With a wait of 0, each key gets one decision. Its holder may be a caller that is refused a later key a moment later.
+   A wait that is over when a key's turn comes still allows one try of that key.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
     class Keeper(Protocol):
-        """What keeps the locks meanwhile."""
+        """Keeps the locks that are held while others are waited for. client/multi_lock.py has one."""
 
         def each_wanted(self) -> Iterable[AcquireRequest]:
-            """One request for each key, as `ordered`, all under one owner. Each call has a new owner."""
+            """Return one request for each key, as `ordered`, all under one owner. Each call takes a new owner."""
 
         def keep(self, hold: Hold) -> None:
-            """A lock was granted. Called before any other code runs, so that an interrupt does not leak it."""
+            """Note a granted lock. Called before any other code runs, so that an interrupt does not leak it."""
 
         def watch(self, hold: Hold) -> None:
             """From here on, renew it."""
@@ -92,15 +93,15 @@ class Several:
         self.holds: list[Hold] = []
         self.wanted: AcquireRequest | None = None  # of the lock that is being taken
         self.taking: Acquisition | None = None  # while its steps have not ended
-        self.seen: dict[str, Acquisition] = {}  # by key, the last one that was answered, in any round
+        self.seen: dict[str, Acquisition] = {}  # by key, the newest that got an answer, in any round
         self.watching = False  # whether to look for lost locks after each pause
 
     def finish(self) -> Steps[list[Hold]]:
-        """Run. After any error, release what was taken (rule 3)."""
+        """Take the locks. After any error, release those taken (rule 3)."""
         return undone(self.run(), self.give_back)
 
     def run(self) -> Steps[list[Hold]]:
-        """Take them all, and begin anew while one is lost and the wait lasts (rule 4). There is a pause in between."""
+        """Take them all. If one is lost, begin anew after a pause, while the wait lasts (rule 4)."""
         rounds = 0
         while True:
             try:
@@ -125,9 +126,9 @@ class Several:
             self.reading = (yield Wait(min(pause, wanted.wait_until - now))).reading
 
     def give_back(self, error: BaseException | None = None) -> Steps[None]:
-        """Release what was taken, and a claim that may have landed."""
+        """Release the locks taken, and a claim that may have landed."""
         self.watching = False
-        if self.taking is not None:  # an interrupt came in between, and its own steps do not know of it
+        if self.taking is not None:  # an interrupt came outside its steps, so they have not cleaned up
             yield from self.taking.abandon()
             self.taking = None
         yield from self.release_all()
@@ -138,7 +139,7 @@ class Several:
             self.wanted = wanted
             acquisition = Acquisition(wanted, self.memory, self.entropy, self.reading, self.keep)
             if wanted.waits:
-                acquisition.started = self.started  # for errors: the wait is one for all
+                acquisition.started = self.started  # errors name the whole wait, which is one for all
                 acquisition.wait_until = max(
                     wanted.wait_until, self.reading.elapsed
                 )  # each is tried once, however late
@@ -164,7 +165,7 @@ class Several:
                 self.seen[acquisition.wanted.place.key] = acquisition
 
     def check_seen(self, error: ServiceError | TransportError) -> None:
-        """Raise LockNotGrantedError if there was no answer, but a holder was seen of whom a lease is left (rule 6)."""
+        """Raise LockNotGrantedError if DynamoDB did not answer, but a holder was seen whose lease lasts (rule 6)."""
         for acquisition in self.seen.values() if may_pass(error) else ():
             acquisition.reading = self.reading
             if acquisition.lease_left():
@@ -203,7 +204,7 @@ class Several:
         """Run ``steps``, and note each reading of the clocks.
 
         If a lock is found lost after a pause, LostMeanwhile is thrown into the steps, which release what they may have
-        taken. So is an interrupt.
+        taken. An interrupt is thrown into them, too.
         """
         resume: Callable[[Any], Send | Wait] = steps.send
         value: Resumption | BaseException | None = None
@@ -220,7 +221,7 @@ class Several:
                     steps.close()
                     raise
                 except BaseException as error:
-                    if steps.gi_frame is None:  # type: ignore[attr-defined]  # they have ended with it
+                    if steps.gi_frame is None:  # type: ignore[attr-defined]  # the error has ended the steps
                         self.taking = None
                         if isinstance(error, StopIteration):
                             result: T = error.value
@@ -232,12 +233,12 @@ class Several:
             del value  # it may be an error, which would keep this frame and the locks alive (see runtime/drive.py)
 
     def lost(self) -> LostMeanwhile | None:
-        """Return what ends the steps, if a lock is lost. None while they clean up: another throw would cut that
-        short."""
+        """Return the error to throw into the steps if a lock is lost. None while they clean up: another throw would cut
+        that short."""
         if self.taking is not None and self.taking.ends:
             return None
         lost = next((hold for hold in self.holds if hold.ended or hold.expire(self.reading.elapsed)), None)
         if lost is None:
             return None
-        self.watching = False  # the steps are given the time to end
+        self.watching = False  # once is enough: the steps need time to clean up
         return LostMeanwhile(lost)
