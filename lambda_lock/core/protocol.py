@@ -44,8 +44,8 @@ The rules
      unknown;
    - "a version of my acquisition, with another token" is a late copy of a claim, which is released under that version.
      Nobody holds a lock under it: whoever adopts or takes over writes a version of its own;
-   - "what my own handover wrote under another name" (handover.py, rule 5) is released under its version, too, if the
-     handover was interrupted: nobody was given its string.
+   - "what my own handover wrote under the parked owner" (handover.py, rule 5) is released under its version, too, if
+     the handover was interrupted: nobody was given its string.
 
    The last two are read again from each refusal of such a release: a copy may land where an unanswered send freed the
    row.
@@ -314,7 +314,7 @@ class Hold:
         self.handed_over = False
 
     def settle(self, *, unclear: bool) -> None:
-        """Note whether the outcome of a release or commit is unknown. It is while that is sent: the yield may raise."""
+        """Note whether the outcome of a release or commit is unknown: also while it is sent, as the yield may raise."""
         self.unclear = unclear
 
     def count_for(self, window: int) -> None:
@@ -348,7 +348,7 @@ class Hold:
         """Note that a renewal with the newest version, first sent at ``sent`` (elapsed), was granted at ``date``."""
         if date is not None:
             valid_until = sent + lease.validity(self.lease_ms, self.expiry_ms, date)
-            if self.lease_end is not None and self.resumed:  # its row's lease goes on
+            if self.lease_end is not None and self.resumed:  # the row's lease lasts longer
                 valid_until = min(valid_until, self.lease_end)
             self.valid_until = max(self.valid_until, valid_until)
         self.unavailable = False  # set last: another thread that looks in between finds the hold valid or unavailable
@@ -370,7 +370,7 @@ def exchange(
 ) -> Steps[tuple[Outcome, bool, ClockReading]]:
     """Send a request. Send the same body again while its outcome is unknown or temporary (rule 3).
 
-    until: when to stop, in elapsed seconds. There is a pause before each further send, and nothing is sent later.
+    until: no further send begins after this, in elapsed seconds. There is a pause before each further send.
 
     Returns the last outcome, whether any send was ambiguous, and the last reading of the clocks.
     """
@@ -397,9 +397,8 @@ def exchange(
 def undone(steps: Steps[T], undo: Callable[[BaseException | None], Steps[None]]) -> Steps[T]:
     """Run ``steps``. On any error, also one thrown in, run ``undo(error)`` before it leaves.
 
-    If something else is thrown in meanwhile, ``undo(None)`` begins again, once. So a caller that is interrupted twice,
-    or whose client is closed, still gives back what it may have taken. If yet another error is thrown in, that ends
-    there.
+    If another error is thrown in meanwhile, ``undo(None)`` starts over, once. So a caller that is interrupted twice, or
+    whose client is closed, still gives back what it may have taken. A third error ends the undo.
     """
     try:
         return (yield from steps)
@@ -434,7 +433,7 @@ def may_pass(outcome: Outcome) -> bool:
 
 
 def row_of(outcome: Outcome | None, place: Place) -> Row | None:
-    """Return the row that a refusal shows, or None if there was none. Anything unreadable in it is not mine."""
+    """Return the row that a refusal shows, or None if there was none. What cannot be read in it is None: not mine."""
     return place.view(outcome.item) if isinstance(outcome, ConditionFailed) and outcome.item else None
 
 
