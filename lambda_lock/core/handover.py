@@ -10,9 +10,10 @@ The rules, in addition to those of protocol.py
 3. Versions keep rising. If no Date is known, adopt reads the row first. It goes above the version that it finds. If the
    expiry of a grant had to be too far in the future for its lease, the grant is corrected, like any other.
 4. An adopt that is given up is followed by a release under its version, like a claim.
-5. What a resumed handle hands over is parked under ``o/``, an owner that no handle uses (resume.py). Parked under
-   ``o``, it would revive a first handle that is still alive. So adopt takes the owner that the row shows: ``o``, or
-   ``o/``, from which it goes on under an owner of its own. It refuses the owner of an attempt. The string names ``o``.
+5. A resumed handle hands the hold over under ``o/``, an owner that no handle uses: it is *parked* (resume.py says what
+   ``o`` is). Under ``o``, a first handle that is still alive would own the row again. So adopt accepts two owners in
+   the row: ``o``, and ``o/``, from which it goes on under an owner of its own. It refuses that of an attempt. The
+   string names ``o``.
 6. A lock that deletes its row cannot be handed over: a late copy of the claim could bring back its owner and token, and
    a second adopt would be granted. The process that adopted the lock must not delete the row either.
 """
@@ -168,12 +169,12 @@ def hand_over(hold: Hold, memory: Recall, entropy: Entropy, reading: ClockReadin
 
 
 def parked(owner: str) -> str:
-    """Return the owner that a hold is parked under after an attempt: one that no handle uses."""
+    """Return the owner under which a resumed handle parks its hold: one that no handle uses."""
     return f"{base_of(owner)}/"
 
 
 def damaged(key: str) -> LockFormatError:
-    """Return the error for a row that names the hold but refuses what must follow."""
+    """Return the error for a row that names the hold but refused STEPS versions above the one that it shows."""
     return LockFormatError(
         f"the row of lock {key!r} names its owner and token, but refuses {STEPS} versions above the one that it shows: "
         "lambda_lock did not write it. The row is left alone; delete it once no work is done under the lock",
@@ -205,7 +206,7 @@ class Adoption(Acquisition):
             raise not_there(place.key, row)
         self.seen = row.owner
         if row.owner != self.base and not is_attempt(self.wanted.owner):
-            self.wanted.owner = f"{row.owner}{self.entropy.nonce()}"  # nothing sent before can land: it wanted the base
+            self.wanted.owner = f"{row.owner}{self.entropy.nonce()}"  # earlier sends cannot land: they require the base
         self.above_ms = max(self.above_ms, row.expiry_ms)  # versions of one holder rise
         return Take()
 
@@ -244,4 +245,4 @@ def adopt(
     Raises LockLostError if the lock is gone or was adopted before, LockFormatError if its row refuses every version of
     ours, and otherwise what acquire.acquire raises.
     """
-    return Adoption(token, wanted, memory, entropy, reading, keep).finish()  # no frame of its own, as in acquire
+    return Adoption(token, wanted, memory, entropy, reading, keep).finish()  # not `yield from`: one frame less
