@@ -140,7 +140,7 @@ class Update:
             self.values[f":{name[1:]}"] = value
 
     def request(self, operation: str = "UpdateItem", **more: Any) -> Request:
-        """Return the write under its condition. It names what its expressions use, because DynamoDB refuses more."""
+        """Return the write. It declares only the names that its expressions use, because DynamoDB refuses others."""
         place = self.place
         update = f"SET {', '.join(self.sets)}" if self.sets else ""
         if self.removes:
@@ -193,12 +193,12 @@ class Update:
         return " AND ".join(map("attribute_not_exists({})".format, placeholders))
 
     def hold(self, grant: Grant, seen: str | None) -> None:
-        """Write the version and lease of a grant, and its owner unless that is the one seen in the slot."""
+        """Write the version and lease of a grant, and its owner unless the slot has it (``seen``)."""
         fields = {} if seen == grant.owner else {"owner": {"S": grant.owner}}
         self.set(**fields, version={"S": grant.version}, lease=self.place.schema.write_lease(grant.lease_ms))
 
     def rise(self, grant: Grant, seen: str) -> None:
-        """Go on with the hold that the owner seen has: write a later version than the one in the slot."""
+        """Continue the hold of the owner ``seen``: write a later version than the one in the slot."""
         self.hold(grant, seen)
         self.require("#version < :version")
 
@@ -274,11 +274,11 @@ class Place:
         return not item or all(item.get(name) == value for name, value in self.item_key.items())
 
     def row(self, item: Item | None) -> Row | None:
-        """Return the row of an item, None if there is no item. Raises LockFormatError for what is not a lock's."""
+        """Return the row of an item, None if there is no item. Raises LockFormatError if it is not a lock's."""
         return read_row(item, self.schema, self.key)
 
     def view(self, item: Item) -> Row:
-        """Return the row of an item as it is. Anything unreadable in it is not mine."""
+        """Return the row of an item without an error. What cannot be read in it is None: not mine."""
         return Row(item, self.schema)
 
     def transact_item(self, owner: str, token: int) -> dict[str, Any]:
@@ -328,8 +328,8 @@ class Completion:
 class QueueCondition:
     """What a claim requires of those who wait, and what it leaves of them.
 
-    tickets: the claim requires each of these tickets at its index, and removes them. Whoever else is there stays.
-    alone: there are no others.
+    tickets: the claim requires each of these tickets at its index, and removes them. Other tickets stay.
+    alone: the claim requires that there are no others.
     behind: how many permits of a semaphore the claim leaves to those ahead.
     """
 
@@ -371,7 +371,7 @@ def claim(
     row: the row that was observed, if any.
     event: write only while the event's completion is as observed: absent (``completed_until`` None), or
         ``completed_until``, which has passed.
-    queue: what it requires of those who wait. None: nothing.
+    queue: what the claim requires of those who wait. None: nothing.
     """
     update = place.update_type(place)
     update.take(grant, row, observed, queue)
@@ -394,8 +394,8 @@ def replace(
     """Replace the whole row, under the version and token observed. This is the Java client's way: unknown columns go.
 
     Data that is not passed, and what belongs to an event (completedUntil, result), is carried over. A release keeps the
-    version and token, and may have stored any of these. So the row must also still be released, or not, as observed. It
-    must be done as observed, too: a replacement in flight would bring back a completion that was forgotten.
+    version and token, and may have stored any of these. So the row must also still be released, or not, as observed.
+    Its completion must be as observed, too: else a late replacement could bring back one that was forgotten.
     """
     schema = place.schema
     old: Item = {} if observed is None else observed.item
@@ -464,8 +464,8 @@ def release(
 ) -> Request:
     """Release the slot that ``owner`` holds under ``token``, or under ``version`` to give up a claim.
 
-    expiry_ms: the expiry in the row's version. None leaves the ttl as it is, for those who do not know how long the
-        row is needed: who gives up a claim does not know until when the row's event counts as done.
+    expiry_ms: the expiry in the row's version. None leaves the ttl as it is, for a caller that does not know how long
+        the row is needed: one that gives up a claim does not know until when the row's event counts as done.
     completion: the completion of an event, which is written to the row.
     content: what the application stores. None leaves what is stored.
     held_ms: how long the lock was held. None leaves what is stored.
