@@ -1,4 +1,4 @@
-"""The sleepers of a lock: suspended executions that a waker calls when the lock is theirs. Loaded when one lies down.
+"""The sleepers of a lock: suspended executions that a waker calls when the lock is theirs. Loaded when one registers.
 
 They have a row of their own, ``<key>~sleepers``, so that their callbacks, which are long, do not make each request for
 the lock dearer. It has no version, so it is not a lock's, and no request for a lock touches its attributes:
@@ -6,15 +6,16 @@ the lock dearer. It has no version, so it is not a lock's, and no request for a 
 | attribute | type      | meaning                                                                              |
 |-----------|-----------|--------------------------------------------------------------------------------------|
 | `asleep`  | L of S    | an entry for each sleeper, oldest first                                              |
-| `newest`  | S         | random: set by each registration, removed by each removal. The filter asks for it    |
+| `newest`  | S         | random: set by each registration, removed by each removal. The waker's filter of the |
+|           |           | table's stream requires it                                                           |
 | `ttl`     | N         | two days past the newest registration                                                |
 
-1. **A registration requires that no version is there**, of any schema. A lock whose own key ends like this would get
-   its time to live otherwise, and be deleted while it is held.
-2. **It replaces the holder's own entry**, under that entry, or appends one. So a step that runs twice lies down once.
-   If it is called while its write has no answer yet, its repetition may replace the entry of the next sleep. Its holder
-   goes on at its time-out then.
-3. **A removal requires the entry at its index.** The row is never deleted but by its time to live.
+1. **A registration requires that the row has no version**, of any schema. Otherwise, a lock whose own key ends like
+   this would get the sleepers' time to live, and be deleted while it is held.
+2. **It replaces the holder's own entry**, on condition of that entry, or appends one. So a step that runs twice
+   registers once. If the holder is woken before its write has an answer, the repeated write may replace the entry of
+   its next sleep. Then the holder goes on at its time-out.
+3. **A removal requires the entry at its index.** Only its time to live deletes the row.
 """
 
 from __future__ import annotations
@@ -43,13 +44,13 @@ if TYPE_CHECKING:
 SUFFIX = "~sleepers"
 MOST_SLEEPERS = 256
 _MOST_BYTES = 380_000  # of all entries: a row has up to 400 KB
-_LONGEST_TEXT = 2048  # bytes of a holder or a callback: more than is ever asked for, and than could be called
+_LONGEST_TEXT = 2048  # bytes of a holder or a callback; an entry with a longer one is not ours
 _KEPT = 2 * 86_400  # seconds that the row is kept past the newest registration: nobody sleeps for longer than a day
 _ASLEEP, NEWEST = "asleep", "newest"
 
 
 class Sleeper:
-    """One who sleeps, and how to call it.
+    """A suspended execution, and how to call it.
 
     kind: "task" (Step Functions) or "durable" (a durable function). callback: its token or id.
     permits: N of a semaphore; None for a lock.
@@ -95,10 +96,10 @@ def entries_of(item: Item | None) -> list[Entry]:
 
 
 def lie_down(place: Place, sleeper: Sleeper, memory: Recall, entropy: Entropy, reading: ClockReading) -> Steps[bool]:
-    """Write the entry of one who goes to sleep. Return whether there was room.
+    """Write the entry of an execution that goes to sleep. Return whether there was room.
 
     Raises LockConfigurationError if the sleepers' row is a lock's, and the transport's error if the outcome is unknown
-    or DynamoDB refused: lie down again.
+    or DynamoDB refused: then call it again.
     """
     there, until = place_of_sleepers(place), reading.elapsed + DECISION
     outcome, _, reading = yield from exchange(requests.read(there), memory, entropy, reading, until)
@@ -127,7 +128,7 @@ def lie_down(place: Place, sleeper: Sleeper, memory: Recall, entropy: Entropy, r
 def remove(
     place: Place, goes: Callable[[Entry], bool], memory: Recall, entropy: Entropy, reading: ClockReading
 ) -> Steps[bool]:
-    """Remove the entries that are to go. Return whether there were any."""
+    """Remove the entries for which ``goes`` is true. Return whether there were any."""
     there, until, removed = place_of_sleepers(place), reading.elapsed + DECISION, False
     outcome, _, reading = yield from exchange(requests.read(there), memory, entropy, reading, until)
     for _ in range(STEPS):
@@ -172,5 +173,5 @@ def is_of(entry: Entry, holder: str) -> bool:
 
 
 def contended(key: str) -> TransportError:
-    """Return the error for a row of sleepers that changed at every look."""
+    """Return the error for a row of sleepers that changed before each of our writes."""
     return TransportError(True, f"the sleepers of lock {key!r} changed at each of {STEPS} looks: try again", key=key)
