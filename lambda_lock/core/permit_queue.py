@@ -1,9 +1,9 @@
 """Waiting for a permit first come, first served. Loaded when an acquire with permits= has to wait.
 
 The rules are those of queue.py, with these differences. "Free" means that fewer than N hold. With F permits free, the
-first F in the queue may claim: who has i others ahead that count claims while more than i are free. A permit becomes
-free N times as often as one holder releases. So when to look follows from the time that the last one was held, divided
-by N.
+first F in the queue may claim: a waiter with i others ahead that count claims while more than i are free. A permit
+becomes free N times as often as one holder releases. So when to look follows from the time that the last one was held,
+divided by N.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ class PermitQueue(Queue):
 
 
 class PermitPace(Pace):
-    """The next release is always as far away, because nobody knows which of the holders it will be. So a nap is a part
-    of the time between two releases. While nothing changes for longer than expected, looks become rarer."""
+    """When to look. The last release does not say when the next one comes, because any holder may be next. So a nap is
+    a part of the time between two releases. While nothing changes for longer than expected, looks become rarer."""
 
     GAP = 0.1  # lower than a lock's: of several holders, one may release before the time that they usually take
     LONGEST_GAP = 0.15  # seconds: more than a lock's, because nobody knows which of the holds is near its end
-    TURN = 0.3  # lower than a lock's: who is further back sleeps this in addition, at each look
+    TURN = 0.3  # lower than a lock's: a waiter further back sleeps this in addition, at each look
 
     def __init__(self) -> None:
         super().__init__()
@@ -55,7 +55,7 @@ class PermitPace(Pace):
             self.learn(held_ms / 1000 / row.permits)
 
     def nap(self, ahead: int, reading: ClockReading, free: float | None) -> float:
-        """As for a lock. A hold is here the time between two releases."""
+        """As for a lock, but ``hold`` is the time between two releases."""
         gap = min(max(self.hold * self._permits * self.GAP, SHORTEST_NAP), self.LONGEST_GAP)
         turn = self.TURN * max(ahead - self._free, 0) * self.hold
         if free is not None:

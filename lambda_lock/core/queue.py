@@ -4,7 +4,7 @@ A row's ``waiters`` lists the tickets of those who wait, oldest first. A ticket 
 and its waiter renews it. It counts until a Date has passed its expiry. One that is dated too far ahead does not count,
 and neither does any other text. Order only adds conditions to a claim or a first take-over. Taking, renewing and giving
 up a ticket touch nothing that decides who holds the lock, and never make a row. So the queue cannot make a second
-holder: who is granted the lock is decided by rules 1 to 5 of protocol.py, whoever waits.
+holder: rules 1 to 5 of protocol.py decide who is granted the lock, no matter who waits.
 
 1. **Who queues.** The client's `options.py` decides: an acquire that waits, for a plain lock that keeps its row.
    Everyone else claims and polls as if there were no queue. So does everyone while ``waiters`` cannot be read.
@@ -18,17 +18,16 @@ holder: who is granted the lock is decided by rules 1 to 5 of protocol.py, whoev
    renewal brings nothing back, and moves nobody.
 5. **Claiming** with a ticket requires that it is mine, and that none of those ahead counts. It removes mine and those
    ahead, each as observed. A claim without a ticket requires that no ticket counts, and removes all, as observed.
-6. **Passing.** The first of those ahead is dead as well if it let the lock go by for PATIENCE seconds: as I saw it, the
-   lock was there for the taking for everybody, and nobody was granted it. Each one ahead is given as much. So whoever
-   is alive ahead passes the dead first one before me. The time begins anew when one of several ahead expires, and
-   after a look without an answer. I then claim from where I am, and remove the first one. The others ahead keep their
-   tickets.
+6. **Passing.** The first of those ahead also counts as dead if it let the lock go by for PATIENCE seconds: I saw that
+   everybody might take the lock, and nobody was granted it. I wait that long for each one ahead. So a live waiter ahead
+   of me passes the dead one before I do. The time begins anew when one of several ahead expires, and after a look
+   without an answer. When it is over, I claim from my place, and remove the first ticket. The others ahead keep theirs.
 7. **Giving up** first removes the ticket. After that, no claim with it can land. The last try of a wait ignores the
-   order. It removes nobody whose ticket counts.
+   order, but removes no ticket that counts.
 8. **When to look** follows from how long the last holders held the lock, how uneven that was, and from how many are
-   ahead. Only the first one wakes for the holder's expiry.
-9. LONGEST_NAP, PATIENCE, RENEWED and the longest lease are protocol, the same in every version. Nobody who is alive
-   sleeps longer than others have patience, or than its ticket counts, and no longer lease is believed.
+   ahead. Only the first waiter wakes for the holder's expiry.
+9. LONGEST_NAP, PATIENCE, RENEWED and the longest lease are protocol, the same in every version. A live waiter never
+   sleeps longer than others have patience, or than its ticket counts. A ticket with a longer lease does not count.
 """
 
 from __future__ import annotations
@@ -50,15 +49,15 @@ if TYPE_CHECKING:
     from .row import Row
 
 LONGEST_NAP = 2.0  # seconds
-PATIENCE = 3.0  # seconds, for each one ahead; more than a nap, and by more than the way of a request
+PATIENCE = 3.0  # seconds for each one ahead: more than a nap and a request take
 RENEWED = 5.0  # seconds: a ticket that counts for less is renewed; more than a nap, a look and a renewal take
-SHORTEST_LEASE = 10.0  # seconds of a ticket: how long its waiter's death is felt when its turn is near
+SHORTEST_LEASE = 10.0  # seconds of a ticket: so long others may wait for a dead waiter whose turn is near
 LONGEST_LEASE = LONGEST_BELIEVED - 5.0
-LONGEST_COUNTED = 1.0  # seconds that one look adds to the patience: clocks may step, and answers may be slow
+LONGEST_COUNTED = 1.0  # seconds that one look adds at most to the patience: clocks may step, and answers may be slow
 SHORTEST_NAP = 0.01  # seconds of a pause
 _LEAVE = 1.0  # seconds for giving up a ticket
 _FULL = 1.2  # seconds, the longest nap while there is no ticket left
-LONGEST_OUTSIDE = 8.0  # seconds, the longest one after looks that DynamoDB throttled
+LONGEST_OUTSIDE = 8.0  # seconds, the longest such nap after looks that DynamoDB throttled
 
 
 class Queue:
@@ -71,14 +70,14 @@ class Queue:
         self.index: int | None = None  # of my ticket in the newest row
         self._name: str | None = None  # of the ticket that is being taken, until it is seen
         self._names: set[str] = set()  # of all tickets ever asked for: at most three
-        self._asked: str | None = None  # a ticket that may be in the row, though none has seen it
+        self._asked: str | None = None  # a ticket that was asked for and may be in the row, but was not seen there
         self._there: dict[str, int] = {}  # the tickets of mine that may be in the row, and where they are expected
         self._shown: Row | None = None  # the newest row whose waiters were noted
         self._losses = 0
         self._crowding = 0  # grows with looks that were throttled while there is no ticket left, and falls with others
         self._stalls = 0  # pauses in a row because writes were refused
         self._refused = 0  # writes, in a row
-        self._renewed = False  # since the last pause: Dates that jump to and fro would call for it again and again
+        self._renewed = False  # whether my ticket was, since the last pause. Once is enough: Dates may jump to and fro
         self.patience = Patience()
         self.pace = Pace()
 
@@ -147,7 +146,7 @@ class Queue:
         """The write that the newest row calls for. None: wait."""
         acquisition = self.acquisition
         if isinstance(step, Held) and step.error is not None:
-            self.patience = Patience()  # whoever is ahead may have the same trouble
+            self.patience = Patience()  # those ahead may have had no answer either
             return None
         if not isinstance(step, (Take, Held)):
             return None
@@ -173,7 +172,7 @@ class Queue:
         return self.acquisition.reading.elapsed >= self.acquisition.wait_until
 
     def condition(self, step: Take, waiters: tuple[str, ...], living: tuple[int, ...]) -> QueueCondition | None:
-        """What a claim may require now. None: it may not be sent yet, or (at the last try) requires nothing."""
+        """What a claim requires now. None: it may not be sent yet, or (at the last try) requires nothing."""
         if not waiters:
             return requests.NOBODY_WAITS
         if self.index is None:
@@ -190,7 +189,7 @@ class Queue:
     def condition_from(
         self, index: int, waiters: tuple[str, ...], left: tuple[int, ...], behind: int = 0
     ) -> QueueCondition:
-        """A claim with my ticket, which leaves those ahead who are ``left``."""
+        """What a claim with my ticket requires. It keeps the tickets ahead whose indexes are in ``left``."""
         gone = {at: ticket for at, ticket in enumerate(waiters[: index + 1]) if at not in left}
         return requests.QueueCondition(gone, behind=behind)
 
@@ -210,8 +209,8 @@ class Queue:
     def _ask(self, waiters: tuple[str, ...], index: int) -> Steps[Next]:
         acquisition = self.acquisition
         place, living = acquisition.wanted.place, len(self._living(waiters))
-        # The same name until it is seen, and the same text while an append is unclear: a late copy of one then cannot
-        # put me behind myself.
+        # The same name until it is seen, and the same text while an append is unclear. Otherwise, a late copy of an
+        # append could put another ticket of mine ahead of me.
         self._name = name = self._name or acquisition.entropy.nonce()[:TICKET_NAME]
         known, self._asked = self._asked is not None, self._asked or tickets.make_ticket(name, self._expiry(living))
         self._names.add(name)
@@ -220,7 +219,7 @@ class Queue:
             request = tickets.renew_ticket(place, index, waiters[index], self._asked)
         else:
             request = tickets.take_ticket(place, self._asked)
-        outcome, unclear = yield from acquisition.exchange(request)  # which may raise: until then it is unclear
+        outcome, unclear = yield from acquisition.exchange(request)  # if it raises, this stays asked
         if not (unclear or known or isinstance(outcome, Reply)):
             self._there.pop(self._asked)
             self._asked = None
@@ -269,7 +268,7 @@ class Queue:
             longest = min(acquisition.wanted.refresh_period, LONGEST_NAP)
             seconds = lease.backoff(acquisition.polls, longest, acquisition.entropy.jitter())
             acquisition.polls += 1
-        elif refused:  # ever longer: a row of which nothing that is shown comes true must not make this a busy loop
+        elif refused:  # ever longer: a row that refuses all that it seemed to allow must not make this a busy loop
             seconds = self._moment() * 2 ** min(self._stalls, 5)
         else:
             seconds = self.pace.nap(living, acquisition.reading, self.patience.free(acquisition.reading.monotonic))
@@ -279,15 +278,15 @@ class Queue:
             seconds = min(seconds, max(self.patience.left(living), SHORTEST_NAP))
         self._stalls, self._renewed = self._stalls + 1 if refused else 0, False
         yield from self._sleep(min(seconds, acquisition.wait_until - now))
-        # With patience, a second send would be one too many. Only the last look needs an answer.
+        # While those ahead are given time, a look without an answer is not repeated. Only the last look needs one.
         patient = isinstance(step, Take) and living > 0 and not self._is_last()
         return (yield from (self._look_once() if outside or patient else acquisition.read()))
 
     def _nap_outside(self, step: Next) -> float:
         """How long to sleep while there is no ticket left: ever longer while looks are throttled.
 
-        All who are outside must leave room for those in the queue. DynamoDB serves 3,000 reads a second of a row, and
-        throttles the first one in the queue like anybody else.
+        Waiters without a ticket must leave room for those in the queue. DynamoDB serves 3,000 reads a second of a row,
+        and throttles the first one in the queue like any other.
         """
         error = step.error if isinstance(step, Held) else None
         throttled = isinstance(error, ServiceError) and error.code in NOT_DONE
@@ -333,7 +332,7 @@ class Queue:
             self._waiters()
         self.index = None
         for mine, expected in list(self._there.items()):
-            # Callers that came at once give up at once, and each that leaves moves the others.
+            # Callers that came together give up together, and each that leaves changes the others' indexes.
             until, text, index = acquisition.reading.elapsed + limit, mine, expected
             for attempt in range(MOST_WAITERS):
                 if attempt > 1 and acquisition.reading.elapsed >= until:
@@ -342,7 +341,7 @@ class Queue:
                 acquisition.reading = event.reading
                 row = row_of(event.outcome, place)
                 if row is not None and row.version in acquisition.sent:
-                    acquisition.sent[row.version].may_land = True  # it did, even if every answer was a refusal
+                    acquisition.sent[row.version].may_land = True  # it landed, even if every answer was a refusal
                 left = () if row is None else row.waiters or ()
                 shown = [at for at, one in enumerate(left) if one[:TICKET_NAME] == mine[:TICKET_NAME]]
                 if not shown:
@@ -356,9 +355,9 @@ class Patience:
 
     def __init__(self) -> None:
         self.seconds = 0.0  # for which the first of those ahead has let it go by
-        self._grant: object = None  # the last one, if its holder has the lock no more
+        self._grant: object = None  # the last one, if the lock may be taken after it. None: the lock is held
         self._ahead: tuple[str | None, int] = None, 0  # the first of those ahead, and how many they are
-        self._since = 0.0  # by the monotonic clock: I have seen that it is free
+        self._since = 0.0  # by the monotonic clock: when I first saw that it may be taken
         self._last = 0.0  # when it was noted last
 
     def note(self, grant: object, first: str | None, ahead: int, now: float) -> None:
@@ -366,8 +365,8 @@ class Patience:
 
         The claim that follows requires the same grant and the same ticket, so they were there until it landed.
 
-        grant: what tells the last grant from others, if the lock is there for the taking. None if it is not.
-        first: the first of those ahead, if the lock is there for the taking for everybody.
+        grant: what tells the last grant from others, if I may take the lock. None if it is held.
+        first: the first of those ahead, if everybody may take the lock.
         ahead: how many are ahead. If one of them expires, all who wait behind it begin anew. They would pass one
             another, if each had been patient enough already.
         now: by the monotonic clock.
@@ -381,13 +380,13 @@ class Patience:
         self._grant, self._ahead, self._last = grant, (first, ahead), now
 
     def free(self, now: float) -> float | None:
-        """For how many seconds I have seen that the lock is there for the taking. None if it is held."""
+        """For how many seconds I have seen that I may take the lock. None if it is held."""
         return None if self._grant is None else now - self._since
 
     def left(self, ahead: int) -> float:
-        """For how many more seconds. 0 or less: the first one is dead.
+        """For how many more seconds I wait for the first one ahead. 0 or less: it counts as dead.
 
-        Those ahead may begin to count a nap later than I do. Each that lives passes the first one before the next.
+        Those ahead may begin to count a nap later than I do. So the time grows with each: the nearest passes first.
         """
         return PATIENCE * ahead - self.seconds
 
@@ -400,15 +399,15 @@ class Pace:
 
     USUAL = 0.05  # seconds of a hold, if nothing is known
     SPREAD = 0.25  # of a hold: how far the next may be from the only one that is known
-    FAR = 2.0  # of their mean distance from the mean: so far may the next hold be from it before it is early or late
-    PART = 0.2  # of a hold: the least that is expected of the next; of what is expected, the nap of one further back
-    GAP = 0.13  # of a hold: the nap of the first one when the lock may be released at any moment,
-    LONGEST_GAP = 0.1  # seconds at most,
-    LONG = 0.018  # or this part of a hold
+    FAR = 2.0  # times the holds' mean distance from their mean: a hold that differs by more is early or late
+    PART = 0.2  # of a hold: the shortest next one that is expected; and of that, the nap of a waiter further back
+    GAP = 0.13  # of a hold: the nap of the first waiter when the lock may be released at any moment
+    LONGEST_GAP = 0.1  # seconds: the longest such nap,
+    LONG = 0.018  # of a hold: if this is longer, the longest such nap
     EARLY = 0.25  # of the time until the lock may be released: when it was granted is not known exactly
     LATE = 0.09  # of the time for which a hold has been longer than expected: looks become rarer
-    TURN = 0.75  # of the holds ahead: who is further back wakes so early, for the case that they are shorter
-    NAP = 0.25  # seconds: each one further back may sleep so much longer
+    TURN = 0.75  # of the holds ahead: a waiter further back sleeps for this part, because holds may be shorter
+    NAP = 0.25  # seconds: a nap may be so much longer for each one ahead
     LET_GO_BY = 0.2  # of the time that those ahead have let a free lock go by, or for which it should have been free
 
     def __init__(self) -> None:
@@ -426,17 +425,17 @@ class Pace:
             self.learn(held_ms / 1000)
         self._token, self._since = row.token, reading.elapsed
         if date is not None and row.expiry_ms is not None and row.lease_ms is not None:
-            granted = (row.expiry_ms - row.lease_ms) / 1000 - lease.GRACE  # a hint only: a renewal turns it back
+            granted = (row.expiry_ms - row.lease_ms) / 1000 - lease.GRACE  # only a hint: a renewal makes it later
             self._since -= max(date - granted, 0.0)
 
     def learn(self, hold: float) -> None:
-        hold = max(hold, 0.001)  # no time at all is none to divide by
+        hold = max(hold, 0.001)  # above 0, because `nap` divides by it
         known, self._known = self._known, True
         self._spread = (self._spread + abs(hold - self.hold)) / 2 if known else self.SPREAD * hold
         self.hold = (self.hold + hold) / 2 if known else hold
 
     def turn(self, ahead: int, reading: lease.ClockReading) -> float:
-        """A guess of the seconds until it is the turn of who is behind ``ahead`` others."""
+        """A guess of the seconds until a waiter behind ``ahead`` others gets the lock."""
         return abs(self.hold - (reading.elapsed - self._since)) + ahead * self.hold
 
     def nap(self, ahead: int, reading: lease.ClockReading, free: float | None) -> float:
