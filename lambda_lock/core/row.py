@@ -31,7 +31,7 @@ _NO_LOCKS = {
     "takes locks only)",
     RATE: "a rate limit, not a lock: it was taken by rate_limit. Leave it to that",
 }
-RELEASED = "1"  # `isReleased` must have no other value: the Java client grants only this one, the Go client hangs on it
+RELEASED = "1"  # the only value of `isReleased`: with any other, the Java client never grants and the Go client hangs
 _VERSION_PREFIX = "L1:"
 _HEX = frozenset("0123456789abcdef")
 _NEXT_DIGITS = 18  # of a rate limit's nextAt. In microseconds, that is the year 33658
@@ -46,7 +46,7 @@ _LONGEST_TICKET = 64  # characters; ours have 14
 TICKET_NAME = 8  # characters of a ticket; the other 6 are its expiry
 LONGEST_BELIEVED = 35  # seconds from now to a ticket's expiry: the longest lease of a ticket, and 5 s for wrong clocks
 SLEEPERS = "~sleeper"  # the name of the ticket that the waker has for those who sleep (waker/)
-LONGEST_NAP_ASLEEP = 935  # seconds from now to the expiry of that: the longest time between two looks, and 35 s
+LONGEST_NAP_ASLEEP = 935  # seconds from now to that ticket's expiry: the waker's longest time between looks, + 35 s
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _SECONDS_DIGITS = 11  # enough for epoch seconds up to the year 5138
 
@@ -77,12 +77,12 @@ class Row:
     waiters: the tickets of those who wait, oldest first. None if they cannot be read: then nobody counts as waiting.
     is_free: whether the slot is free: it was released, or never taken.
     is_held: whether there may be a holder.
-    taken_over: the version that a take-over requires. None if a claim does.
+    taken_over: the version that a take-over requires. None: a claim is due.
     seen: what `may_take_over` has observed of the holder.
     """
 
     permits = 1  # how many may hold at once
-    free = 1  # how many more may hold, if anybody may
+    free = 1  # how many claims can be granted now, if it is free
 
     seen: Observation
 
@@ -107,7 +107,7 @@ class Row:
             readable = all(isinstance(ticket, str) and len(ticket) <= _LONGEST_TICKET for ticket in tickets)
             self.waiters = tuple(tickets) if readable and len(tickets) <= MOST_WAITERS else None
 
-    # -- of the holders, for who wants to take the lock
+    # -- the holders, for a caller that wants the lock
 
     def holders(self) -> tuple[Holder, ...]:
         """Return who holds the lock: nobody, if it is free."""
@@ -126,12 +126,12 @@ class Row:
         return lease.may_take_over(self, self.seen, reading, date)
 
     def is_free_for_all(self, date: int | None) -> bool:
-        """Whether the lock is there for the taking as everybody sees it: released, or past its expiry by the Date, and
-        not just unchanged for its lease since I first saw it."""
+        """Whether every caller sees that it may take the lock: it is released, or past its expiry by the Date. That the
+        version has not changed for its lease is not enough: others may have seen it later than I."""
         return self.is_free or (self.expiry_ms is not None and date is not None and date * 1000 >= self.expiry_ms)
 
     def ends(self, now: float, reading: ClockReading) -> list[float]:
-        """Return in how many seconds the lock may become free without its holder. now: DynamoDB's time."""
+        """Return in how many seconds the lock may become free without a release. now: DynamoDB's time."""
         ends = [self.seen.seconds_left(reading.monotonic)]
         if self.expiry_ms is not None:
             # A Date is truncated to whole seconds, so it reaches the expiry at the next full second.
@@ -139,7 +139,7 @@ class Row:
         return ends
 
     def lease_left(self, now: float, reading: ClockReading, date: int | None) -> float | None:
-        """Return how many seconds the holder's lease has left. None if nobody must wait for that."""
+        """Return how many seconds the holder's lease has left. (None only for a semaphore with a free permit.)"""
         if lease.may_take_over(self, self.seen, reading, date):
             return 0.0
         left = self.seen.seconds_left(reading.monotonic)
@@ -148,11 +148,10 @@ class Row:
         return max(left, 0.0)
 
     def turn(self, ahead: int, lease_left: float | None) -> float | None:
-        """Return an estimate of the seconds until it is the turn of who has ``ahead`` others ahead. None if nothing is
-        known.
+        """Return an estimate of the seconds until a waiter with ``ahead`` others ahead gets the lock, at most a day.
 
-        Each holds the lock for as long as the last one did. The present holder does so until its lease ends at most.
-        If the time that the last one held it is not known, this is the end of the lease. An estimate ends at a day.
+        It assumes that each holds the lock for as long as the last holder did, and the present one at most until its
+        lease ends. If that time is not known, it is ``lease_left``. None if that is not known either.
         """
         held_ms = self.held_ms()
         if held_ms is None:
@@ -232,7 +231,7 @@ class Row:
 
     @property
     def rate(self) -> str | None:
-        """How often a rate limit starts: ``limit/per/burst``. None for what is no rate limit."""
+        """The rate of a rate limit: ``limit/per/burst``, "?" if it cannot be read. None if the row is not one's."""
         return (text_of(self.item, self.schema.rate or "") or "?") if self.version == RATE else None
 
     @property
@@ -252,7 +251,7 @@ class Row:
         return whole_of(self.item, ASLEEP, 4) or 0 if self.schema.waiters is not None else 0
 
     def sleepers_come(self, date: int | None) -> bool:
-        """Return whether those who sleep have a ticket that counts."""
+        """Return whether the sleepers have a ticket that counts."""
         return any(is_of_sleepers(ticket) and counts(ticket, date) for ticket in self.waiters or ())
 
     def waiting(self, date: int | None) -> int:
@@ -315,7 +314,7 @@ def base_of(owner: str | None) -> str | None:
 
 
 def is_attempt(owner: str) -> bool:
-    """Return whether an owner names a resumed handle, or nobody after one: ``prefix#nonce/…``."""
+    """Return whether an owner is a resumed handle's, ``prefix#nonce/<hex>``, or the parked one, ``prefix#nonce/``."""
     return base_of(owner) != owner
 
 
@@ -331,14 +330,14 @@ def ticket_expiry(ticket: str) -> int | None:
 
 
 def counts(ticket: str, date: int | None) -> bool:
-    """Return whether somebody is expected to wait with a ticket, by a Date. Without a Date, each of ours counts."""
+    """Return whether a ticket is neither expired nor dated too far ahead, by a Date. Without, each of ours counts."""
     expiry = ticket_expiry(ticket)
     believed = LONGEST_NAP_ASLEEP if is_of_sleepers(ticket) else LONGEST_BELIEVED
     return expiry is not None and (date is None or date <= expiry <= date + believed)
 
 
 def is_of_sleepers(ticket: str) -> bool:
-    """Return whether a ticket is the one of those who sleep."""
+    """Return whether a ticket is the one that the waker has for all sleepers."""
     return ticket.startswith(SLEEPERS)
 
 
