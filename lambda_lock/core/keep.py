@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 class Renewal:
-    """The outcome of one renewal: renewed, lost, or an error that leaves it open. Unknown does not mean lost."""
+    """The outcome of one renewal. renewed: it was granted. error: the answer, if it leaves open whether the lock is
+    lost. Neither: the lock is lost or ended."""
 
     def __init__(self, renewed: bool, error: Exception | None = None) -> None:
         self.renewed = renewed
@@ -44,7 +45,7 @@ def renew(
             return Renewal(False)
         sent = reading
         new_lease = lease_ms or hold.lease_ms
-        if hold.lease_end is not None and not hold.resumed:  # a resumed hold's lease is the next attempt's, too
+        if hold.lease_end is not None and not hold.resumed:  # a resumed hold's lease is for the next attempt, too
             new_lease = min(new_lease, int((hold.lease_end - sent.elapsed) * 1000))
         new_lease = hold.place.schema.round_lease(max(new_lease, int(lease.MIN_LEASE * 1000)))
         hold.shorten(new_lease, sent.elapsed)
@@ -126,7 +127,7 @@ def release(
             break
         # A late copy of a claim found the lock free. It has no holder behind it.
         copied = row.version in hold.claims and row.token != hold.token
-        # What my handover parked under another name. It was interrupted, so nobody was given the string.
+        # My handover parked the hold under another owner and was interrupted, so nobody was given the string.
         parked = hold.handed_over and not hold.resumed and row.version == hold.version
         if not (copied or parked):
             break
