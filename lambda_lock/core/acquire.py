@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .row import Row
 
     class Waiting(Protocol):
-        """The queue, which only those who wait load."""
+        """A wait in the queue. core/queue.py has it, which only an acquire that waits loads."""
 
         def run(self, step: Next) -> Steps[Next]: ...
         def leave(self, *, granted: bool = False) -> Steps[None]: ...
@@ -44,8 +44,8 @@ def acquire(
 
     Raises LockNotGrantedError if the lock is held (LockTimeoutError after a wait) or too little time is left,
     DuplicateEventError if the event is done, LockFormatError if the row cannot be read, and LockConfigurationError if
-    an answer has no Date. If nothing better is known, raises the transport's TransportError or ServiceError: a holder
-    whose lease still ran when the wait ended is contention, even if DynamoDB no longer answered then.
+    an answer has no Date. Otherwise raises the transport's TransportError or ServiceError, but a holder whose lease
+    still ran when the wait ended is contention, even if DynamoDB no longer answered then.
 
     Before any error leaves, a claim that may have landed is released, if DynamoDB answers (rule 5). That also goes for
     an error that is thrown into the generator.
@@ -101,7 +101,7 @@ class Acquisition:
         reading: lease.ClockReading,
         keep: Callable[[Hold], None] | None = None,
     ) -> None:
-        self.ends = False  # it has failed, and gives back what may have landed
+        self.ends = False  # whether it has failed, and releases what may have landed
         self.of_event = wanted.window is not None  # its claims require the event's completion as observed (rule 11)
         self.wanted = wanted
         self.memory = memory
@@ -111,7 +111,7 @@ class Acquisition:
         self.started = reading.elapsed
         self.wait_until = wanted.wait_until if wanted.waits else reading.elapsed
         self.sent: dict[str, requests.Grant] = {}  # by version
-        self.above_ms = 0  # the expiry of what is written is above this
+        self.above_ms = 0  # each expiry that is written is above this
         self.versions: list[str] = []  # all that were ever sent
         self.last = Held()  # what is known about the holder, for the error that names it
         self.row: Row | None = None  # the newest one shown, and its Date
@@ -149,7 +149,7 @@ class Acquisition:
             step = yield from self.contend(step)
         if self.queue is not None:
             yield from self.queue.leave(granted=True)
-            if self.reading.elapsed >= step.valid_until:  # leaving took too long: a grant to correct (rule 4)
+            if self.reading.elapsed >= step.valid_until:  # leaving the queue took too long: correct it (rule 4)
                 self.sent[step.version].struck = True
                 step = yield from self.contend(Take(step.version, self.row))
         self.memory.observations.forget(self.wanted.place.where)
@@ -334,7 +334,7 @@ class Acquisition:
         self.reading = event.reading
 
     def soonest(self, held: Held) -> list[float]:
-        """Return in how many seconds the lock may become free without its holder."""
+        """Return in how many seconds the lock may become free without a release."""
         if held.row is None:
             return []
         moments = held.row.ends(self.memory.server.now(self.reading), self.reading)
@@ -342,17 +342,17 @@ class Acquisition:
         return [max(moment, lease.FIRST_BACKOFF) for moment in moments if moment > 0]
 
     def given_up(self, error: Exception | None) -> Exception:
-        """Return the final error of a wait that is over. error: why the last look showed nothing, if it did not."""
+        """Return the final error of a wait that is over. error: why the last request showed no row, if it did not."""
         if error is None:
             return self.not_granted()
         if not self.lease_left():
             return error
-        refused = self.not_granted()  # an outage does not make a lock free: whoever had it may be at work
+        refused = self.not_granted()  # an outage does not make a lock free: its holder may be at work
         refused.__cause__ = error
         return refused
 
     def lease_left(self) -> float | None:
-        """Return how many seconds the lease of the holder in the newest row has left. None if that row shows none."""
+        """Return how many seconds the holder's lease in the newest row has left. None if that row shows no holder."""
         row = self.last.row
         if row is None or row is not self.row:
             return None
