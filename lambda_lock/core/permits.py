@@ -31,7 +31,7 @@ Why there are never more than N valid holders, if all callers pass the same N
    have let in more meanwhile. A resume replaces one entry by another: the size stays, and N is not looked at.
 3. **An entry is added once for each claim that lands while there is no token of its hold.** The token stays as long as
    the hold, whatever its attempts are called. With a condition on the entry alone, a late copy of a claim could turn a
-   renewed entry back to its old expiry, or have a permit for nobody beside the attempt that has resumed its hold.
+   renewed entry back to its old expiry, or add an entry without a holder beside the attempt that resumed its hold.
 4. **Rules 3 to 10 of protocol.py hold entry by entry**, because owner and token identify one handle for ever. Each
    request of an earlier attempt names an entry that is gone. A copy of a claim that lands after its holder's release
    brings another token. It is an entry without a holder until its expiry, or until the next acquire of the same holder
@@ -181,7 +181,7 @@ class PermitRow(Row):
 
     @property
     def free(self) -> int:  # type: ignore[override]
-        """How many permits are there for the taking. Below 0: others let in more than N."""
+        """How many permits are free. Below 0: others let in more than N."""
         return self.permits - len(self.entries) + len(self.dead)
 
     def holders(self) -> tuple[Holder, ...]:
@@ -191,10 +191,11 @@ class PermitRow(Row):
     def may_take_over(
         self, where: tuple[str, str | None], observations: Observations, reading: ClockReading, date: int | None
     ) -> bool:
-        """Find the entries that may be replaced: by the Date, or unchanged for their lease. Never that of my hold.
+        """Find the entries that may be replaced: past their expiry by the Date, or unchanged for their lease. That of
+        my hold is never among them: another attempt of it may have it.
 
-        Return whether a permit is free, and my hold has none: another attempt of it may. Raises LockFormatError if none
-        is, and an entry cannot be read: it is never replaced, so its permit would never be free.
+        Return whether a permit is free and my hold has no entry. Raises LockFormatError if no permit is free and an
+        entry cannot be read: it is never replaced, so its permit would never be free.
         """
         known = observations.of_entries((where, "permits"), self.entries)
         for name, entry in self.entries.items():
@@ -220,14 +221,14 @@ class PermitRow(Row):
         )
 
     def is_free_for_all(self, date: int | None) -> bool:
-        """Whether a permit is there for the taking as everybody sees it: by the Date alone."""
+        """Whether every caller sees a permit that may be taken, judged by the Date alone."""
         over = [
             entry for entry in self.entries.values() if entry and date is not None and date * 1000 >= entry.expiry_ms
         ]
         return self.permits > len(self.entries) - len(over)
 
     def ends(self, now: float, reading: ClockReading) -> list[float]:
-        """Return in how many seconds each permit is there for the taking without its holder."""
+        """Return in how many seconds each permit may become free without a release."""
         ends = []
         for name, entry in self.entries.items():
             if entry is not None and name in self.seen and name not in self.dead:
@@ -236,7 +237,7 @@ class PermitRow(Row):
         return ends
 
     def lease_left(self, now: float, reading: ClockReading, date: int | None) -> float | None:
-        """Return how many seconds the lease that ends first has left. None if a permit is free."""
+        """Return how many seconds the lease that ends first has left. None if a permit is free, or no end is known."""
         ends = [] if self.free > 0 else self.ends(now, reading)
         return max(min(ends), 0.0) if ends else None
 
