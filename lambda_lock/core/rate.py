@@ -17,25 +17,25 @@ The rules
 ---------
 1. **now** is the wall clock if DynamoDB's time can be that (`ServerTime.bounds`), else the nearer bound. If the bounds
    are over 2 s apart, as after a freeze, or the Date is over 5 minutes old, the row is read first. If they are still
-   apart, since the read was slow or the clock jumped meanwhile, now is the lower one. A now that is slow gives out what
-   was not used, and one who really was frozen is late (rule 4). A fast one would make everybody wait.
+   apart, since the read was slow or the clock jumped meanwhile, now is the lower one. A slow now gives out only slots
+   that were not used, and a caller that really was frozen is late (rule 4). A fast now would make everybody wait.
 2. **Which form.** Busy if the nextAt that was seen last lies ahead, else the form that was right last time. A refusal
    shows the row, and the next form follows from it, with a new now. After STEPS writes in a row there is a pause.
-3. **latest** = now + wait + B - C, or now if C is more than B by its rounding. What nextAt is beyond it is refused at
-   once, and nothing is taken. For 5 s, and no longer, the same nextAt refuses without a request: the row may be
+3. **latest** = now + wait + B - C, or now if C is more than B by its rounding. If nextAt is beyond it, the take is
+   refused at once. For 5 s, and no longer, the same nextAt refuses without a request: later, the row may have been
    deleted, or a take given back.
-4. **Start** when due, by the monotonic clock, counted from the send. Who is over `Limit.patience` late by elapsed time
-   does not start: it gives the slot back and takes again, while its wait lasts or the first decision. So neither a thaw
-   nor a network that lets held requests go makes all of them start at once.
+4. **Start** when due, by the monotonic clock, counted from the send. A caller that is over `Limit.patience` late by
+   elapsed time does not start: it gives the slot back and takes again, while its wait or the first decision lasts. So
+   callers do not all start at once after a thaw, or when a network delivers delayed requests together.
 5. **No answer**: take again, under a new name and with a new now. A copy that lands uses up a slot in which nobody
    runs: fewer starts, never more. A row that shows a take of mine as the last one, not given back, is a grant.
 6. **Give back** once, best effort, and by the name: with the number alone, a second copy would free a slot that is in
-   use, because the next take may leave the same number. What was sent to be given back never counts as a grant again.
+   use, because the next take may leave the same number. A take whose give back was sent never counts as a grant again.
 
 So starts in any W true seconds are at most (W + E) / T + burst. E is the difference of two callers' errors in
-DynamoDB's time, and `Limit.patience`. Proof: a take that runs found x. It is due at max(x, now) at the latest, and
-leaves C more than that, and nextAt <= due + B. All other changes only add to nextAt, or take from it what nobody runs
-in.
+DynamoDB's time, and `Limit.patience`. Proof: let x be the nextAt that a take found. It is due at max(x, now) at the
+latest. It leaves C more than max(x, now), and at most due + B. All other changes only add to nextAt, or remove a slot
+in which nobody runs.
 """
 
 from __future__ import annotations
@@ -66,9 +66,9 @@ _MOST = 10_000  # rate limits that one client remembers
 
 
 class Limit:
-    """How often: ``limit`` starts in ``per`` seconds, of which ``burst`` may come at once. Of these, n are wanted.
+    """A rate: ``limit`` starts in ``per`` seconds, of which ``burst`` may come at once. One take is of n starts.
 
-    cost, room: C and B in microseconds. patience: how many seconds after it is due a start may be.
+    cost, room: C and B in microseconds. patience: how many seconds late a start may be.
     """
 
     def __init__(self, limit: int, per: float, burst: int, n: int) -> None:
@@ -84,8 +84,8 @@ class Start:
     """One start. Its steps are `steps`.
 
     wanted: says where, how long to wait, for how long to try without an answer, and how long the row is kept.
-    differs: called with the rate of another caller (as in ``Limit.text``) that is not the same.
-    sent: the takes that may have landed and were not given back, by name, each with its now and the look before it.
+    differs: called with the rate in the row (as in ``Limit.text``) if another caller wrote a different one.
+    sent: the takes that may have landed and were not given back, by name, each with its now and the reading before it.
     shown: the last take in the row that was seen last, and its nextAt.
     """
 
@@ -138,8 +138,8 @@ class Start:
         return False
 
     def take(self) -> Steps[tuple[ClockReading, float]]:
-        """Take a slot, by rules 1 to 3 and 5. Return the look before its take was sent, and in how many seconds from
-        then it is due.
+        """Take a slot, by rules 1 to 3 and 5. Return the clock reading before the take was sent, and how many seconds
+        after that the slot is due.
         """
         until = self.reading.elapsed + self.wanted.decision
         writes = 0
@@ -239,7 +239,7 @@ class Start:
         return update.request(ReturnValues="ALL_NEW")
 
     def see(self, item: Item | None, busy: bool | None = None) -> None:
-        """Note what the row shows. Raises LockFormatError for what is not a rate limit's.
+        """Note what the row shows. Raises LockFormatError if it is not a rate limit's.
 
         busy: the form by which it was just written. None: the next form follows from the row.
         """
