@@ -8,28 +8,30 @@ to those of protocol.py:
    resume. ``o/`` is parked: no handle uses it (handover.py, rule 5). So what an earlier attempt sends late or as a
    zombie is refused, and rule 9 of protocol.py never takes a later attempt for a late copy of a claim.
 2. **A resume is one conditional write**: owner = the one seen, token = T, not released, version < the new one. The
-   owner becomes the attempt's; the token stays. Seen is ``o`` at first. While no Date is known, the row is read first,
-   and nothing is written if that tells none either. That of a permit is always read first: its entry may have any name,
-   and a refused write is charged by the whole row.
-   If a refusal shows the hold, the next try takes the owner shown and goes above its version, within one decision. The
-   hold is: base ``o``, token exactly T, not released, an expiry that parses. For anything else, the hold is lost. A
-   higher token is not the hold: a late copy of the claim has one. If each try finds another attempt, resume gives up.
+   owner becomes the attempt's; the token stays. The owner seen is ``o`` at first. While no Date is known, the row is
+   read first, and nothing is written if that answer has none either. A permit's row is always read first: its entry may
+   have any name, and a refused write is charged by the whole row.
+   If a refusal shows the hold, the next try expects the owner shown and goes above its version, within one decision. A
+   row shows the hold if it has base ``o``, exactly token T and an expiry that parses, and is not released. Otherwise,
+   the hold is lost. A row with a higher token does not show it: a late copy of the claim has one. If each try finds
+   another attempt, resume gives up.
 3. **A grant** is a reply that shows a version that this resume sent, under the name that it drew, not released.
    Validity counts from before that version's first send, and ends with the invocation. If it had passed on arrival,
    resume goes on from the row shown. Nothing is corrected: versions of a hold rise, so a longer lease cannot be
    shortened. The row's lease is not cut to the invocation, neither here nor by renewals: it is the next attempt's.
 4. **A resume that is given up or fails releases nothing.** The next one goes over it. A late copy finds another owner,
    token or version, and is refused; or it lands on a parked row, and the next resume goes over that.
-5. **Release by string** asks for ``o``, then for the owner shown, within one decision. It asks no attempt. So it is
-   only for those who know that the work is over. A permit's row is read first here, too. Its release leaves no trace:
-   what is gone after a send without an answer counts as released, and a second call tells that nothing is held.
-6. **Acquire by holder** is an ordinary acquisition, until it is shown a row that is not released and whose owner, up to
-   its last "#", is the holder. Then it gives up its own claims (rule 5 of protocol.py) and resumes that hold, which it
-   does not give up. If that hold is lost, it goes on. A claim that it gave up and is shown after all is no grant; it is
-   corrected (rule 4 of protocol.py) or released. In a semaphore, the entries of others do not matter: it finds what is
-   kept under the holder's name (permits.py), and its claims are refused while there is anything.
-7. **It does not pass those who sleep** (waker/): while a ticket of theirs counts, what is free is for one of them. So
-   its first claim requires that the waker has noted nobody. Whoever waits awake is passed, as by all who do not queue.
+5. **Release by string** releases under ``o``, then under the owner shown, within one decision. It does not ask whether
+   an attempt still runs. So it is only for callers that know that the work is over. A permit's row is read first here,
+   too. Its release leaves no trace: an entry that is gone after a send without an answer counts as released, and a
+   second call returns that nothing is held.
+6. **Acquire by holder** is an ordinary acquisition, until it sees a row that is not released and whose owner, up to its
+   last "#", is the holder. Then it gives up its own claims (rule 5 of protocol.py) and resumes that hold, which no
+   error releases. If that hold is lost, the acquisition goes on. If a claim that it gave up is in the row after all, it
+   is not a grant: it is corrected (rule 4 of protocol.py) or released. In a semaphore, the entries of others do not
+   matter. It finds the entry under the holder's name (permits.py), and its claims are refused while there is one.
+7. **It does not pass sleepers** (waker/): while their ticket counts, a free lock is for one of them. So its first claim
+   requires that the waker has noted no sleepers. It passes those who wait awake, like every acquire without the queue.
 
 The newest attempt to land excludes all others of its hold by rule 1, and everybody else like any holder: a resume
 requires that the row is still the hold's, and never writes an expiry below the one that it finds.
@@ -90,7 +92,7 @@ def resume(
         if not isinstance(outcome, Reply):
             raise outcome
         row = _row_of_hold(place, outcome.item, owner, token)
-    if not memory.server.is_known:  # what a wrong clock writes could not be corrected
+    if not memory.server.is_known:  # an expiry from a wrong clock could not be corrected
         raise undated(place.key)
     for _ in range(STEPS):
         if row is not None:
@@ -146,7 +148,7 @@ def resume(
 
 
 def _row_of_hold(place: Place, item: Item | None, owner: str, token: int) -> Row:
-    """Return the row of the hold that ``owner`` is an attempt of. Raises LockLostError for any other row."""
+    """Return the row of the hold that ``owner`` is an attempt of. Raises LockLostError if it shows another."""
     row = place.row(item)
     if row is None or not _is_of_hold(row, place, owner, token) or row.is_free or row.expiry_ms is None:
         raise not_there(place.key, row)
@@ -240,7 +242,7 @@ class HolderAcquisition(Acquisition):
     def run(self) -> Steps[Hold]:
         """As the base class. It begins anew if the hold was released before it could be resumed.
 
-        This is bounded: `pause` raises when the wait is over. Whoever does not wait has STEPS turns.
+        This is bounded: `pause` raises when the wait is over. An acquire that does not wait has STEPS turns.
         """
         self.holder = holder_of(self.wanted.owner)
         while True:
@@ -277,7 +279,7 @@ class HolderAcquisition(Acquisition):
         return (yield from resume(attempt, row.token, *shared, row=row, keep=self.keep, gone=self.note_instead))
 
     def note_instead(self, item: Item | None, date: int | None, reading: lease.ClockReading) -> None:
-        """Note who has the lock instead of the hold that is lost: an outage after this does not make it free."""
+        """Note the holder that has the lock instead of the lost hold: an outage after this does not make it free."""
         self.reading = reading  # the time for which a version is observed begins here, and not before the resume
         row = self.wanted.place.row(item)
         if row is None or row.is_free or row.version in self.sent or holder_of(row.owner) == self.holder:
@@ -285,7 +287,7 @@ class HolderAcquisition(Acquisition):
         try:
             super().see(item, date)
         except LockFormatError:
-            return  # which the next answer will show
+            return  # the next answer will raise it
 
     def give_up_claims(self, *, looked: bool = False) -> Steps[None]:
         """Release what may have landed. If one of these claims is shown later, it is no grant, and is corrected."""
@@ -313,7 +315,7 @@ def acquire(
     reading: lease.ClockReading,
     keep: Callable[[Hold], None] | None = None,
 ) -> Steps[Hold]:
-    """As acquire.acquire, for ``wanted.owner`` = ``holder#nonce``. What this holder has already is resumed.
+    """As acquire.acquire, for ``wanted.owner`` = ``holder#nonce``. A hold that this holder has already is resumed.
 
     Raises what acquire.acquire and `resume` raise.
     """
