@@ -2,18 +2,18 @@
 
 It reads the row, and acts on what that shows:
 
-1. Nothing is done: there is no row and no completion, or its window has passed, and nobody holds the row. Nothing is
+1. Not done and not held: there is no row, or no completion in it, or the completion's window has passed. Nothing is
    written.
 2. Done and released: one write removes the completion and the result. It requires "released, the token as seen, and
    completedUntil as seen". So a copy of it that comes late finds another completion, or another run, and is refused:
    with the key alone it would erase a later completion, and the event would run twice. After a lost reply, a refusal
    that shows the token as seen and no completion means that it was carried out. After any other refusal, the row is
    read again.
-3. Held: that is contention, never "nothing is done". Whoever runs may have read what has changed since, and its result
-   would be served for a whole window. A holder that died could still complete late. So it is taken over by rule 2 of
-   protocol.py, under rule 11, and the row is released.
+3. Held: that is contention, never "not done". A run in progress may have read data that has changed since, and its
+   result would be served for a whole window. A dead holder's completion could still arrive. So a dead holder is taken
+   over by rule 2 of protocol.py, under rule 11, and the row is released.
 
-So a result that was begun before forget was called is not given to anybody after it has returned. A claim that is in
+So after forget has returned, no caller gets the result of a run that began before it was called. A claim that is in
 flight meanwhile expects no completion, or another one, and is refused by rule 11 or seen as a holder.
 """
 
@@ -55,7 +55,7 @@ class Forgetting(Acquisition):
         while unpaused < STEPS:
             unpaused += 1
             if isinstance(step, Take) and step.version is not None:
-                # Who holds what is done has a plain lock, which leaves the completion and its result alone.
+                # The holder of a row that is done has a plain lock. So the completion and its result are left alone.
                 self.of_event = step.row is not None and not self.is_done(step.row)
                 step = self.judge((yield from self.write(step)))
                 continue
