@@ -88,11 +88,11 @@ class Holder(_Fields):
 
 
 class ClockReading:
-    """One look at the clocks, in seconds. It never changes.
+    """One reading of the clocks, in seconds. It never changes.
 
     elapsed: never lags behind true time, continues through freezes, and never steps back.
     monotonic: never runs ahead.
-    wall: a guess.
+    wall: may be wrong by any amount.
     """
 
     __slots__ = ("boottime", "elapsed", "monotonic", "wall")
@@ -242,7 +242,7 @@ class Observations:
         return seen
 
     def of_entries(self, where: object, names: Collection[str]) -> Observations:
-        """Return the observations of a semaphore's entries, by name. Those that are not among ``names`` are gone."""
+        """Return the observations of a semaphore's entries, by name. Those not among ``names`` are forgotten."""
         known = self._seen.get(where)
         entries = Observations(len(names))
         if isinstance(known, Observations):
