@@ -165,7 +165,7 @@ class Handle(Entered):
 
 
 def held_by(handle: Handle) -> HeldLock:
-    """The lock of ``handle``. For modules of this package."""
+    """The HeldLock of ``handle``. For modules of this package."""
     return handle._held
 
 
@@ -306,8 +306,8 @@ class Lock(Handle, WithBlock):
         TransportError(ambiguous=True) if the outcome is unknown (the lease ends by itself), TransportError or
         LockConfigurationError if DynamoDB refused, and LockArgumentError or TypeError for bad input. After a
         TransportError or LockConfigurationError, release may be called again. An interrupt propagates once the lock is
-        released, as it does from `commit` and `hand_over`; by `hand_over`, a resumed one is left to the next attempt.
-        One that comes before the release has begun leaves the lock held, and the handle says so.
+        released, also from `commit` and `hand_over`. (`hand_over` leaves a resumed lock to the next attempt instead.)
+        An interrupt before the release has begun leaves the lock held, and the handle says so.
 
         Example: ``lock.release(data=b"done")``
         """

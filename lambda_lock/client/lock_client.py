@@ -118,7 +118,7 @@ class LockClient(Client):
 
         Example: ``with client.acquire("invoice#7", wait=10) as lock: ...``
         """
-        if unknown:  # asked here, because every call takes this way
+        if unknown:  # asked here, to save each acquire a call
             checks.options("acquire", LockClient.acquire, unknown)
         if reentrant and holder is None:
             again = entered_before(self._session, key, sort_key, permits)
@@ -190,15 +190,15 @@ class LockClient(Client):
         """Take several locks: all of them or none. Callers never deadlock, in whatever order they name the keys.
 
         keys: 1 to 50 different keys, as for `acquire`. Equal ones count once.
-        wait: seconds to wait for all together, 0 or more. None and inf: as for `acquire`. 0: try each key once. Another
-            such call, which is refused itself, may hold a key for that moment.
+        wait: seconds to wait for all together, 0 or more. None and inf: as for `acquire`. 0: try each key once. A key
+            may be held just then by another such call, which is itself refused a moment later.
         sort_key: the value of the table's sort key for all keys, where it has one.
         on_danger, on_lost: called once with the MultiLock, for the first of the locks in danger or lost.
         cancel_check: called after each pause of the wait. When it returns True, LockTimeoutError is raised.
         reserve, lease_duration, refresh_period, queue, safe_time, context: as for `acquire`.
 
         The locks are ordinary ones, taken one after the other in the order of their keys' bytes in UTF-8. The ones that
-        are held are renewed while later ones are waited for. Whoever takes locks one by one besides, within this block
+        are held are renewed while later ones are waited for. A caller that also takes single locks, within this block
         or around it, may still wait for itself or for others until the wait ends.
 
         Returns the MultiLock.
@@ -368,8 +368,8 @@ class LockClient(Client):
     def release(self, string: str | None = None, **parts: Unpack[HoldParts]) -> bool:
         """Release a hold by its string, without a Lock. It may be called any number of times.
 
-        Call it only where the work is known to be over: no attempt is asked. With a Lock in hand, use its `release`,
-        which an attempt that is no longer the newest cannot do.
+        Call it only where the work is known to be over: it does not ask whether an attempt still runs. With a Lock in
+        hand, use its `release`, which is refused to an attempt that is no longer the newest.
 
         string: what `Lock.hand_over` returned. None: the parts name the hold.
         parts: key, sort_key, owner, fencing_token and permits, if there is no string, as for `resume`. lease_duration
@@ -398,11 +398,12 @@ class LockClient(Client):
         sort_key, context: as for `acquire`.
         wait: seconds to wait while the event is in progress, 0 or more. 0: raise at once. None, inf: as for `acquire`.
 
-        What began before this was called is given to nobody once it has returned, except from the caches of functions
-        (``cache_size``), until their entries end. ``handler.forget`` clears that of its function, in this environment.
+        Once this has returned, no caller gets the result of a run that began before it was called, except from the
+        caches of functions (``cache_size``), until their entries end. ``handler.forget`` clears the cache of its
+        function, in this environment.
 
         Returns True if the event was done, and False if there was nothing to forget. An event in progress is neither:
-        what runs may have read what has changed since.
+        its run may have read data that has changed since.
 
         Raises LockNotGrantedError if the event is in progress (LockTimeoutError after a wait), TransportError(
         ambiguous=True) if the outcome is unknown (forget it again), LockConfigurationError also for the schema PYTHON,
@@ -458,6 +459,6 @@ class LockClient(Client):
             self._session.run(taking.place, taking.steps, taking.after_wait)
             return taking.lock()
         except BaseException:
-            if pid == os.getpid():  # else a child leaves that was forked meanwhile: the lock is its parent's
+            if pid == os.getpid():  # in a child that was forked meanwhile, the lock is its parent's
                 taking.give_back()
             raise
