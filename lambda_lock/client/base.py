@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     T_co = TypeVar("T_co", covariant=True)
 
     class Running(Protocol[T_co]):
-        """A client, by how it returns a number of seconds: as a float, or as what is awaited for one."""
+        """For type checkers: a client, by the type of the seconds that it returns, a float or an awaitable of one."""
 
         _session: Session
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         def _run(self, operation: Operation[Any], after_wait: Callable[[], None] | None = None, /) -> Any: ...
 
     class Resting(Protocol[T_co]):
-        """A client, by how it returns nothing: as None, or as what is awaited for it."""
+        """For type checkers: a client, by the type of nothing that it returns, None or an awaitable of it."""
 
         _session: Session
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         def _run(self, operation: Operation[Any], after_wait: Callable[[], None] | None = None, /) -> Any: ...
 
     def takes(init: Callable[Concatenate[Settings, P], None]) -> Callable[..., Callable[Concatenate[Any, P], None]]:
-        """What it decorates takes the arguments of ``init``."""
+        """For type checkers: a decorated method takes the arguments of ``init``."""
 
 
 class Client(Entered):
@@ -61,7 +61,7 @@ class Client(Entered):
             from .explain import meant
 
             ours = "" if name[:1] == "_" else meant(name, [known for known in dir(type(self)) if known[0] != "_"])
-            if not ours or hasattr(type(self), name):  # a property of a subclass: its own error is the one to see
+            if not ours or hasattr(type(self), name):  # a property raised it: show that error
                 return object.__getattribute__(self, name)
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}: did you mean {ours}?")
 
@@ -94,7 +94,7 @@ class Client(Entered):
         Returns how many seconds it waited. Begin at once: the slot does not wait.
         Raises RateLimitedError at once if no start is free within the wait, LockNotGrantedError if less than a second
         is left, LockFormatError for the row of a lock or semaphore, LockConfigurationError also for the schemas GO and
-        PYTHON, and otherwise what `acquire` raises. Who is interrupted gives the start back.
+        PYTHON, and otherwise what `acquire` raises. An interrupted call gives its start back.
 
         Example: ``client.rate_limit("api", 10)``
         """
@@ -115,9 +115,9 @@ class Client(Entered):
     ) -> T_co:
         """Let a state machine sleep until the lock ``key`` is free for it. Call it after an acquire was refused.
 
-        The table's waker (``LockTable(wake=...)``) takes the lock for whoever has slept longest and calls it. The
+        The table's waker (``LockTable(wake=...)``) takes the lock for the one that has slept longest, and calls it. The
         state then ends, and ``acquire(key, holder=holder, wait=0)`` goes on with what was taken. Being called proves
-        nothing: acquire decides. Whoever is called has 60 s for that.
+        nothing: acquire decides. The one that is called has 60 s for that.
 
         key, sort_key, permits: as for that acquire.
         holder: the name that acquires, such as the execution's. A second call of it replaces the first.

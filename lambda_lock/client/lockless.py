@@ -186,7 +186,7 @@ def rate_limit(
 
 
 def limit_of(limit: object, per: object, burst: object, n: object, wait: object) -> Limit:
-    """What is asked for, checked. Raises LockArgumentError or TypeError."""
+    """Return the Limit of these arguments. Raises LockArgumentError or TypeError."""
     from ..core.rate import LONGEST_WAIT, Limit
 
     starts = checks.whole("limit", limit, least=1, instead=": for fewer than one a second, pass a longer per=")
@@ -206,7 +206,7 @@ def limit_of(limit: object, per: object, burst: object, n: object, wait: object)
 
 
 def has_waker(session: Session) -> bool:
-    """Whether the client's table has a waker. LockTable.connect says so, of the table that it names."""
+    """Whether the client's table has a waker. LockTable.connect sets a variable that says so, for its table."""
     table = session.settings.names()[0]
     return os.environ.get(WAKE_VARIABLE, "0") not in ("", "0") and os.environ.get(TABLE_VARIABLE, table) == table
 
@@ -268,7 +268,7 @@ def sleep(
 
 
 def _place(session: Session, key: str, sort_key: str | None, holder: object, permits: int | None) -> Place:
-    """Where the lock is. Raises LockArgumentError, TypeError or LockConfigurationError for what cannot sleep."""
+    """Where the lock is. Raises LockArgumentError, TypeError or LockConfigurationError if nobody can sleep for it."""
     from ..core import sleepers
 
     place = session.settings.place(key, sort_key)
