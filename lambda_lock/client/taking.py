@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from .session import Session
 
     T_co = TypeVar("T_co", covariant=True)
-    #: What an acquire asks for, checked: of DynamoDB, of what keeps the lock, and of each pause (``cancel_check``).
+    #: The checked options of an acquire: for the request, for keeping the lock, and ``cancel_check``.
     Ordered: TypeAlias = tuple[AcquireRequest, KeepOptions, Callable[[], bool] | None]
 
     class Taking(Protocol[T_co]):
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         def give_back(self) -> None: ...
 
 
-#: What is said of a lock that this very process holds. Who waits for itself does so in vain.
+#: Added to the error if this very process holds the lock. A caller that waits for itself waits in vain.
 _OWN = (
     "It is this very client that holds it, in this very thread or task: release that lock first, or pass "
     "reentrant=True to enter it again"
@@ -66,10 +66,10 @@ _HERE = "It is this very process that holds it, by another client, thread or tas
 
 
 class Fresh:
-    """Takes a lock that this line of execution does not hold. What was resumed is not given back: the next attempt goes
+    """Takes a lock that this line of execution does not hold. A resumed hold is not given back: the next attempt goes
     on with it.
 
-    begin: core.acquire, or what takes a lock that was handed over or that an earlier attempt may have had.
+    begin: core.acquire, or the function that adopts or resumes, or acquires by holder.
     """
 
     def __init__(self, session: Session, ordered: Ordered, begin: Callable[..., Steps[Hold]] = core.acquire) -> None:
@@ -80,7 +80,7 @@ class Fresh:
         self.place = self._wanted.place
         self._places: Sequence[Place] = (self.place,)
         self.granted: list[Hold] = []
-        self._locks: list[Any] = []  # kept alive until it is handed out or given back: it was not dropped
+        self._locks: list[Any] = []  # handles, kept alive until one is returned: a dropped one logs a warning
 
     def steps(self, reading: ClockReading) -> Steps[None]:
         """The requests, and what follows a grant or a refusal."""
@@ -124,9 +124,9 @@ class Fresh:
         return next((place for place in self._places if place.key == error.key), self.place)
 
     def lock(self) -> Any:
-        """The handle of what was taken. It is kept no longer. From here on close() releases also what was resumed.
+        """Return the handle, and keep it no longer. From here on close() also releases a resumed hold.
 
-        Raises ClientClosedError if close() has left that to the next attempt before.
+        Raises ClientClosedError if close() has left that hold to the next attempt before.
         """
         lock, hold = self._locks.pop(), self.granted[-1]
         if hold.resumed:
@@ -153,14 +153,14 @@ class Fresh:
         release_each(self._session, ((hold, None) for hold in reversed(self.granted) if not hold.resumed))
 
     def keep(self, hold: Hold) -> None:
-        """From here on close() releases it."""
+        """Note a grant. From here on close() releases it."""
         self.granted.append(hold)
         self._session.open_locks.add(hold, self._kept.pid)
 
     def _register(self, hold: Any) -> None:
         """Make the handle of what was granted."""
         held = HeldLock(self._session, hold, self._kept, Lock)
-        self._locks.append(held.handle())  # before anybody is told of it: all are given this one
+        self._locks.append(held.handle())  # made first: callbacks and hooks are given this one
         held.renewer.start()
         self._session.open_locks.attach(hold, held)
         self._session.check_open()  # either close() finds the lock among those held, or the client is found closed here
@@ -181,7 +181,7 @@ class Again:
         yield from ()
 
     def lock(self) -> Lock:
-        """The lock, entered again. Counting is the last step: after an interrupt behind it, nobody would count down."""
+        """The lock, entered again. Counting is the last step, because nothing counts down after an interrupt."""
         lock: Lock = self._held.handle()
         self._held.enter_again(event=self._event)
         return lock
@@ -194,7 +194,7 @@ class Again:
 
 
 class Uncontended:
-    """A block that contention ends in silence, as try_acquire does. Too little time left is another error."""
+    """A block for try_acquire: it drops the error of contention, but not the one of too little time left."""
 
     def __enter__(self) -> None:
         """There is nothing to begin."""
@@ -206,14 +206,14 @@ class Uncontended:
 def entered_before(
     session: Session, key: str, sort_key: str | None, permits: int | None, *, event: bool = False
 ) -> Again | None:
-    """For a re-entrant acquire: enters the lock that this thread or task holds already. None: it holds none.
+    """For a re-entrant acquire: return what enters the lock that this thread or task holds already. None: it has none.
 
-    event: the lock is to be an event's. Otherwise the result raises LockConfigurationError.
+    event: the lock must be an event's. If it is not, the result raises LockConfigurationError.
     """
     place, line = session.settings.place(key, sort_key), line_of_execution()
     for held in session.open_locks.handled():
         is_lock = held.hold.place.permits is None
-        if is_lock is not (permits is None):  # one of the two is a mistake, which the row will show
+        if is_lock is not (permits is None):  # a lock and a semaphore: the row will show which is wrong
             continue
         if held.is_held() and held.hold.place.where == place.where and held.options.line == line:
             return Again(held, event=event)
@@ -223,7 +223,7 @@ def entered_before(
 def tell_refused(
     session: Session, error: DuplicateEventError | LockNotGrantedError, place: Place, line: object, *, cancelled: bool
 ) -> None:
-    """Tell that an acquire ended without its lock, and its caller if this very process holds it.
+    """Tell that an acquire ended without its lock. If this very process holds it, add that to the error.
 
     line: the thread and task of the caller.
     """
@@ -275,7 +275,7 @@ def release_each(session: Session, holds: Iterable[tuple[Hold, HeldLock | None]]
                 _release(session, held)
             unanswered = 0
         except LockAlreadyReleasedError:
-            continue  # by its holder, a moment ago
+            continue  # its holder released it a moment ago
         except LockError as error:
             leave_to_lease(session, hold, error)
             unanswered = unanswered + 1 if isinstance(error, TransportError) else 0
@@ -291,7 +291,7 @@ def _release(session: Session, held: HeldLock) -> None:
         try:
             give_back(session, held.hold)
         finally:
-            held.hold.withdraw()  # a hand_over that goes on returns no string
+            held.hold.withdraw()  # if a hand_over goes on, it returns no string
         held.abandon()
 
 
