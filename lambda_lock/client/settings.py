@@ -48,10 +48,10 @@ class Settings:
         ended, ``is_held`` is False until one succeeds, and no loss is signalled. This has no effect on locks that
         delete their row on release (``delete_on_release``, PYTHON): there, a renewal could not prove that no other
         client held the lock in between.
-    queue: serve waiting acquires first come, first served. False: a lock that becomes free goes to whoever polls first.
+    queue: serve waiting acquires first come, first served. False: a lock that becomes free goes to the first to poll.
     decision_time: seconds within which an acquire that DynamoDB does not answer gives up, 0.25 to 60. An acquire that
-        waits tries again until its wait is over. What a claim without an answer may have left is released within as
-        long again. A client of boto3's own timeouts come on top.
+        waits tries again until its wait is over. A claim without an answer is released within as long again. The
+        timeouts of a ``boto3_client`` come on top.
     heartbeat_rate: the most renewals per second, above 0, for all locks of this client together. None: no limit.
     observation_cache_size: how many rows of other holders the client remembers while it waits for them, 1 or more.
     region_name, endpoint_url, boto3_client, boto3_session, transport: how requests are sent. None: as the environment
