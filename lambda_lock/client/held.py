@@ -51,8 +51,8 @@ class LastActs:
     """The end of one lock, or of several that were taken together: by one call at a time, in the process that took it.
 
     pid: the only process that may end it. make_handle: makes the Lock or MultiLock that callbacks and hooks are given,
-    and a plain client returns. key: of the lock that errors name. None: there are several. is_timed: its end is. False
-    for one of several locks: theirs is.
+    and a plain client returns. key: of the lock that errors name. None: there are several. is_timed: whether its end is
+    measured. False for each of several locks: their common end is.
     """
 
     _was, _is, _it, _ended_by = "was", "is", "it", "released, committed or handed over"
@@ -115,7 +115,7 @@ class LastActs:
             )
 
     def last(self, check: Callable[[], None], steps: Begin[T]) -> Begin[T]:
-        """The steps of a last act, while no other one is under way. From here on nothing is held or renewed.
+        """The steps of a last act. They raise if another one is under way, and begin by `end`.
 
         check: raises if a last act that has just ended leaves nothing to do.
         """
@@ -158,7 +158,7 @@ class LastActs:
 
     def give_up(self, again: Begin[bool]) -> None:
         """Release on this thread after a last act was interrupted, with any outcome. Errors are logged."""
-        if not self.is_in_this_process():  # a child leaves that was forked meanwhile: the lock is its parent's
+        if not self.is_in_this_process():  # in a child that was forked meanwhile, the lock is its parent's
             return
         try:
             self.session.run(self.each_hold()[0].place, again, ends=released)
@@ -371,7 +371,7 @@ class HeldLock(LastActs):
         def interrupted(reading: ClockReading) -> Steps[bool]:
             if not self.hold.resumed or self.hold.unclear:
                 return (yield from self._release(reading))
-            self.hold.hand_over()  # the interrupt may have come before
+            self.hold.hand_over()  # the interrupt may have come before it
             self.abandon()
             return False
 
@@ -387,7 +387,7 @@ class HeldLock(LastActs):
         return not self.released
 
     def abandon(self) -> None:
-        """Neither held nor renewed from now on. The row is left to its lease."""
+        """Stop holding and renewing it. The row is left to its lease."""
         self.end()
         self._close()
 
@@ -396,7 +396,7 @@ class HeldLock(LastActs):
         leave_to_lease(self.session, self.hold, error)
 
     def end(self) -> None:
-        """Neither held nor renewed from here on: before the first send of a last act."""
+        """Stop holding and renewing it, before the first send of a last act."""
         self.hold.end()
         self.renewer.stop()
 
@@ -414,14 +414,14 @@ class HeldLock(LastActs):
         self.renewer.lose(message)
 
     def _close(self) -> None:
-        """There is nothing more to end, also not when the client is closed."""
+        """Note that nothing is left to end, for close() of the client either."""
         self.released = True
         self.session.open_locks.discard(self.hold)
 
     # -- re-entrance ------------------------------------------------------------------------------------------------
 
     def enter_again(self, *, event: bool) -> None:
-        """Count up. One release more is needed then. event: it is entered for an event, so it must be one's lock."""
+        """Count up. One release more is needed then. event: entered for an event, so it must be an event's lock."""
         if event and self.hold.window is None:
             raise LockConfigurationError(
                 f"lock {self.key!r} is held already, but not by @deduplicate: it could not complete the event. Give "

@@ -38,7 +38,7 @@ _SHOWN = 3  # keys in a repr
 
 
 class Several(Fresh):
-    """Takes several locks, under the options of ``order``. It is the `Keeper` of the locks meanwhile.
+    """Takes several locks, under the options of ``order``. Meanwhile it is their `Keeper` (core/several.py).
 
     keys: in the order in which they are taken.
     """
@@ -59,7 +59,7 @@ class Several(Fresh):
         return core.acquire_all(self, self._session.memory, self._session.entropy, reading)
 
     def lock(self) -> MultiLock:
-        """The handle of the locks that were taken. They are kept no longer."""
+        """Return the handle of the locks that were taken, and keep them no longer."""
         self._held.clear()  # the group has them now
         del self._group
         lock: MultiLock = super().lock()
@@ -67,14 +67,14 @@ class Several(Fresh):
 
     def _register(self, holds: Any) -> None:
         group = self._group
-        self._locks.append(group.handle())  # before anybody is told of it: all are given this one
+        self._locks.append(group.handle())  # made first: callbacks and hooks are given this one
         self._session.check_open()
         for member in group.members:
             member.renewer.quiet = False
             member.renewer.keep_period(self._kept.heartbeat_period)
             member.is_timed = True
             member.renewer.tell("granted", "lock %r was granted")
-        group.is_lost()  # what was lost meanwhile is told now
+        group.is_lost()  # tells what was lost meanwhile
 
     # -- as the Keeper ----------------------------------------------------------------------------------------------
 
@@ -92,17 +92,17 @@ class Several(Fresh):
         group, kept = self._group, copy(self._kept)
         kept.on_danger, kept.on_lost = group.signal("danger", kept.on_danger), group.signal("lost", kept.on_lost)
         if self._wanted.waits and kept.heartbeat_period == 0:
-            kept.heartbeat_period = None  # others may be waited for long: it is renewed meanwhile, wanted or not
+            kept.heartbeat_period = None  # the wait for others may be long: renew it meanwhile all the same
         self._held[hold] = held = HeldLock(self._session, hold, kept, Lock)
         group.members.append(held)
         held.is_timed = False
-        held.renewer.quiet = True  # the caller may not get this lock, because it still takes others
+        held.renewer.quiet = True  # the caller does not have this lock yet, and may never get it
         held.renewer.start()
         self._session.open_locks.attach(hold, held)
         self._session.check_open()  # either close() finds the lock among those held, or the client is found closed here
 
     def renew(self, hold: Hold, reading: ClockReading) -> Steps[None]:
-        """Once, and not beside the heartbeat."""
+        """Renew it once, but not while the heartbeat does."""
         return self._held[hold].renewer.once(reading)
 
     def release(self, hold: Hold, reading: ClockReading) -> Steps[bool]:
@@ -131,7 +131,7 @@ class Several(Fresh):
 
     def _drop(self, hold: Hold) -> None:
         self._session.open_locks.discard(hold)
-        self.granted[:] = [other for other in self.granted if other is not hold]  # an interrupt may bring it here twice
+        self.granted[:] = [other for other in self.granted if other is not hold]  # an interrupt may lead here twice
         self._held.pop(hold, None)
 
 
@@ -152,7 +152,7 @@ class Group(LastActs):
         self._untold = {"danger": True, "lost": True}
 
     def signal(self, event: str, callback: Callable[[Any], object] | None) -> Callable[[Any], object] | None:
-        """What each member calls for ``event``: the callback, with the MultiLock, by the first member that calls."""
+        """Return what each member calls for ``event``. The first call runs the callback, with the MultiLock."""
         if callback is None:
             return None
         reference, wanted = weakref.ref(self), callback  # weakly: the group refers to its members, and they to this
@@ -294,12 +294,12 @@ class Group(LastActs):
                 member.tell_not_released(error)
 
     def end(self) -> None:
-        """None of them is held or renewed from here on: before the first send of a last act.
+        """Stop holding and renewing them, before the first send of a last act.
 
-        One that was entered again (reentrant=True) is left by all: it ends with the others.
+        A lock that was entered again (reentrant=True) ends with the others.
         """
         for member in self.members:
-            member.is_timed = False  # all of them are, together
+            member.is_timed = False  # their common end is measured
             member.leave_all()
             member.end()
 
