@@ -42,7 +42,7 @@ class KeepOptions:
     heartbeat_period: seconds, None: planned from validity, 0: no renewals. safe_time: seconds, None: no danger signal.
     on_danger, on_lost: called with the Lock. line: the line of execution, the only one that may enter a re-entrant lock
     again. pid: the only process that may have the lock. This is noted before the owner is drawn, so that two processes
-    never have a lock under one owner, whenever a signal handler forks.
+    never have a lock under one owner, even if a signal handler forks.
     """
 
     __slots__ = ("full_lease", "heartbeat_period", "line", "on_danger", "on_lost", "pid", "safe_time")
@@ -70,7 +70,7 @@ def line_of_execution() -> tuple[object, object]:
     task = None
     if asyncio is not None and asyncio._get_running_loop() is not None:
         task = asyncio.current_task()
-    return threading.current_thread(), task  # not its number, because numbers of ended threads are reused
+    return threading.current_thread(), task  # not the thread's number, which is reused once it ends
 
 
 class Renewer:
@@ -78,14 +78,15 @@ class Renewer:
 
     Any thread may notice that the lock is in danger or lost; one of them tells it.
 
-    over: lost or ended: wakes wait_lost. quiet: tell nothing yet, because the application does not have the lock.
+    over: set when it is lost or ended, which wakes wait_lost. quiet: tell nothing yet, because the application does
+    not have the lock.
     """
 
     def __init__(self, session: Session, hold: Hold, options: KeepOptions, held: weakref.ref[Any]) -> None:
         self._session = session
         self._hold = hold
         self._options = options
-        self._held = held  # the application may drop it: what keeps it must not keep it alive
+        self._held = held  # weak: the renewals of a lock must not keep it from being dropped
         self._elapsed = session.timeline.elapsed
         self._period = options.heartbeat_period
         self._turn = Turn()  # renewals of one lock are sent one after the other
@@ -123,7 +124,7 @@ class Renewer:
 
     def renew(self) -> None:
         """Send the renewal that `tick` found due, unless the application renews at this moment."""
-        self._next = self._elapsed() + _AFTER_FAULT  # in case it fails without an answer
+        self._next = self._elapsed() + _AFTER_FAULT  # if this raises, try again then
         turn, renewal = Caller(), None
         try:
             try:
@@ -173,12 +174,12 @@ class Renewer:
                 if error is None or not protocol.may_pass(error) or self._elapsed() + pause >= until:
                     raise self._unknown(error)
                 reading = (yield protocol.Wait(pause)).reading
-        finally:  # also after an error: a shorter lease has cut validity before it was sent
+        finally:  # also after an error: a shorter lease cuts validity before it is sent
             self._turn.give_back(turn)
             self._reschedule()
 
     def keep_period(self, period: float | None) -> None:
-        """From here on the user's period counts: the caller has got the lock."""
+        """Renew by the user's period from here on: the caller has the lock now."""
         self._period = period
         self._reschedule()
 
@@ -260,9 +261,9 @@ class Renewer:
         return self._hold.valid_until - safe_time
 
     def _seconds_to_next_tick(self, now: float, *, sending: bool = False) -> float | None:
-        """sending: a renewal is under way, and will plan the next one itself."""
+        """None: no tick is needed. sending: a renewal is under way, and will plan the next one itself."""
         hold, options, planned = self._hold, self._options, self._next
-        if planned is None and options.safe_time is None:  # a tick could only notice the loss, for those who want it
+        if planned is None and options.safe_time is None:  # a tick could only notice the loss: is that wanted?
             wanted = options.on_lost is not None or self._session.observer.wants("lost")
             if not wanted or not lease.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms):
                 return None
@@ -322,7 +323,7 @@ class Renewer:
         return lost
 
     def lose(self, message: str, *, apart: bool = False) -> None:
-        """The lock is lost for good. The first time, that is told in the log, to the hooks, and by ``on_lost``.
+        """Note that the lock is lost for good. The first time, tell the log, the hooks and ``on_lost``.
 
         apart: on a thread of its own, since a logging handler of the application may take long.
         """
@@ -343,7 +344,7 @@ class Renewer:
             tell()
 
     def stop(self) -> None:
-        """No more ticks, and nothing to wait for."""
+        """End the ticks, and every wait for the loss."""
         self.over.set()
         if self._heartbeat is not None:
             self._heartbeat.forget(self)
@@ -362,7 +363,7 @@ class Renewer:
         return None if held is None else held.handle()
 
     def _is_first(self, signal: str) -> bool:
-        """Threads may notice at the same time. Taking the entry out is one step, which only one of them makes."""
+        """Whether this thread is the first to tell it. Taking the entry out is one step, which succeeds only once."""
         return self._untold.pop(signal, False)
 
     def _call(self, callback: Callable[[Any], object] | None) -> None:
