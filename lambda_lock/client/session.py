@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     Operation: TypeAlias = tuple[Place, Callable[[ClockReading], Steps[T]]]
 
 
-_MOST_TOLD = 100  # events of rows
+_MOST_TOLD = 100  # events of rows that `tell_once` logs
 
 
 class Session:
@@ -62,7 +62,7 @@ class Session:
         self._chosen: HttpsTransport | BotoTransport | None = None
         self._told: set[object] = set()
         self._mocked: Mocked[HttpsTransport | BotoTransport] | None = None
-        self._prepared: tuple[int, HttpsTransport | BotoTransport] | None = None  # with its environment
+        self._prepared: tuple[int, HttpsTransport | BotoTransport] | None = None  # with its `_environment`
 
     # -- sending ----------------------------------------------------------------------------------------------------
 
@@ -76,9 +76,9 @@ class Session:
     ) -> T:
         """Run an operation on this thread and return its result.
 
-        after_wait: called after each pause of an acquire, which closing the client ends. It raises what ends the wait.
-            None: another operation.
-        ends: for a last act, what makes the error if closing the client ends it. An acquire has its own.
+        after_wait: called after each pause of an operation that waits. It raises the error that ends the wait, as after
+            the client was closed. None: the operation does not wait.
+        ends: for a last act, makes the error if closing the client ends it. With ``after_wait``, it is `given_back`.
         """
         timeline = self.timeline
         if after_wait is not None:
@@ -110,7 +110,8 @@ class Session:
                 raise
         finally:
             if self.under_way.endings:
-                # A signal handler closed the client in the midst of a request, which DynamoDB may have got after these.
+                # A signal handler closed the client during a request. DynamoDB may have got that after these releases,
+                # so they are sent again.
                 for request in self.under_way.endings.pop(made, ()):
                     send(request, self.transport)
 
@@ -257,7 +258,7 @@ class Session:
 
 
 class Explained:
-    """A context that raises what DynamoDB refuses in the words of a user."""
+    """A context that raises a refusal by DynamoDB as an error in the user's words."""
 
     __slots__ = ("_place",)
 
@@ -289,7 +290,7 @@ class Entered:
 
     __slots__ = ()
 
-    if not TYPE_CHECKING:  # type checkers are to say so, too
+    if not TYPE_CHECKING:  # hidden from type checkers, so that they report the mistake, too
 
         def __enter__(self) -> None:
             raise TypeError(f"with {type(self).__name__} awaits nothing. Write `async with` instead of `with`")
