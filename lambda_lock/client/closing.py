@@ -24,7 +24,7 @@ _PATIENCE = SEND + DECISION  # seconds: a request that is under way, and the rel
 
 
 class _Ended(BaseException):
-    """Thrown into steps that nobody goes on with."""
+    """Thrown into steps that no other code will resume."""
 
 
 def close(session: Session, *, release: bool) -> None:
@@ -41,11 +41,11 @@ def close(session: Session, *, release: bool) -> None:
 def _settle(session: Session) -> None:
     """Let all acquires and last acts end, in bounded time. The process may be gone right after close().
 
-    Other threads end theirs by themselves. What this thread cannot go on with until close() returns is ended here: what
-    was taken is given back, and its place in the queue.
+    Other threads end theirs by themselves. The steps that this thread cannot resume until close() returns are ended
+    here: they give back what they have taken, and their tickets in the queue.
     """
     under_way, end = session.under_way, time.monotonic() + _PATIENCE
-    under_way.leave_mine()  # first: no further request of it is sent
+    under_way.leave_mine()  # first, so that these send nothing more
     while under_way.elsewhere():
         if session.timeline is not SYSTEM:  # a test's clock may stand still, and the other threads with it
             return
@@ -67,7 +67,7 @@ def _settle(session: Session) -> None:
 def _ending(steps: Steps[Any], sent: list[Send]) -> Steps[bool]:
     """Let steps that were left in their midst end, as an interrupt does. Returns whether the last request was answered.
 
-    sent: gets all requests.
+    sent: all requests are added to it.
     """
     answered = True
     try:
@@ -84,7 +84,7 @@ def _ending(steps: Steps[Any], sent: list[Send]) -> Steps[bool]:
 
 
 def _to_release(session: Session) -> Iterator[tuple[Hold, HeldLock | None]]:
-    """The locks that are still open. None: its handle was dropped, or its release may have been interrupted."""
+    """The locks that are still open. None: its HeldLock was dropped, or an interrupt came before it was made."""
     for held in session.open_locks.handled():
         if not held.is_open():
             continue
