@@ -90,7 +90,7 @@ if TYPE_CHECKING:
         context: object
 
 
-_SHORTEST_QUEUED = 0.25  # seconds of wait: for less, it is not worth a write to take a place in the queue
+_SHORTEST_QUEUED = 0.25  # seconds of wait: for less, a ticket in the queue is not worth its write
 _HOLDER_LIMIT = 512  # bytes, as of an owner's prefix
 _EXTRA_WAIT = 5.0  # seconds over the lease: enough to outlive a dead holder of the same lease
 
@@ -101,7 +101,7 @@ def order(
     window: int | None = None,
     owner: str | None = None,
     prefix: str | None = None,
-    /,  # what is above is no option, and cannot be passed by name
+    /,  # those above are not options of acquire, and cannot be passed by name
     *,
     wait: float | None = None,
     reserve: float | None = None,

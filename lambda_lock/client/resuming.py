@@ -32,7 +32,7 @@ def named(
     fencing_token: int | None,
     permits: int | None,
 ) -> tuple[Handover, bool]:
-    """Return the hold that a string or its parts name, and whether it was parts. The lease of parts may be 0: none."""
+    """Return the hold that a string or its parts name, and whether it was parts. Then its lease is 0: not known."""
     parts = {"key": key, "owner": owner, "fencing_token": fencing_token, "sort_key": sort_key, "permits": permits}
     given = [f"{name}=" for name, value in parts.items() if value is not None]
     if string is not None and given:
@@ -76,7 +76,7 @@ def taken(
 ) -> Taking[Lock]:
     """Check a resume or adopt (``method``) of what `named` returned. The result runs it.
 
-    The owner of its order is an attempt's; for an adopt by string, it is the hold's.
+    Its request has the owner of a new attempt; for an adopt by string, that of the hold.
     """
     hold, by_parts = named_hold
     by_string = method == "adopt" and not by_parts
