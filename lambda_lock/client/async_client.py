@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     Method: TypeAlias = Callable[..., Coroutine[Any, Any, T]]
 
 
-# Methods of LockClient that leave it to `_take` of their client to run an acquire: here they return what is awaited.
-# They are used as written there, because an application may wrap them, to trace calls.
+# Methods of LockClient that end with a call of their client's `_take`: with an async client, they return an awaitable.
+# They are bound here once, because an application may wrap LockClient's own later, to trace calls.
 _plain: Any = LockClient
 _acquire: Method[AsyncLock] = _plain.acquire
 _acquire_all: Method[AsyncMultiLock] = _plain.acquire_all
@@ -96,7 +96,7 @@ def entered_too(method: Callable[P, Coroutine[Any, Any, E]]) -> Callable[P, Acqu
     def acquiring(*args: P.args, **kwargs: P.kwargs) -> Acquiring[E]:
         return Acquiring(method(*args, **kwargs))
 
-    acquiring.is_awaited = True  # type: ignore[attr-defined]  # decorators ask what kind of client it is
+    acquiring.is_awaited = True  # type: ignore[attr-defined]  # decorators ask for it
     return acquiring
 
 
@@ -273,10 +273,10 @@ class AsyncLockClient(Client):
             lock = taking.lock()
             return (AsyncMultiLock if isinstance(lock, MultiLock) else AsyncLock)(lock, self._runner)
         except BaseException:
-            if taking.granted and pid == os.getpid():  # else, as in LockClient, the lock is the parent's
+            if taking.granted and pid == os.getpid():  # in a forked child, as in LockClient, the lock is the parent's
                 await self._runner.settle(taking.give_back)
             raise
 
 
-for _name in ("try_acquire", "try_acquire_all"):  # so that one that nobody awaits says so, and is not just true
+for _name in ("try_acquire", "try_acquire_all"):  # so that `if` without `await` raises, and is not just true
     setattr(AsyncLockClient, _name, entered_too(getattr(AsyncLockClient, _name)))
