@@ -59,8 +59,8 @@ def options(method: str, function: object, unknown: Mapping[str, object]) -> Non
 
 
 def of_kind(name: str, value: object, kind: type | tuple[type, ...], said: str, instead: str = "") -> Any:
-    """Raise TypeError for a value of another type. A bool is no number. said: the type, for the error; instead: what to
-    do for other values."""
+    """Raise TypeError for a value of another type. A bool is not a number here. said: the type, for the error; instead:
+    what to do for other values."""
     if isinstance(value, bool) or not isinstance(value, kind):
         raise TypeError(f"{name} must be {said}, not {value!r} ({type(value).__name__}){instead}")
     return value

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from ..core.requests import Place
 
 _DENIED = ("AccessDeniedException", "AccessDenied")
-#: Our names, each with those of threading, Redis and filelock, of the Java and Python clients of DynamoDB, and of
-#: Powertools that do not resemble it. Where a word stands twice, the first of our names counts that there is.
+#: Our names, each with the names that do not resemble it in threading, Redis, filelock, the Java and Python clients of
+#: DynamoDB, and Powertools. If a word stands twice, it means the first of our names that the callee has.
 _THEIRS = {
     "wait": "timeout blocking_timeout retry_timeout additional_timeout max_wait wait_time",
     "window": "ttl expires_after_seconds",
@@ -43,7 +43,7 @@ def explain(error: ServiceError, place: Place) -> tuple[str, LockError]:
     it.
     """
     said, code = f" (DynamoDB said {error.code}: {error.message})", error.code
-    key = "key" if error.message.startswith("KMS ") else ""  # with any code
+    key = "key" if error.message.startswith("KMS ") else ""  # whatever the code is
     kind: type[LockConfigurationError] = LockConfigurationError
     if code == "ResourceNotFoundException":
         reason, text = "not_found", _not_found(error, place)
