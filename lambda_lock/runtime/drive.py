@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Pause(Wait):
-    """Yielded: sleep by the machine's clock, whatever clock the client has. Another thread is at work meanwhile."""
+    """Yielded: sleep by the machine's clock, whatever clock the client has, because another thread is waited for."""
 
     __slots__ = ()
 
@@ -36,7 +36,8 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
     alone, without ``sleep``.
 
     If the process is forked meanwhile, as by a signal handler, nothing is sent in the child: what the steps ask for or
-    have taken is the parent's, which goes on with them. The child is raised OwnerMismatchError, or what it leaves by.
+    have taken is the parent's, which goes on with them. In the child, OwnerMismatchError is raised, or the exception
+    by which it leaves the call, such as SystemExit.
     """
     pid = os.getpid()
     resume: Callable[[Any], Send | Wait] = steps.send
@@ -56,8 +57,8 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
                         (time.sleep if isinstance(step, Pause) else sleep)(step.seconds)
                     resume, value = steps.send, Resumption(timeline.reading(), outcome)
             except BaseException as error:
-                if steps.gi_frame is None:  # type: ignore[attr-defined]  # they have ended with it
-                    if isinstance(error, StopIteration):  # else one of the application's, as of its cancel_check
+                if steps.gi_frame is None:  # type: ignore[attr-defined]  # the error has ended them
+                    if isinstance(error, StopIteration):  # a StopIteration of the application's does not end them
                         result: T = error.value
                         if pid != os.getpid():
                             check_process(pid)
@@ -119,7 +120,7 @@ def _answers(operation: str, request: dict[str, Any], outcome: Any) -> bool:
 def _shows(write: dict[str, Any], item: Any) -> bool:
     """Whether this is the item of a request, or of a write in a transaction. None: there was no item.
 
-    Keys are compared if they are strings, as those of locks are. A number can be spelled in many ways.
+    Keys are compared if they are strings, as those of locks are. One number can be written in many ways.
     """
     if item is None:
         return True
@@ -132,7 +133,7 @@ _MOST_NESTED = 32  # DynamoDB nests no deeper (Developer Guide, "Quotas")
 
 
 def is_item(item: Any, depth: int = 0) -> bool:
-    """Whether this is an item in DynamoDB's JSON, or the content of a map. That of texts and numbers is not checked."""
+    """Whether this is an item in DynamoDB's JSON, or the content of a map. Texts are not parsed, numbers neither."""
     if not isinstance(item, dict) or (item and depth > _MOST_NESTED):
         return False
     for value in item.values():

@@ -54,7 +54,7 @@ async def drive_async(
         request = Caller()
         under_way.begin(request)
         try:
-            if not under_way.may_send(steps):  # asked after it was noted: closing the client sees one or the other
+            if not under_way.may_send(steps):  # asked after it was noted, so that close() sees it or has stopped it
                 return TransportError(False, "nothing was sent: the client was closed")
             return send(step, transport)
         finally:
@@ -96,8 +96,8 @@ async def drive_async(
     except GeneratorExit:
         raise
     except BaseException as error:
-        if steps.gi_frame is None:  # type: ignore[attr-defined]  # they have ended with it
-            if isinstance(error, StopIteration):  # else one of the application's, as of its cancel_check
+        if steps.gi_frame is None:  # type: ignore[attr-defined]  # the error has ended them
+            if isinstance(error, StopIteration):  # a StopIteration of the application's does not end them
                 result: T = error.value
                 check_process(pid)
                 return result
@@ -114,7 +114,7 @@ async def drive_async(
 
 
 def unsent(seconds: float, cause: Busy) -> TransportError:
-    """The error for a request that no thread was free for."""
+    """The error for a request for which no thread was free."""
     error = TransportError(
         False,
         f"nothing was sent: {LIMIT} requests were under way, and no thread was free for this one within {seconds:g} s. "
