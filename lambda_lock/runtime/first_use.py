@@ -2,10 +2,11 @@
 
 Many modules are imported at their first use, so that unused code does not slow a cold start. But if a process forks
 while another thread is importing, that module stays locked in the child for ever, and importing it there hangs. So a
-fork waits until no other thread is in the midst of an import that this library makes. The import itself needs nothing
+fork waits until no other thread is in the midst of an import that this library makes. Import statements need no guard
 for that. Only one that begins between the last look and the fork, some microseconds later, is not seen.
 
-What must not be made twice at once, such as a client of boto3, is made within `FirstUse`. A fork waits for that too.
+Objects that two threads must not make at once, such as a client of boto3, are made within `FirstUse`. A fork waits for
+that too.
 """
 
 from __future__ import annotations
@@ -29,11 +30,11 @@ _forking: dict[int, FirstUse] = {}  # by thread
 class FirstUse(Caller):
     """A context for first uses: only one thread at a time is in it, and no fork happens meanwhile. It can be used once.
 
-    It only serves to avoid repeated work. So a thread that has waited too long continues without it: a signal handler
-    may have interrupted the very thing that the thread inside is waiting for.
+    It only serves to avoid repeated work. So a thread that has waited for _PATIENCE continues without it: the thread
+    inside may wait for code that a signal handler has interrupted.
 
-    An interrupt may come before the ``with`` block is entered, or where it is left. No lock of `threading` stands that:
-    it would stay taken, and every other thread would wait out its patience at each use.
+    An interrupt may come before the ``with`` block is entered, or where it is left. A lock of `threading` would then
+    stay taken, and every other thread would wait for _PATIENCE at each use.
     """
 
     __slots__ = ("_thread",)
