@@ -62,8 +62,8 @@ class Threads:
     ) -> T:
         """As `run`, but if this task is cancelled or interrupted, the call ends before that propagates.
 
-        It always waits at least once, even for a call that ends at once: a task that was cancelled before hears of it
-        here, and not after it was given what nobody will release.
+        It always waits at least once, even for a call that ends at once. So a task that was cancelled before gets the
+        CancelledError here, and not once it has a lock that no other code would release.
 
         patience: seconds within which a thread must begin the call. Otherwise Busy is raised. None: no limit.
         needed: False: cancelling the task takes the call back if no thread has begun it.
@@ -88,7 +88,7 @@ class Threads:
             if (late or (cancelled and not needed)) and self._take_back(call):
                 raise cancelled or Busy
             if late:
-                end = None  # it has begun
+                end = None  # a thread has begun it
         if cancelled is not None:
             raise cancelled
         result: T = call.result()
@@ -133,7 +133,7 @@ class Threads:
             call.run()
 
     def _take_back(self, call: _Call) -> bool:
-        """Whether no thread has begun the call. Then none will."""
+        """Withdraw a call. Return whether that was in time: no thread has begun it, and none will."""
         with self._guard:
             if call not in self._waiting:
                 return False
@@ -145,7 +145,7 @@ class _Call:
     """A call, and the loop that waits for its end.
 
     ``begun`` is True once a thread has taken it, and ``over`` once it has ended. ``ended`` tells the loop so, unless an
-    interrupt (Ctrl-C) comes in between. ``interrupt``: what came while the call was handed to its thread.
+    interrupt (Ctrl-C) comes in between. ``interrupt``: the one that came while the call was handed to its thread.
     """
 
     def __init__(self, function: Callable[[], Any]) -> None:
@@ -156,7 +156,7 @@ class _Call:
         self.interrupt: BaseException | None = None
         self.begun = False
         self.over = False
-        self.ended: asyncio.Future[None] = self._loop.create_future()  # waited for, never awaited: so not cancelled
+        self.ended: asyncio.Future[None] = self._loop.create_future()  # given to asyncio.wait, which never cancels it
 
     def run(self) -> None:
         try:
