@@ -14,8 +14,9 @@ handlers and finalizers call here takes no lock (signalsafe.py says why). Comman
 may be called from any of them (Python library reference, queue.SimpleQueue).
 
 A lock or a client that is collected is noticed by that put() itself, as the callback of a weak reference. It is written
-in C, so no signal handler runs within it: what that raises would be dropped, as all that a finalizer raises. And it
-waits for nothing. When the interpreter ends, other threads are frozen where they are, with every lock that they have.
+in C, so no signal handler runs within it: an exception from there would be dropped, like any that a finalizer raises.
+And put() never blocks. When the interpreter ends, other threads are frozen where they are, with every lock that they
+have.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
             """Do what is due now, without waiting; the seconds until the next call, None for none until `watch`."""
 
     class Renewed(Protocol):
-        """What sending its renewals needs of a lock."""
+        """What `Renewals` needs of a lock."""
 
         def renew(self) -> None:
             """Send the renewal that is due, and wait for its outcome."""
@@ -66,7 +67,7 @@ class Heartbeat:
     def __init__(self) -> None:
         # (when, number of the watch, lock), or (id of a lock, number) for one that is collected, or None: look again
         self._commands: SimpleQueue[tuple[float, int, Reference] | tuple[int, int] | None] = SimpleQueue()
-        self._due: list[tuple[float, int, Reference]] = []  # a heap; the thread's alone
+        self._due: list[tuple[float, int, Reference]] = []  # a heap that only the thread uses
         self._live: dict[int, int] = {}  # id of a watched lock: the number of its newest watch
         self._numbers = itertools.count(1)
         self._thread: threading.Thread | None = None
@@ -89,7 +90,7 @@ class Heartbeat:
             raise
 
     def forget(self, lock: Beating) -> None:
-        """No more ticks for ``lock``. A tick that runs at this moment ends by itself."""
+        """End the ticks for ``lock``. A tick that runs at this moment is not interrupted."""
         self._live.pop(id(lock), None)
         if not self._live:
             self._commands.put(None)  # so that the thread parks
@@ -99,7 +100,7 @@ class Heartbeat:
             self._live.pop(identity, None)
 
     def _start(self) -> None:
-        """One caller at a time. If a signal handler comes in between, the thread started later stays (`_run`)."""
+        """Start the thread, for one caller at a time. If a signal handler starts one, too, the later one stays."""
         with FirstUse():
             if self._thread is not None and self._thread.is_alive():
                 return
@@ -161,11 +162,11 @@ class Heartbeat:
 class Renewals:
     """Sends the renewals of one client, on threads of its own, which end when the client is closed or collected.
 
-    There is no lock, because a thread may be frozen with it. Each step is a single operation of a built-in type. A
-    token in the queue entitles a sender to take one renewal, whichever is the most urgent then. Any other object there
-    tells it to end. A sender passes that on.
+    It uses no lock, because a thread may be frozen while it has it. Each step is a single operation of a built-in type.
+    A token in the queue entitles a sender to take one renewal, whichever is the most urgent then. Any other object
+    there tells it to end. A sender passes that on.
 
-    client: what is collected then. pid: the process whose threads these are. senders: one for each thread.
+    client: when it is collected, the threads end. pid: the process that has the threads. senders: one for each thread.
     """
 
     def __init__(self, client: object) -> None:
@@ -203,7 +204,7 @@ class Renewals:
             self._tokens.put(False)
 
     def _send(self, sender: object) -> None:
-        """One sender."""
+        """Run one sender, until it is told to end or has nothing to do."""
         while True:
             self._idle.add(sender)
             token = self._token(None if len(self.senders) == 1 else _SENDER_IDLE)
@@ -214,7 +215,7 @@ class Renewals:
             if token is not None:
                 self._tokens.put(token)
             self.senders.discard(sender)
-            # Looked at after that. So either put() has not counted on this sender, or its renewal is seen here.
+            # Looked at after the discards. So either put() has not counted on this sender, or its renewal is seen here.
             if not self._waiting and (token is not None or self.senders):
                 return
             self.senders.add(sender)
