@@ -6,10 +6,10 @@ may call uses these classes, and no locks. Each of their steps is a single opera
 
 What the package does about forks and interrupts:
 
-- Whoever takes a lock notes the process before the owner is drawn (`KeepOptions.pid`). No other process renews or
-  releases it (`LastActs.check_process`), and steps that are under way send nothing in a forked child (drive.py).
-- A fork waits until no other thread imports a module for this library, or makes what is shared (first_use.py).
-- What interrupts steps is thrown into them. They release what they may have taken, and then it propagates (drive.py).
+- An acquire notes its process before its owner is drawn (`KeepOptions.pid`). No other process renews or releases the
+  lock (`LastActs.check_process`), and steps that are under way send nothing in a forked child (drive.py).
+- A fork waits until no other thread imports a module for this library, or makes a shared object (first_use.py).
+- An interrupt is thrown into the steps. They release what they may have taken, and then it propagates (drive.py).
   `Fresh.give_back` does so from the grant until acquire returns. Closing the client releases what is left.
 - A release follows a last act that was interrupted (`LastActs.give_up`).
 """
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from ..core.protocol import Hold, Send, Steps
 
 _NOBODY = 0  # instead of a thread
-_MOST_LEFT = 100  # steps that nobody goes on with: a client that is never closed must not collect ever more of them
+_MOST_LEFT = 100  # steps that were left: a client that is never closed must not collect ever more of them
 _HOW = "the client was closed in the midst of it, as by a signal handler"
 
 
@@ -107,7 +107,7 @@ class Turn:
 
 
 class UnderWay:
-    """Steps of operations, and requests on other threads: each with the process and thread that goes on with it."""
+    """Steps of operations, and requests on other threads: each with the process and thread that runs it."""
 
     __slots__ = ("_by", "_waiting", "endings")
 
@@ -117,18 +117,18 @@ class UnderWay:
         self._waiting: list[Flag] = []  # set when the next one ends
 
     def begin(self, what: object) -> None:
-        """This thread goes on with it."""
+        """Note that this thread runs it."""
         self._by[what] = os.getpid(), threading.get_ident()
 
     def end(self, what: object) -> bool:
-        """It has ended. Return whether a thread went on with it until now."""
+        """Note that it has ended. Return whether a thread ran it until now: False after `leave`."""
         thread = self._by.pop(what, (0, _NOBODY))[1]
         if self._waiting:  # seldom: only closing the client waits
             self._wake()
         return thread != _NOBODY
 
     def leave(self, what: object) -> None:
-        """Nobody goes on with it, until it is taken from `left`. Of too many, the oldest is left to its lease."""
+        """Note that no thread runs it, until it is taken from `left`. Of too many, the oldest is left to its lease."""
         self._by[what] = os.getpid(), _NOBODY
         left = [what for what, (_, thread) in list(self._by.items()) if thread == _NOBODY]
         if len(left) > _MOST_LEFT:
@@ -136,12 +136,12 @@ class UnderWay:
         self._wake()
 
     def may_send(self, steps: Steps[Any]) -> bool:
-        """Whether a request of these steps may be sent: somebody goes on with them."""
+        """Whether a request of these steps may be sent: they were not left."""
         return self._by.get(steps, (0, 1))[1] != _NOBODY and steps.gi_frame is not None  # type: ignore[attr-defined]
 
     def leave_mine(self) -> None:
-        """Leave the steps that this thread cannot go on with before it returns: those that a signal handler has
-        interrupted, and those that coroutines of its loop wait in. Steps that run at this very instant are not left.
+        """Leave the steps that this thread cannot resume before its present call returns: those that a signal handler
+        has interrupted, and those that coroutines of its loop wait in. Steps that run at this instant are not left.
         """
         here = os.getpid(), threading.get_ident()
         for what in list(self._by):
@@ -149,17 +149,17 @@ class UnderWay:
                 self.leave(what)
 
     def is_interrupted(self) -> bool:
-        """Whether this thread goes on with any: a signal handler has interrupted their own code."""
+        """Whether this thread runs any: then the caller is a signal handler that has interrupted them."""
         here = os.getpid(), threading.get_ident()
         return here in list(self._by.values())
 
     def elsewhere(self) -> bool:
-        """Whether another thread of this process goes on with any."""
+        """Whether another thread of this process runs any."""
         pid, mine = os.getpid(), (_NOBODY, threading.get_ident())
         return any(of == pid and thread not in mine for of, thread in list(self._by.values()))
 
     def wait(self, seconds: float) -> None:
-        """Wait until one ends, at most ``seconds``. Return at once if no other thread goes on with any."""
+        """Wait until one ends, at most ``seconds``. Return at once if no other thread runs any."""
         ended = Flag()
         self._waiting.append(ended)
         try:
@@ -173,7 +173,7 @@ class UnderWay:
             ended.set()
 
     def left(self) -> Iterator[Steps[Any]]:
-        """The steps that nobody goes on with, each of them once."""
+        """The steps that were left, each of them once."""
         nobody = os.getpid(), _NOBODY
         for what in list(self._by):
             if self._by.get(what) == nobody and self._by.pop(what, None) is not None:
@@ -182,17 +182,17 @@ class UnderWay:
 
 
 def given_back() -> LockError:
-    """Of an acquire that closing the client has ended."""
+    """The error of an acquire that closing the client has ended."""
     return ClientClosedError(_HOW)
 
 
 def released() -> LockError:
-    """Of a release that closing the client has ended."""
+    """The error of a release that closing the client has ended."""
     return LockAlreadyReleasedError(f"{_HOW}: the lock is released")
 
 
 def unclear() -> LockError:
-    """Of another last act: the request that it was at may have been carried out."""
+    """The error of another last act that it has ended. The request under way may have been carried out."""
     return TransportError(True, f"{_HOW}: it is unknown whether it was carried out. The lock is released")
 
 
@@ -211,7 +211,7 @@ def _none() -> None:
 
 
 #: The holds of all clients, by process and owner: an acquire that is refused tells its caller if one is in its way. Not
-#: a WeakValueDictionary: Python ignores a KeyboardInterrupt that meets the callback of that.
+#: a WeakValueDictionary: Python ignores a KeyboardInterrupt that comes in the callback of one.
 HELD_HERE: dict[tuple[int, str | None], weakref.ref[Hold]] = {}
 _MOST_HERE = 10_000  # entries: a client that is dropped without close() leaves its own behind
 
