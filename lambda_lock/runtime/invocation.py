@@ -25,7 +25,7 @@ _SUSPENDED = (
     "Remove the decorator, and write `with durable_lock(context, key, lease_duration=...)` (lambda_lock.durable). Or "
     "decorate a function that runs inside one step; on a thread of its own there, pass it context.lambda_context"
 )
-# The modules of the SDK of durable functions that call what runs to its end within one invocation.
+# The modules of the durable functions' SDK that call functions which end within one invocation.
 _STEPS = (
     "aws_durable_execution_sdk_python.operation.step",
     "aws_durable_execution_sdk_python.operation.wait_for_condition",
@@ -95,7 +95,7 @@ def find(args: Sequence[object], kwargs: Mapping[str, object], context: object =
                 frame = frame.f_back
             return read(getattr(argument, "lambda_context", None))
     found = _enclosing.get()
-    if found is None and _registered is not None and _registered[1] == _trace_id():  # else another one has begun since
+    if found is None and _registered is not None and _registered[1] == _trace_id():  # else another invocation has begun
         found = _registered[0]
     if found is None and os.environ.get("AWS_LAMBDA_FUNCTION_NAME") and not _warned:
         _warned = True
@@ -146,7 +146,7 @@ def read(context: object) -> Invocation | None:
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, (int, float)):
         return None  # a mock that has every attribute
     found = Invocation(context, now + milliseconds / 1000 if 0 < milliseconds < float("inf") else None)
-    _latest = found  # which another thread may replace at once
+    _latest = found  # another thread may replace it at once, so it is not what is returned
     return found
 
 
