@@ -123,7 +123,7 @@ class Update:
         completed_until: int | None = None,
         delete_data: bool = False,
     ) -> None:
-        """SET the application's data and attributes, and the time to live if the expiry is given."""
+        """SET the application's data and attributes. With an expiry, also SET the time to live, or REMOVE it."""
         ttl = None if expiry_ms is None else self.ttl(expiry_ms, completed_until, content.ttl)
         if ttl is not None:
             self.set(ttl=ttl)
@@ -437,7 +437,7 @@ def renew(
 ) -> Request:
     """Write a new version and lease for the slot that the owner of ``grant`` holds under ``token``.
 
-    seen: the owner in the row, if the hold goes on from there as that owner. The reply then has the row.
+    seen: the owner that the slot must have. The reply then has the row. None: the owner of ``grant``.
     next_token: raise the token.
     """
     update = place.update_type(place)
