@@ -338,7 +338,7 @@ class Acquisition:
         if held.row is None:
             return []
         moments = held.row.ends(self.memory.server.now(self.reading), self.reading)
-        # A row may name such a moment every few ms. Wait at least the first back-off, so that this is no busy loop.
+        # A row may name such a moment every few ms. Waiting for at least the first back-off avoids a busy loop.
         return [max(moment, lease.FIRST_BACKOFF) for moment in moments if moment > 0]
 
     def given_up(self, error: Exception | None) -> Exception:

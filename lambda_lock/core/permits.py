@@ -39,7 +39,7 @@ Why there are never more than N valid holders, if all callers pass the same N
 5. **The end of validity is lost**, also with hold_on_unavailable: the entry may have been replaced meanwhile.
 6. **The maps are never removed while they are empty**, and a row without maps is claimed by "first" alone.
 7. **The row outlives its entries.** All writes but releases set the ttl at least KEPT past their own expiry, and no
-   lease is as long as that. So DynamoDB never deletes an entry that is valid, whoever wrote the ttl last. A release
+   lease is as long as that. So DynamoDB never deletes a valid entry, no matter who wrote the ttl last. A release
    leaves the ttl as it is, because it may come late. A version of this library that keeps rows for a shorter time would
    endanger the entries of others. So KEPT has to rise a version before the longest lease does.
 8. **One entry for each token, always.** A row with two entries of one hold was not written by us.

@@ -43,7 +43,7 @@ The rules
    - "gone" or "another's" means done if my validity has not passed and the lock is not lost; otherwise the outcome is
      unknown;
    - "a version of my acquisition, with another token" is a late copy of a claim, which is released under that version.
-     Nobody holds a lock under it: whoever adopts or takes over writes a version of its own;
+     No handle holds under it: an adopt or a take-over writes a version of its own;
    - "what my own handover wrote under the parked owner" (handover.py, rule 5) is released under its version, too, if
      the handover was interrupted: nobody was given its string.
 

@@ -290,7 +290,7 @@ class HolderAcquisition(Acquisition):
             return  # the next answer will raise it
 
     def give_up_claims(self, *, looked: bool = False) -> Steps[None]:
-        """Release what may have landed. If one of these claims is shown later, it is no grant, and is corrected."""
+        """Release the claims that may have landed. One that shows up later is not a grant: it is corrected."""
         yield from self.abandon(looked=looked)
         for sent in self.sent.values():
             sent.struck, sent.may_land = True, False

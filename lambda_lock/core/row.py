@@ -45,7 +45,7 @@ LONGEST_LEASE = 366 * 86_400.0  # seconds; keeps expiries at 13 digits. A semaph
 _LONGEST_TICKET = 64  # characters; ours have 14
 TICKET_NAME = 8  # characters of a ticket; the other 6 are its expiry
 LONGEST_BELIEVED = 35  # seconds from now to a ticket's expiry: the longest lease of a ticket, and 5 s for wrong clocks
-SLEEPERS = "~sleeper"  # the name of the ticket that the waker has for those who sleep (waker/)
+SLEEPERS = "~sleeper"  # the name of the ticket that the waker has for all sleepers (waker/)
 LONGEST_NAP_ASLEEP = 935  # seconds from now to that ticket's expiry: the waker's longest time between looks, + 35 s
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _SECONDS_DIGITS = 11  # enough for epoch seconds up to the year 5138
@@ -68,7 +68,7 @@ def expiry_of(version: str) -> int | None:
 
 
 class Row:
-    """One item of the table, read in one schema, and what it shows of a lock. permits.py has that of a semaphore.
+    """One item of the table, read in one schema, and what it shows of a lock. A semaphore has PermitRow (permits.py).
 
     item: the whole item as DynamoDB JSON.
     version: None for a free lock.

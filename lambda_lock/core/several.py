@@ -1,7 +1,7 @@
 """Taking several locks: all or none, in one order, so that no two callers wait for each other.
 
-They are ordinary locks, each taken as core/acquire.py does and kept as core/keep.py does. No write here is new, so that
-a lock of several has one holder follows from the rules of protocol.py alone. These rules come on top:
+They are ordinary locks, each taken as core/acquire.py does and kept as core/keep.py does. This module adds no write. So
+the rules of protocol.py alone ensure that each of them has one holder. These rules come on top:
 
 1. **One order**: by the bytes of the keys in UTF-8, each key once. Each caller waits only for a key that comes after
    all keys that it holds. So no two callers wait for each other.
