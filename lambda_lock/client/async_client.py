@@ -1,4 +1,4 @@
-"""The client for asyncio: the same locks, awaited. What leads to one is awaited, or entered with ``async with``."""
+"""The client for asyncio: the same locks, awaited. An acquire is awaited, or entered with ``async with``."""
 
 from __future__ import annotations
 

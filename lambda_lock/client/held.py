@@ -379,7 +379,7 @@ class HeldLock(LastActs):
         return self.hold.place, self.last(self.check_open, steps), unclear, again
 
     def ends_with_block(self) -> bool:
-        """Whether leaving its block releases it. What is left to the next attempt is not held from here on."""
+        """Whether leaving its block releases it. A lock that is left to the next attempt is not held from here on."""
         if not self.is_in_this_process():
             return False
         if self.is_left():

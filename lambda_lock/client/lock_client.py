@@ -100,10 +100,10 @@ class LockClient(Client):
         holder: a name for this work that stays the same when it is tried again, such as a state machine's execution: 1
             to 512 bytes. The owner is then ``holder#nonce``. If an earlier attempt of this holder has the lock, go on
             with its hold at once, as `resume` does, and store nothing: pass it only where that attempt is known to be
-            dead, and never any client's ``owner_prefix``. What runs at the same time, such as the items of a Map, needs
-            a name each. Under one name the second takes the lock from the first, which is refused only at its next
-            renewal or `hand_over`, also within one process. A holder has one permit of a semaphore at most. Such an
-            acquire never queues. Not together with replace, delete_on_release or reentrant. None: anybody's.
+            dead, and never any client's ``owner_prefix``. Work that runs at the same time, such as the items of a Map,
+            needs a name each. Under one name the second takes the lock from the first, which is refused only at its
+            next renewal or `hand_over`, also within one process. A holder has one permit of a semaphore at most. Such
+            an acquire never queues. Not together with replace, delete_on_release or reentrant. None: no such name.
         context: the Lambda context, for the time it has left. None: that of the enclosing decorator, or as registered.
 
         Returns the Lock. Raises LockNotGrantedError at once if ``wait=0`` finds the lock held, or if less than a second

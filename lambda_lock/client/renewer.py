@@ -395,7 +395,7 @@ def leave_to_lease(session: Session, hold: Hold, error: LockError) -> None:
 
 def _on_thread(function: Callable[[], None]) -> RuntimeError | None:
     """Run ``function`` on a thread of its own. If none can be started (there are too many, or the interpreter ends),
-    the error is returned: it is no reason for a release to fail.
+    the error is returned: a release must not fail because of it.
     """
 
     def run() -> None:

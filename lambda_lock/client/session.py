@@ -258,7 +258,7 @@ class Session:
 
 
 class Explained:
-    """A context that raises a refusal by DynamoDB as an error in the user's words."""
+    """A context that raises a refusal by DynamoDB as an error in the user's words, and completes other errors."""
 
     __slots__ = ("_place",)
 
