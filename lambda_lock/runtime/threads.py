@@ -45,7 +45,7 @@ class Threads:
         self._workers: set[threading.Thread] = set()
 
     async def run(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Return or raise what ``function`` does. If the task is cancelled or interrupted, the call is left to run."""
+        """Return or raise what ``function`` does. If the task is cancelled, a call that has begun is left to run."""
         call = self._begin(function, arguments)
         if call.interrupt is not None:
             raise call.interrupt
