@@ -31,13 +31,13 @@ class Pause(Wait):
 def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Callable[[float], None]) -> T:
     """Run ``steps`` to their end and return their result.
 
-    What is raised while they wait (KeyboardInterrupt, a closed client, a bug of a transport) is thrown into them. They
+    An exception while they wait (KeyboardInterrupt, a closed client, a bug of a transport) is thrown into them. They
     may still send, to release what may have been taken, before it is raised here. From then on they wait by the clock
     alone, without ``sleep``.
 
-    If the process is forked meanwhile, as by a signal handler, nothing is sent in the child: what the steps ask for or
-    have taken is the parent's, which goes on with them. In the child, OwnerMismatchError is raised, or the exception
-    by which it leaves the call, such as SystemExit.
+    If the process is forked meanwhile, as by a signal handler, nothing is sent in the child: the steps and their locks
+    are the parent's, which goes on with them. In the child, OwnerMismatchError is raised, or the exception by which it
+    leaves the call, such as SystemExit.
     """
     pid = os.getpid()
     resume: Callable[[Any], Send | Wait] = steps.send

@@ -38,9 +38,9 @@ async def drive_async(
 ) -> T:
     """`drive` for asyncio. Requests are sent on the threads ``asking``, and noted as ``under_way`` there.
 
-    What is raised meanwhile is thrown into the steps. What they still send then, to release what may have been taken,
-    is sent on a thread of ``giving_back`` to its end: cancelling again does not keep anything from being released. If
-    no thread is free for that within ``patience`` seconds, what may be held is left to its lease.
+    An exception meanwhile is thrown into the steps. All that they still send then, to release what may have been taken,
+    is sent on a thread of ``giving_back``: cancelling again does not keep anything from being released. If no thread is
+    free for that within ``patience`` seconds, what may be held is left to its lease.
 
     A forked child sends nothing, as with `drive`. It has no running loop, so it mostly leaves by asyncio's error.
 

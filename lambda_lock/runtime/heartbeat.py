@@ -9,9 +9,9 @@ delays the renewals of no other client. The number of threads does not grow with
 a thread, the lock whose validity ends first comes first: a short lease, or a renewal that failed, must not wait behind
 thousands that have time.
 
-Both reference locks weakly, so a lock that the application forgets is not renewed for ever. What other threads, signal
-handlers and finalizers call here takes no lock (signalsafe.py says why). Commands go through a SimpleQueue, whose put()
-may be called from any of them (Python library reference, queue.SimpleQueue).
+Both reference locks weakly, so a lock that the application forgets is not renewed for ever. Methods that other threads,
+signal handlers and finalizers call take no lock (signalsafe.py says why). Commands go through a SimpleQueue, whose
+put() may be called from any of them (Python library reference, queue.SimpleQueue).
 
 A lock or a client that is collected is noticed by that put() itself, as the callback of a weak reference. It is written
 in C, so no signal handler runs within it: an exception from there would be dropped, like any that a finalizer raises.

@@ -1,4 +1,4 @@
-"""What signal handlers, finalizers and forks may meet at any moment: flags, turns, what is under way, and open locks.
+"""State that signal handlers, finalizers and forks may meet at any moment: flags, turns, steps, and open locks.
 
 A signal handler interrupts the main thread at any point, and a finalizer any thread. A forked child starts with the
 locks of threads that it does not have. A lock that one of these waits for may never be released. So the code that they
