@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from .row import Row
 
     class Waiting(Protocol):
-        """A wait in the queue. core/queue.py has it, which only an acquire that waits loads."""
+        """A wait in the queue (core/queue.py), which only an acquire that waits loads."""
 
         def run(self, step: Next) -> Steps[Next]: ...
         def leave(self, *, granted: bool = False) -> Steps[None]: ...
@@ -201,7 +201,7 @@ class Acquisition:
         self.versions.append(version)
         request = self.request(step, sent)
         outcome, unclear = yield from self.exchange(request)
-        # The sender checks that a row has the requested key. It cannot for a PutItem, which does not name the key.
+        # The sender checks that a row has the requested Key. A PutItem has none, so its row is checked here.
         if isinstance(outcome, ConditionFailed) and not wanted.place.is_of(outcome.item):
             outcome, unclear = another_answer(request[0]), True
         sent.may_land = unclear or isinstance(outcome, Reply)

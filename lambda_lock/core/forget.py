@@ -55,7 +55,7 @@ class Forgetting(Acquisition):
         while unpaused < STEPS:
             unpaused += 1
             if isinstance(step, Take) and step.version is not None:
-                # The holder of a row that is done has a plain lock. So the completion and its result are left alone.
+                # If the event is done, the holder has a plain lock, which leaves the completion and result alone.
                 self.of_event = step.row is not None and not self.is_done(step.row)
                 step = self.judge((yield from self.write(step)))
                 continue

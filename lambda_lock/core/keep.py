@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
 
 class Renewal:
-    """The outcome of one renewal. renewed: it was granted. error: the answer, if it leaves open whether the lock is
-    lost. Neither: the lock is lost or ended."""
+    """The outcome of one renewal: renewed, or an error that leaves it open, or neither: the lock is lost, or ended."""
 
     def __init__(self, renewed: bool, error: Exception | None = None) -> None:
         self.renewed = renewed
@@ -125,7 +124,7 @@ def release(
     for _ in range(STEPS):
         if row is None or row.is_free:
             break
-        # A late copy of a claim found the lock free. It has no holder behind it.
+        # A late copy of a claim found the lock free. No handle holds under it.
         copied = row.version in hold.claims and row.token != hold.token
         # My handover parked the hold under another owner and was interrupted, so nobody was given the string.
         parked = hold.handed_over and not hold.resumed and row.version == hold.version
@@ -173,7 +172,7 @@ def last_write(
         completed_until=hold.completed_until,
         completion=done,
         content=requests.Content(data, ttl=hold.ttl),
-        held_ms=max(int((reading.elapsed - hold.since) * 1000), 0),  # what waiters expect of the next holder
+        held_ms=max(int((reading.elapsed - hold.since) * 1000), 0),  # waiters expect the same of the next holder
     )
 
 

@@ -70,14 +70,14 @@ class Queue:
         self.index: int | None = None  # of my ticket in the newest row
         self._name: str | None = None  # of the ticket that is being taken, until it is seen
         self._names: set[str] = set()  # of all tickets ever asked for: at most three
-        self._asked: str | None = None  # a ticket that was asked for and may be in the row, but was not seen there
+        self._asked: str | None = None  # a ticket that may be in the row, but was not seen there
         self._there: dict[str, int] = {}  # the tickets of mine that may be in the row, and where they are expected
         self._shown: Row | None = None  # the newest row whose waiters were noted
         self._losses = 0
         self._crowding = 0  # grows with looks that were throttled while there is no ticket left, and falls with others
         self._stalls = 0  # pauses in a row because writes were refused
         self._refused = 0  # writes, in a row
-        self._renewed = False  # whether my ticket was, since the last pause. Once is enough: Dates may jump to and fro
+        self._renewed = False  # my ticket, since the last pause: only once, because Dates may jump to and fro
         self.patience = Patience()
         self.pace = Pace()
 
@@ -209,8 +209,8 @@ class Queue:
     def _ask(self, waiters: tuple[str, ...], index: int) -> Steps[Next]:
         acquisition = self.acquisition
         place, living = acquisition.wanted.place, len(self._living(waiters))
-        # The same name until it is seen, and the same text while an append is unclear. Otherwise, a late copy of an
-        # append could put another ticket of mine ahead of me.
+        # The same name until it is seen, and the same text while an append is unclear: a late copy of an append then
+        # cannot put another ticket of mine ahead of me.
         self._name = name = self._name or acquisition.entropy.nonce()[:TICKET_NAME]
         known, self._asked = self._asked is not None, self._asked or tickets.make_ticket(name, self._expiry(living))
         self._names.add(name)
@@ -278,15 +278,15 @@ class Queue:
             seconds = min(seconds, max(self.patience.left(living), SHORTEST_NAP))
         self._stalls, self._renewed = self._stalls + 1 if refused else 0, False
         yield from self._sleep(min(seconds, acquisition.wait_until - now))
-        # While those ahead are given time, a look without an answer is not repeated. Only the last look needs one.
+        # While those ahead have time, a look without an answer is not repeated. Only the last one needs one.
         patient = isinstance(step, Take) and living > 0 and not self._is_last()
         return (yield from (self._look_once() if outside or patient else acquisition.read()))
 
     def _nap_outside(self, step: Next) -> float:
         """How long to sleep while there is no ticket left: ever longer while looks are throttled.
 
-        Waiters without a ticket must leave room for those in the queue. DynamoDB serves 3,000 reads a second of a row,
-        and throttles the first one in the queue like any other.
+        They must leave room for those in the queue. DynamoDB serves 3,000 reads a second of a row, and throttles the
+        first one in the queue like any other.
         """
         error = step.error if isinstance(step, Held) else None
         throttled = isinstance(error, ServiceError) and error.code in NOT_DONE

@@ -22,8 +22,8 @@ The rules
 2. **Which form.** Busy if the nextAt that was seen last lies ahead, else the form that was right last time. A refusal
    shows the row, and the next form follows from it, with a new now. After STEPS writes in a row there is a pause.
 3. **latest** = now + wait + B - C, or now if C is more than B by its rounding. If nextAt is beyond it, the take is
-   refused at once. For 5 s, and no longer, the same nextAt refuses without a request: later, the row may have been
-   deleted, or a take given back.
+   refused at once. For 5 s, and no longer, the same nextAt refuses without a request: the row may be deleted, or a take
+   given back.
 4. **Start** when due, by the monotonic clock, counted from the send. A caller that is over `Limit.patience` late by
    elapsed time does not start: it gives the slot back and takes again, while its wait or the first decision lasts. So
    callers do not all start at once after a thaw, or when a network delivers delayed requests together.

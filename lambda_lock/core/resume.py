@@ -21,17 +21,16 @@ to those of protocol.py:
    shortened. The row's lease is not cut to the invocation, neither here nor by renewals: it is the next attempt's.
 4. **A resume that is given up or fails releases nothing.** The next one goes over it. A late copy finds another owner,
    token or version, and is refused; or it lands on a parked row, and the next resume goes over that.
-5. **Release by string** releases under ``o``, then under the owner shown, within one decision. It does not ask whether
-   an attempt still runs. So it is only for callers that know that the work is over. A permit's row is read first here,
-   too. Its release leaves no trace: an entry that is gone after a send without an answer counts as released, and a
-   second call returns that nothing is held.
+5. **Release by string** releases under ``o``, then under the owner shown, within one decision. It asks no attempt, so
+   it is only for callers that know that the work is over. A permit's row is read first, too. Its release leaves no
+   trace: what is gone after a send without an answer counts as released, and a second call finds nothing held.
 6. **Acquire by holder** is an ordinary acquisition, until it sees a row that is not released and whose owner, up to its
    last "#", is the holder. Then it gives up its own claims (rule 5 of protocol.py) and resumes that hold, which no
    error releases. If that hold is lost, the acquisition goes on. If a claim that it gave up is in the row after all, it
    is not a grant: it is corrected (rule 4 of protocol.py) or released. In a semaphore, the entries of others do not
    matter. It finds the entry under the holder's name (permits.py), and its claims are refused while there is one.
 7. **It does not pass sleepers** (waker/): while their ticket counts, a free lock is for one of them. So its first claim
-   requires that the waker has noted no sleepers. It passes those who wait awake, like every acquire without the queue.
+   requires that the waker has noted none. It passes those who wait awake, like every acquire without the queue.
 
 The newest attempt to land excludes all others of its hold by rule 1, and everybody else like any holder: a resume
 requires that the row is still the hold's, and never writes an expiry below the one that it finds.
@@ -148,7 +147,7 @@ def resume(
 
 
 def _row_of_hold(place: Place, item: Item | None, owner: str, token: int) -> Row:
-    """Return the row of the hold that ``owner`` is an attempt of. Raises LockLostError if it shows another."""
+    """Return the row of the hold that ``owner`` is an attempt of. Raises LockLostError for another row."""
     row = place.row(item)
     if row is None or not _is_of_hold(row, place, owner, token) or row.is_free or row.expiry_ms is None:
         raise not_there(place.key, row)

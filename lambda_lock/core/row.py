@@ -126,8 +126,8 @@ class Row:
         return lease.may_take_over(self, self.seen, reading, date)
 
     def is_free_for_all(self, date: int | None) -> bool:
-        """Whether every caller sees that it may take the lock: it is released, or past its expiry by the Date. That the
-        version has not changed for its lease is not enough: others may have seen it later than I."""
+        """Whether every caller sees that it may take the lock: it is released, or past its expiry by the Date, and not
+        just unchanged for its lease since I first saw it."""
         return self.is_free or (self.expiry_ms is not None and date is not None and date * 1000 >= self.expiry_ms)
 
     def ends(self, now: float, reading: ClockReading) -> list[float]:

@@ -11,10 +11,10 @@ the rules of protocol.py alone ensure that each of them has one holder. These ru
    new owner (protocol.py, rule 10), while the wait lasts.
 5. **Before the caller gets them**, each with less than 0.9 of its lease left is renewed once, unless its lease already
    lasts until the invocation ends. Then all are held, or rule 4 applies.
-6. **An outage does not make a lock free**: if DynamoDB stops answering, a holder that was seen, also before rule 4
-   applied, counts as contention until its lease ends.
-7. With a wait of 0, each key gets one decision. Its holder may be a caller that is refused a later key a moment later.
-   A wait that is over when a key's turn comes still allows one try of that key.
+6. **An outage does not make a lock free**: a holder that was seen, also before rule 4 applied, is contention until its
+   lease ends.
+7. With a wait of 0, each key gets one decision. Its holder may be a caller that is then refused another key. A wait
+   that is over when a key's turn comes still allows one try of that key.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
     class Keeper(Protocol):
-        """Keeps the locks that are held while others are waited for. client/multi_lock.py has one."""
+        """Keeps the locks held while others are waited for (client/multi_lock.py)."""
 
         def each_wanted(self) -> Iterable[AcquireRequest]:
             """Return one request for each key, as `ordered`, all under one owner. Each call takes a new owner."""

@@ -6,15 +6,14 @@ the lock dearer. It has no version, so it is not a lock's, and no request for a 
 | attribute | type      | meaning                                                                              |
 |-----------|-----------|--------------------------------------------------------------------------------------|
 | `asleep`  | L of S    | an entry for each sleeper, oldest first                                              |
-| `newest`  | S         | random: set by each registration, removed by each removal. The waker's filter of the |
-|           |           | table's stream requires it                                                           |
+| `newest`  | S         | random: a registration sets it, a removal removes it. The waker's filter requires it |
 | `ttl`     | N         | two days past the newest registration                                                |
 
 1. **A registration requires that the row has no version**, of any schema. Otherwise, a lock whose own key ends like
    this would get the sleepers' time to live, and be deleted while it is held.
-2. **It replaces the holder's own entry**, on condition of that entry, or appends one. So a step that runs twice
-   registers once. If the holder is woken before its write has an answer, the repeated write may replace the entry of
-   its next sleep. Then the holder goes on at its time-out.
+2. **It replaces the holder's own entry**, as observed, or appends one. So a step that runs twice registers once. If the
+   holder is woken before its write has an answer, the repeated write may replace the entry of its next sleep. It then
+   goes on at its time-out.
 3. **A removal requires the entry at its index.** Only its time to live deletes the row.
 """
 
