@@ -60,7 +60,7 @@ class AsyncRunner:
         first: bool = False,
         ends: Callable[[], LockError] | None = None,
     ) -> T:
-        """`Session.run`, awaited. first: True for what renews or ends a lock, which has threads of its own."""
+        """`Session.run`, awaited. first: on the threads for what renews or ends a lock."""
         session, (place, steps) = self._session, operation
         threads = self._ending if first else self._asking
         if not session.has_transport:

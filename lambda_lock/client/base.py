@@ -1,4 +1,4 @@
-"""What `LockClient` and `AsyncLockClient` have in common: a session, and how they run what is asked of it."""
+"""The base class of both clients."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     T_co = TypeVar("T_co", covariant=True)
 
     class Running(Protocol[T_co]):
-        """For type checkers: a client, by the type of the seconds that it returns, a float or an awaitable of one."""
+        """For type checkers: a client that returns seconds, as a float or an awaitable of one."""
 
         _session: Session
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
         def _run(self, operation: Operation[Any], after_wait: Callable[[], None] | None = None, /) -> Any: ...
 
     class Resting(Protocol[T_co]):
-        """For type checkers: a client, by the type of nothing that it returns, None or an awaitable of it."""
+        """For type checkers: a client that returns nothing, as None or an awaitable of it."""
 
         _session: Session
 

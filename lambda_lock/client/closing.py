@@ -41,8 +41,8 @@ def close(session: Session, *, release: bool) -> None:
 def _settle(session: Session) -> None:
     """Let all acquires and last acts end, in bounded time. The process may be gone right after close().
 
-    Other threads end theirs by themselves. The steps that this thread cannot resume until close() returns are ended
-    here: they give back what they have taken, and their tickets in the queue.
+    Other threads end theirs. The steps that this thread cannot resume until close() returns are ended here: they give
+    back what they have taken, and their tickets.
     """
     under_way, end = session.under_way, time.monotonic() + _PATIENCE
     under_way.leave_mine()  # first, so that these send nothing more

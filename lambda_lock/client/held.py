@@ -52,7 +52,7 @@ class LastActs:
 
     pid: the only process that may end it. make_handle: makes the Lock or MultiLock that callbacks and hooks are given,
     and a plain client returns. key: of the lock that errors name. None: there are several. is_timed: whether its end is
-    measured. False for each of several locks: their common end is.
+    measured. False for one of several locks: their common end is.
     """
 
     _was, _is, _it, _ended_by = "was", "is", "it", "released, committed or handed over"
@@ -309,7 +309,7 @@ class HeldLock(LastActs):
 
     def _release(self, reading: ClockReading, **options: Any) -> Steps[bool]:
         done = yield from keep.release(self.hold, self.session.memory, self.session.entropy, reading, **options)
-        if self.released:  # closing the client has released it in the midst of this
+        if self.released:  # close() of the client has released it meanwhile
             return True
         self.end_release(done)
         return done
@@ -364,7 +364,7 @@ class HeldLock(LastActs):
                 self.renewer.lose("lock %r was lost before it was handed over")
                 raise
             self._close()
-            if not self.hold.handed_over:  # closing the client has released it in the midst of this
+            if not self.hold.handed_over:  # close() of the client has released it meanwhile
                 raise unclear()
             return string
 

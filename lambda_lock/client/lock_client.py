@@ -368,8 +368,8 @@ class LockClient(Client):
     def release(self, string: str | None = None, **parts: Unpack[HoldParts]) -> bool:
         """Release a hold by its string, without a Lock. It may be called any number of times.
 
-        Call it only where the work is known to be over: it does not ask whether an attempt still runs. With a Lock in
-        hand, use its `release`, which is refused to an attempt that is no longer the newest.
+        Call it only where the work is known to be over: no attempt is asked. With a Lock in hand, use its `release`,
+        which is refused to an attempt that is no longer the newest.
 
         string: what `Lock.hand_over` returned. None: the parts name the hold.
         parts: key, sort_key, owner, fencing_token and permits, if there is no string, as for `resume`. lease_duration

@@ -206,7 +206,7 @@ def limit_of(limit: object, per: object, burst: object, n: object, wait: object)
 
 
 def has_waker(session: Session) -> bool:
-    """Whether the client's table has a waker. LockTable.connect sets a variable that says so, for its table."""
+    """Whether the client's table has a waker. LockTable.connect sets the variables that say so."""
     table = session.settings.names()[0]
     return os.environ.get(WAKE_VARIABLE, "0") not in ("", "0") and os.environ.get(TABLE_VARIABLE, table) == table
 

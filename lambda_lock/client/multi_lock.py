@@ -114,7 +114,7 @@ class Several(Fresh):
                     yield from held.release()[1](reading)
                 else:
                     yield from keep.release(hold, session.memory, session.entropy, reading)
-        except LockAlreadyReleasedError:  # by close(), at this moment
+        except LockAlreadyReleasedError:  # close() just released it
             pass
         except LockError as error:
             leave_to_lease(session, hold, error)
@@ -245,7 +245,7 @@ class Group(LastActs):
         left = (member for member in reversed(self.members) if not member.released)
         errors: list[LockError] = []
         for member, error in (yield from self._each(left, lambda member: member.release()[1])):
-            if isinstance(error, LockAlreadyReleasedError):  # by close(), at this moment
+            if isinstance(error, LockAlreadyReleasedError):  # close() just released it
                 continue
             if best_effort:
                 member.tell_not_released(error)

@@ -399,7 +399,7 @@ def _on_thread(function: Callable[[], None]) -> RuntimeError | None:
     """
 
     def run() -> None:
-        with suppress(SystemExit):  # of a logging handler
+        with suppress(SystemExit):  # a logging handler may raise it
             function()
 
     try:

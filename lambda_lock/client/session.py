@@ -45,7 +45,7 @@ _MOST_TOLD = 100  # events of rows that `tell_once` logs
 
 
 class Session:
-    """What the locks of one client share. Safe to use from several threads."""
+    """The shared state. Safe to use from several threads."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -76,8 +76,7 @@ class Session:
     ) -> T:
         """Run an operation on this thread and return its result.
 
-        after_wait: called after each pause of an operation that waits. It raises the error that ends the wait, as after
-            the client was closed. None: the operation does not wait.
+        after_wait: called after each pause of an operation that waits. It raises what ends the wait. None: any other.
         ends: for a last act, makes the error if closing the client ends it. With ``after_wait``, it is `given_back`.
         """
         timeline = self.timeline
@@ -110,8 +109,7 @@ class Session:
                 raise
         finally:
             if self.under_way.endings:
-                # A signal handler closed the client during a request. DynamoDB may have got that after these releases,
-                # so they are sent again.
+                # A signal handler closed the client in a request, which DynamoDB may have got after these: repeat them.
                 for request in self.under_way.endings.pop(made, ()):
                     send(request, self.transport)
 
@@ -258,7 +256,7 @@ class Session:
 
 
 class Explained:
-    """A context that raises a refusal by DynamoDB as an error in the user's words, and completes other errors."""
+    """A context that raises DynamoDB's refusals in the user's words, and completes other errors."""
 
     __slots__ = ("_place",)
 
@@ -275,7 +273,7 @@ class Explained:
             from .explain import explain
 
             raise explain(error, self._place)[1] from error
-        if isinstance(error, TransportError) and error.key is None and self._place.key:  # a list may have none
+        if isinstance(error, TransportError) and error.key is None and self._place.key:  # a list has none
             error.about(self._place.key)
         if isinstance(error, LockNotGrantedError) and error.retry_after is not None:
             error.retry_after = max(1, int(-(-error.retry_after // 1)))  # as headers and visibility timeouts take it
@@ -290,7 +288,7 @@ class Entered:
 
     __slots__ = ()
 
-    if not TYPE_CHECKING:  # hidden from type checkers, so that they report the mistake, too
+    if not TYPE_CHECKING:  # so that type checkers report it, too
 
         def __enter__(self) -> None:
             raise TypeError(f"with {type(self).__name__} awaits nothing. Write `async with` instead of `with`")

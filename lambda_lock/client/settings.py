@@ -120,8 +120,8 @@ class Settings:
     def names(self) -> tuple[str, str, str | None]:
         """The names of the table, its partition key and its sort key.
 
-        An argument takes precedence over the environment, and the environment over the schema. If the table is an
-        argument, the environment does not count.
+        An argument takes precedence over the environment, and the environment over the schema. With ``table``, the
+        environment does not count.
         """
         table, partition, sort = self.table, self.partition_key_name, self.sort_key_name
         if table is None:

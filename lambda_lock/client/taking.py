@@ -57,7 +57,7 @@ if TYPE_CHECKING:
         def give_back(self) -> None: ...
 
 
-#: Added to the error if this very process holds the lock. A caller that waits for itself waits in vain.
+#: Added to the error if this very process holds the lock: a caller that waits for itself waits in vain.
 _OWN = (
     "It is this very client that holds it, in this very thread or task: release that lock first, or pass "
     "reentrant=True to enter it again"
@@ -206,7 +206,7 @@ class Uncontended:
 def entered_before(
     session: Session, key: str, sort_key: str | None, permits: int | None, *, event: bool = False
 ) -> Again | None:
-    """For a re-entrant acquire: return what enters the lock that this thread or task holds already. None: it has none.
+    """For a re-entrant acquire: return an Again for the lock that this thread or task holds. None: it holds none.
 
     event: the lock must be an event's. If it is not, the result raises LockConfigurationError.
     """
@@ -275,7 +275,7 @@ def release_each(session: Session, holds: Iterable[tuple[Hold, HeldLock | None]]
                 _release(session, held)
             unanswered = 0
         except LockAlreadyReleasedError:
-            continue  # its holder released it a moment ago
+            continue  # its holder just released it
         except LockError as error:
             leave_to_lease(session, hold, error)
             unanswered = unanswered + 1 if isinstance(error, TransportError) else 0
