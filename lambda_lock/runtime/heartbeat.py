@@ -14,9 +14,8 @@ signal handlers and finalizers call take no lock (signalsafe.py says why). Comma
 put() may be called from any of them (Python library reference, queue.SimpleQueue).
 
 A lock or a client that is collected is noticed by that put() itself, as the callback of a weak reference. It is written
-in C, so no signal handler runs within it: an exception from there would be dropped, like any that a finalizer raises.
-And put() never blocks. When the interpreter ends, other threads are frozen where they are, with every lock that they
-have.
+in C, so no signal handler runs within it, whose exception would be dropped, like any from a finalizer. And it never
+blocks. When the interpreter ends, other threads are frozen where they are, with every lock that they have.
 """
 
 from __future__ import annotations
@@ -204,7 +203,7 @@ class Renewals:
             self._tokens.put(False)
 
     def _send(self, sender: object) -> None:
-        """Run one sender, until it is told to end or has nothing to do."""
+        """Run one sender."""
         while True:
             self._idle.add(sender)
             token = self._token(None if len(self.senders) == 1 else _SENDER_IDLE)

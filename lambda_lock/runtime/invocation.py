@@ -146,7 +146,7 @@ def read(context: object) -> Invocation | None:
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, (int, float)):
         return None  # a mock that has every attribute
     found = Invocation(context, now + milliseconds / 1000 if 0 < milliseconds < float("inf") else None)
-    _latest = found  # another thread may replace it at once, so it is not what is returned
+    _latest = found  # another thread may replace it at once
     return found
 
 

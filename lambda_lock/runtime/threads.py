@@ -62,8 +62,8 @@ class Threads:
     ) -> T:
         """As `run`, but if this task is cancelled or interrupted, the call ends before that propagates.
 
-        It always waits at least once, even for a call that ends at once. So a task that was cancelled before gets the
-        CancelledError here, and not once it has a lock that no other code would release.
+        It always waits at least once, even for a call that ends at once. So a task that was cancelled before hears of
+        it here, and not after it was given a lock that nobody would release.
 
         patience: seconds within which a thread must begin the call. Otherwise Busy is raised. None: no limit.
         needed: False: cancelling the task takes the call back if no thread has begun it.
@@ -133,7 +133,7 @@ class Threads:
             call.run()
 
     def _take_back(self, call: _Call) -> bool:
-        """Withdraw a call. Return whether that was in time: no thread has begun it, and none will."""
+        """Withdraw a call that no thread has begun. Return whether it was one."""
         with self._guard:
             if call not in self._waiting:
                 return False

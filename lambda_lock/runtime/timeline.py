@@ -42,8 +42,8 @@ class Timeline:
     """Looks at one clock, from any thread. It uses no lock, because a signal handler, a finalizer or a forked child may
     look while another look is under way.
 
-    Of two simultaneous looks, one is kept, and later looks continue from it. The other is correct too, and dropping it
-    does no harm: the next look adds the largest advance since the one that was kept.
+    Of two simultaneous looks, one is kept. Dropping the other does no harm: the next look adds the largest advance
+    since the one that was kept.
     """
 
     def __init__(self, clock: Clock) -> None:
