@@ -58,7 +58,7 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
                     resume, value = steps.send, Resumption(timeline.reading(), outcome)
             except BaseException as error:
                 if steps.gi_frame is None:  # type: ignore[attr-defined]  # the error has ended them
-                    if isinstance(error, StopIteration):  # a StopIteration of the application's does not end them
+                    if isinstance(error, StopIteration):  # the steps' own: one of the application's does not end them
                         result: T = error.value
                         if pid != os.getpid():
                             check_process(pid)
@@ -133,7 +133,7 @@ _MOST_NESTED = 32  # DynamoDB nests no deeper (Developer Guide, "Quotas")
 
 
 def is_item(item: Any, depth: int = 0) -> bool:
-    """Whether this is an item in DynamoDB's JSON, or the content of a map. Texts are not parsed, numbers neither."""
+    """Whether this is an item in DynamoDB's JSON, or the content of a map. Texts and numbers are not parsed."""
     if not isinstance(item, dict) or (item and depth > _MOST_NESTED):
         return False
     for value in item.values():

@@ -97,7 +97,7 @@ async def drive_async(
         raise
     except BaseException as error:
         if steps.gi_frame is None:  # type: ignore[attr-defined]  # the error has ended them
-            if isinstance(error, StopIteration):  # a StopIteration of the application's does not end them
+            if isinstance(error, StopIteration):  # the steps' own: one of the application's does not end them
                 result: T = error.value
                 check_process(pid)
                 return result

@@ -192,7 +192,7 @@ def released() -> LockError:
 
 
 def unclear() -> LockError:
-    """The error of another last act that it has ended. The request under way may have been carried out."""
+    """The error of another last act that closing the client has ended. Its request may have been carried out."""
     return TransportError(True, f"{_HOW}: it is unknown whether it was carried out. The lock is released")
 
 
