@@ -76,7 +76,7 @@ class Session:
     ) -> T:
         """Run an operation on this thread and return its result.
 
-        after_wait: called after each pause of an operation that waits. It raises what ends the wait. None: no waits.
+        after_wait: called after each pause of an operation that waits. It raises what ends the wait. None: for others.
         ends: for a last act, makes the error if closing the client ends it. With ``after_wait``, it is `given_back`.
         """
         timeline = self.timeline
