@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 class Completed:
     """The last ``size`` events of one function that were seen to be done. Safe to use from several threads.
 
-    forgets: a new object whenever a forget begins or ends. An answer to what was asked before that is not entered.
+    forgets: a new object whenever a forget begins or ends. The answer to a request from before that is not entered.
     """
 
     __slots__ = ("_known", "_size", "forgets")
@@ -59,7 +59,7 @@ class Completed:
         return DuplicateEventError(message, key=key, result=text, completed_until=until, remembered=True)
 
     def forgetting(self, key: str, ask: Callable[[], Any]) -> Any:
-        """What ``ask`` gives, awaited or not: it forgets an event. The event's entry goes before that and after it."""
+        """Call ``ask``, which forgets an event in DynamoDB, and return its result. Before and after, the entry goes."""
         self._forget(key)
         try:
             asked = ask()
@@ -91,8 +91,8 @@ class Completed:
     def completed(self, held: HeldLock, text: str | None, since: float, forgets: object) -> None:
         """Note an event of which DynamoDB has confirmed the completion.
 
-        since: elapsed seconds before the completion was sent. What was written is a window from DynamoDB's time then,
-        which was known as well as the Date of the claim allows.
+        since: elapsed seconds before the completion was sent. The stored end is a window after DynamoDB's time then,
+        an estimate from the Date of the claim. So the clock may have drifted since the claim.
         """
         if not held.hold.completed:
             return

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from .types import Deduplicated, Deduplicating, EventOptions, P, R, T
 
     Kind = TypeVar("Kind", Lock, AsyncLock)
-    #: What the answers return: nothing if there is none, but a word.
+    #: What the answers return. Never: the answer is a word, such as "raise", and no function.
     OnDuplicate = TypeVar("OnDuplicate", default=Never)
     OnNotGranted = TypeVar("OnNotGranted", default=Never)
     OnBadKey = TypeVar("OnBadKey", default=Never)
@@ -83,7 +83,7 @@ if TYPE_CHECKING:  # "return" and "skip" add None to what the function returns, 
     ) -> Callable[[Callable[P, R]], Deduplicated[P, R, Any]]: ...
 
     @overload
-    def deduplicate(  # type: ignore[overload-overlap]  # an answer that is awaited gives what it is awaited for
+    def deduplicate(  # type: ignore[overload-overlap]  # of an async answer, the awaited result counts
         key: Key | None = None,
         *,
         on_duplicate: Callable[..., Coroutine[Any, Any, T]],
@@ -351,7 +351,7 @@ class _EventGuard(Guard):
         if self.known is not None:
             self.known.learn(session_of(call.client), error, call.forgets)
         payload, stored = call.storing and call.storing.payload, result_parts(error.result)[1]
-        if payload is not None and stored not in (None, payload):  # events of before validate= have none
+        if payload is not None and stored not in (None, payload):  # an event stored without validate= has none
             mismatch = PayloadMismatchError(
                 f"event {error.key!r} was completed with another payload, so {name_of(self.func)}() is neither run for "
                 "this one nor given the result. Two different events have one key: give them different ones, or repeat "
@@ -401,7 +401,7 @@ class _EventGuard(Guard):
         return partial(complete, lock, text), _NOT_COMPLETED, completed
 
     def text(self, lock: Any, result: object) -> str | None:
-        """The text to store. The event is done even if its result cannot be stored."""
+        """The text of the result to store; None for none. A result that cannot be stored is left out."""
         held = held_by(lock)
         for value in (result if self.stores_result else None, None):
             try:
@@ -452,8 +452,8 @@ def _whole(window: object) -> int:
 def _scoped(func: Any, scope: str | None, build_key: KeyBuilder) -> KeyBuilder:
     """The builder of the keys under which events are stored: with the scope before them.
 
-    The default scope has the tenant: the results of one tenant are not for another. Any other scope is told once if
-    nothing in the key names the tenant.
+    The default scope has the tenant: the results of one tenant are not for another. With another scope, a warning is
+    logged once if nothing in the key names the tenant.
     """
     told: list[str] = []
     func = undecorated(func)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..core.requests import Place
     from ..runtime.invocation import Invocation
 
-_LOOK = 0.25  # seconds between two looks of an async function. A thread that waits may be the last that could commit
+_LOOK = 0.25  # seconds between two checks of an async wait_lost. It blocks no thread: a commit may need the last one
 
 
 class StandIn:

@@ -18,7 +18,7 @@ _ASYNC_GENERATOR = 0x200
 _DURABLE_EXECUTION = "aws_durable_execution_sdk_python.execution"  # the module of its decorator
 _DURABLE_CONTEXT = "aws_durable_execution_sdk_python.context"  # the module of durable_step and its like
 _PREPARED = "_original_name"  # what that module sets on a prepared step
-_MOST_DECORATORS = 50  # on one function: a bound for chains that are a circle
+_MOST_DECORATORS = 50  # on one function: a bound, in case its __wrapped__ chain is a circle
 _OF_CONTEXTLIB = ("contextmanager.<locals>.helper", "asynccontextmanager.<locals>.helper")  # they make generators too
 _OPTIMIZED = 0x01  # a function's code, not a module's or class body's
 
@@ -26,7 +26,7 @@ _OPTIMIZED = 0x01  # a function's code, not a module's or class body's
 def check_decorated(
     func: Callable[..., Any], decorator: str, client: object, on_not_granted: object, on_unavailable: object
 ) -> None:
-    """Raise TypeError for a function that cannot be decorated, and for what does not fit it."""
+    """Raise TypeError for a function that cannot be decorated, and for options that do not fit it."""
     if on_unavailable not in ("raise", "run"):
         raise TypeError(f"on_unavailable= must be 'raise' or 'run', got {on_unavailable!r}")
     check_function(func, decorator)
@@ -37,7 +37,7 @@ def check_decorated(
 
 
 def acquire_of(client: object) -> object:
-    """The client's method. Raises TypeError for an object that is not a client."""
+    """The client's method ``acquire``. Raises TypeError for an object that is not a client."""
     if isinstance(client, type):
         raise TypeError(f"client= is the class {client.__name__}, not a client: write {client.__name__}(...)")
     acquire = getattr(client, "acquire", None)
@@ -142,7 +142,7 @@ def undecorated(func: Any) -> Any:
 
 
 def _durable_module(func: object) -> str:
-    """The module of the SDK of durable functions that made ``func`` of another function, also below other decorators.
+    """The module of the SDK of durable functions whose decorator made ``func``, also below other decorators.
 
     Empty for every other function, and for a prepared step: calling that runs the step's function.
     """

@@ -1,4 +1,4 @@
-"""The decorated function: the client and key of each call, its lock, and what it returns if that is not granted.
+"""The decorated function: the client and key of each call, its lock, and what it returns without a grant.
 
 Also what decorators take from their environment: the default client, and the switch that disables all locks.
 """
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
     #: What names a lock: its client, key and sort key.
     Target: TypeAlias = tuple[object, str, str | None]
-    #: How a lock ends whose function returned: what to call, the log's message if that fails, and what to tell once it
-    #: is known whether the lock was held until then.
+    #: How the lock of a call ends: the function to call, the log's message if that raises, and a function that is then
+    #: told whether the lock was held to the end.
     LastAct: TypeAlias = tuple[Callable[[], Any], str, Callable[[bool], None]]
 
 VARIABLE = "LAMBDA_LOCK_DISABLED"
@@ -44,7 +44,7 @@ _REFUSED = (errors.LockNotGrantedError, errors.DuplicateEventError, errors.RateL
 # it. No lock guards this: setdefault is atomic, and building a client twice does no harm.
 _default: dict[str, Any] = {}
 
-_KINDS: list[CurrentLocks] = []  # all of them are asked: with scope="" the row of an event may be a lock's as well
+_KINDS: list[CurrentLocks] = []  # `refuse_again` asks all kinds: with scope="", an event and a lock may share a row
 
 
 class CurrentLocks:
@@ -96,7 +96,7 @@ def _holds(lock: Any, key: str) -> bool:
     """Whether the lock of this key is held. Of several, one may be lost while the others are still renewed."""
     if not hasattr(lock, "keys"):
         return bool(lock.is_held)
-    from ..client.multi_lock import group_of  # loaded, since there is one
+    from ..client.multi_lock import group_of  # loaded already, because `lock` is a MultiLock
 
     return group_of(lock).holds(key)
 
@@ -105,8 +105,8 @@ class Call:
     """One call of a decorated function.
 
     key: the lock's key, or a tuple of several. targets: its locks; empty if it runs without them.
-    storing: how the result of an event is stored; None: as plain JSON, or not at all. forgets: those
-    of the function's cache when the call began.
+    storing: how the result of an event is stored; None: as plain JSON, or not at all. forgets:
+    `Completed.forgets` when the call began; None without a cache.
     """
 
     __slots__ = ("args", "client", "forgets", "invocation", "key", "kwargs", "storing", "targets")
@@ -123,12 +123,12 @@ class Call:
 
 
 class Guard:
-    """What with_lock, deduplicate and rate_limit share. They differ in how the lock is acquired, and in what success
-    means for it.
+    """What with_lock, deduplicate and rate_limit share. They differ in how the lock is acquired, and in how it ends
+    after the function returned.
 
     build_key: gives a call's key or keys. acquire: gives the lock of a call, from an async client an awaitable.
     on_not_granted: "raise", "skip", or a function of the call's own arguments and ``error=``.
-    bad_key: the errors about a key that `answered` answers. Otherwise they are raised.
+    bad_key: the errors about a key for which `answered` gives the call's result. All others are raised.
     """
 
     bad_key: tuple[type[LockError], ...] = ()
@@ -198,7 +198,7 @@ class Guard:
                     act, failure, told = end
                     try:
                         kept = act()
-                    except Exception as error:  # noqa: BLE001 - the call has to end as it did, whatever this is
+                    except Exception as error:  # noqa: BLE001 - this must not change how the call ends
                         kept = _not_ended(lock, error, failure)
                     told(kept)
             finally:
@@ -207,7 +207,7 @@ class Guard:
         return locked
 
     def _awaited(self) -> Callable[..., Any]:
-        """`_plain`, awaited, step by step."""
+        """`_plain` for an async def function: the same steps, awaited."""
         func, entries = self.func, self.current.entries
 
         @wraps(func)
@@ -250,7 +250,7 @@ class Guard:
         return locked_async
 
     def prepare(self, call: Call) -> Any:
-        """Find the client and the key of a call. Returns its stand-in while locks are disabled.
+        """Find the client and the key of a call. Returns the stand-in for its lock while locks are disabled, else None.
 
         Raises KeyTemplateError if no key can be built, and LockConfigurationError if this very call holds the lock.
         """
@@ -283,7 +283,7 @@ class Guard:
         return None if self.on_not_granted == "skip" else self.on_not_granted(*call.args, **call.kwargs, error=error)
 
     def unlocked(self, call: Call, error: TransportError) -> Any:
-        """The stand-in with which a call runs in an outage. Raises ``error`` if it was none, or is to be raised."""
+        """The stand-in for the lock of a call in an outage. Raises ``error`` if DynamoDB did answer, or by option."""
         if self.on_unavailable == "raise" or error.answered:
             raise error
         call.targets, call.storing = (), None
@@ -309,7 +309,7 @@ def check_result(result: object, func: Callable[..., Any], decorator: str) -> No
         return
     close = getattr(result, "close", None)
     if close is not None:
-        close()  # it has not begun
+        close()  # its body has not begun; without this, Python warns that nothing awaited it
     raise TypeError(
         f"{name_of(func)} returned {type(result).__name__}, which would run after the lock's release: "
         f"@{decorator} takes functions that do their work before they return"
@@ -323,8 +323,8 @@ def key_of(lock: Any) -> str:
 
 
 def _not_ended(lock: Any, error: Exception, failure: str) -> bool:
-    """Log the error of a last act. It must not hide the call's result or error. Returns True: it is not known lost."""
-    # An event that was released before its completion runs again. A lock was released by the function itself.
+    """Log the error of a last act. It must not hide the call's result or error. Returns True: no loss is known."""
+    # Not logged: the function has released its lock itself. An event that was released so runs again, which is logged.
     if failure != NOT_RELEASED or not isinstance(error, errors.LockAlreadyReleasedError):
         tell_not_released(logger, error, message=failure, key=key_of(lock), owner=lock.owner)
     return True

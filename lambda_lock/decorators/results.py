@@ -54,7 +54,7 @@ class Converter:
 
 _PLAIN = Converter(_same, _same)
 _MOMENTS = (datetime.datetime, datetime.date, datetime.time)
-#: What is written as text or as a number, and read again by the type itself or by a function of it.
+#: Types that are written as a text (a timedelta as three numbers), with the functions that write and read them.
 _SCALARS: dict[Any, Converter] = {
     **{kind: Converter(kind.isoformat, kind.fromisoformat) for kind in _MOMENTS},
     datetime.timedelta: Converter(
@@ -66,7 +66,7 @@ _SCALARS: dict[Any, Converter] = {
 }
 
 
-_NAMES = (*_MOMENTS, Decimal, UUID, bytes)  # of entries: their text is stored
+_NAMES = (*_MOMENTS, Decimal, UUID, bytes)  # types whose text can be the name of an entry in JSON
 
 
 def for_type(wanted: Any) -> Converter | None:
@@ -78,7 +78,7 @@ def for_type(wanted: Any) -> Converter | None:
 def for_function(func: Any) -> Converter | None:
     """The converter for what a function says that it returns. None: JSON as it is, or nothing is known.
 
-    func: has annotations of its own. An annotation whose names are not defined yet is looked at again with the first
+    func: has annotations of its own. An annotation whose names are not defined yet is evaluated again with each
     result. Raises Unstorable.
     """
     try:
@@ -202,7 +202,7 @@ class _Types:
             return lambda value: value.value, found
         if dataclasses.is_dataclass(kind):
             fields = [field.name for field in dataclasses.fields(kind) if field.init]
-            for name, parameter in inspect.signature(kind).parameters.items():  # an InitVar is needed, and no field
+            for name, parameter in inspect.signature(kind).parameters.items():  # an InitVar is needed but not stored
                 if parameter.default is parameter.empty and parameter.kind not in _REST and name not in fields:
                     needs = f"which needs {name!r} to be made, and that is none of its fields"
                     raise Unstorable(f"{_name(kind, where)}, {needs}")
@@ -240,7 +240,7 @@ def _filled(hint: Any, given: dict[Any, Any]) -> Any:
 
 
 def _bare(wanted: Any) -> Any:
-    """The type under other names of it: of a NewType, an alias or an Annotated, and the one of a Literal's members."""
+    """The type behind a NewType, an alias or an Annotated, and the one of a Literal's members."""
     if isinstance(wanted, typing.NewType):
         return _bare(wanted.__supertype__)
     if isinstance(wanted, _ALIAS):
@@ -253,7 +253,7 @@ def _bare(wanted: Any) -> Any:
 
 
 def _model(model: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
-    """By the fields' names where pydantic can read these, which it can since 2.11; otherwise by their aliases.
+    """The functions for a pydantic model. They name fields as the class does, or by alias before pydantic 2.11.
 
     A model of a subclass is stored as ``model`` is: with its own fields this could not be loaded if extra="forbid".
     """
@@ -275,7 +275,7 @@ def _model(model: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
 
 
 def _is_enum(kind: Any, *values: type) -> bool:
-    """Whether it is an Enum whose members have such values. Without any: strs."""
+    """Whether it is an Enum whose members' values have these types. None given: str."""
     if not (isinstance(kind, type) and issubclass(kind, enum.Enum)):
         return False
     return all(isinstance(member.value, values or str) for member in kind)

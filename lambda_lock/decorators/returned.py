@@ -1,4 +1,4 @@
-"""What a decorated function returns: how it is stored for duplicates, and what window= and done_if= say of it.
+"""The result of a decorated function: how it is stored for duplicates, and what window= and done_if= say of it.
 
 Loaded for functions with ``result=``, ``done_if=`` or a function as ``window=``.
 """
@@ -16,24 +16,24 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
 
-#: What types have that are no classes: ``list[Receipt]``, a NewType, an alias made by ``type``.
+#: Attributes of types that are not classes: ``list[Receipt]``, a NewType, an alias made by ``type``.
 _OF_TYPES = ("__args__", "__supertype__", "__value__")
-#: The names in a return annotation of what JSON represents as it is.
+#: The names in return annotations of types that JSON represents as they are.
 _PLAIN_NAMES = frozenset(
     {"Any", "None", "NoneType", "bool", "dict", "float", "int", "list", "object", "str", "typing.Any"}
 )
 
 
 def judged(name: str, ask: Any, read: Callable[[Any], T], otherwise: T) -> Callable[[object], T]:
-    """What ``ask`` says of a result, as ``read`` reads it. If it fails, ``otherwise``: an error after the work would
-    repeat it. Raises TypeError for what is no plain function of the result. name: the parameter, for errors."""
+    """A function that returns ``read(ask(result))``. If that fails, it returns ``otherwise``: an error after the work
+    would repeat the work. Raises TypeError if ``ask`` is not a plain function of the result. name: its parameter."""
     if not callable(ask) or is_async(ask) or not Parameters(ask, follow_wrapped=False).take(1):
         raise TypeError(f"{name}= must be a plain function that takes the result, and nothing else, got {ask!r}")
 
     def asked(result: object) -> T:
         try:
             answer = ask(result)
-            if hasattr(type(answer), "__await__"):  # as of a lambda: any such object is true
+            if hasattr(type(answer), "__await__"):  # a lambda can return a coroutine, which would count as true
                 getattr(answer, "close", bool)()
                 raise TypeError(f"{name}= returned {type(answer).__name__}, which nothing awaits")
             return read(answer)
@@ -46,7 +46,7 @@ def judged(name: str, ask: Any, read: Callable[[Any], T], otherwise: T) -> Calla
 
 
 def serializer_of(result: Any) -> Any:
-    """The serializer that result= names. None: JSON as it is, or none. Raises TypeError for what it cannot be."""
+    """The serializer that result= names. None for "json" (see `serializer_for`) and for None. Raises TypeError."""
     if result is None or result == "json":
         return None
     if isinstance(result, type) or any(hasattr(result, name) for name in _OF_TYPES):
@@ -59,8 +59,8 @@ def serializer_of(result: Any) -> Any:
 
 
 def serializer_for(func: Any) -> Any:
-    """The serializer for what ``func`` says that it returns. None: JSON as it is. Raises TypeError."""
-    func = undecorated(func)  # the wrapper of an object or of a partial function has annotations of its own
+    """The serializer for the return annotation of ``func``. None: JSON as it is. Raises TypeError."""
+    func = undecorated(func)  # a wrapper of an object or of a partial function does not have their annotations
     if not hasattr(func, "__annotations__"):
         func = type(func).__call__
     try:
@@ -71,7 +71,7 @@ def serializer_for(func: Any) -> Any:
     words = text.translate(dict.fromkeys(map(ord, "[],|"), " "))
     named_by_strs = text.count("dict[") == text.count("dict[str,")  # JSON has no other names of entries
     if words and named_by_strs and _PLAIN_NAMES.issuperset(words.split()):
-        return None  # mostly so: typing and dataclasses need not be loaded
+        return None  # the usual case, which loads neither typing nor dataclasses
     return _storable("for_function", func, f"result='json': {name_of(func)}()")
 
 

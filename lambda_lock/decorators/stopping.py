@@ -38,7 +38,7 @@ class _Stop(SystemExit):
 def release_on_sigterm(*clients: LockClient | AsyncLockClient) -> None:
     """Release all locks of this process when it is asked to stop, as ECS, Kubernetes and systemd do by SIGTERM.
 
-    clients: the clients whose locks are released. None: the default client.
+    clients: the clients whose locks are released. Without any: the default client.
 
     SIGTERM then ends the process as sys.exit() does: SystemExit is raised in the main thread, so ``with`` blocks and
     decorated functions release their locks on the way out. If asyncio runs there, it is raised between two steps of the
@@ -100,7 +100,7 @@ def _insist(loop: AbstractEventLoop) -> None:
 def _heed(told: Callable[[Any], object], lost: Any) -> None:
     """For `sys.unraisablehook`. Python drops what a signal handler raises within a finalizer: signal again after it."""
     told(lost)
-    # Where the interpreter ends, the main thread counts as ended. lost.object does not tell: on 3.14 it is always None.
+    # Once the interpreter ends, the main thread is not alive. lost.object cannot tell that: on 3.14 it is always None.
     if isinstance(lost.exc_value, _Stop) and threading.main_thread().is_alive():
         _on_a_thread(_signal_again)
 

@@ -51,7 +51,7 @@ class Answering(Protocol[T_co]):
 
 
 class AnsweringAsync(Protocol[T_co]):
-    """The same with an answer that is awaited, so for async def functions only."""
+    """`Answering` with an async answer, so for async def functions only."""
 
     def __call__(self, func: Callable[P, Coroutine[Any, Any, R]], /) -> Callable[P, Coroutine[Any, Any, R | T_co]]: ...
 
@@ -72,7 +72,7 @@ class Deduplicated(Protocol[P, T_co, Done_co]):
 
 
 class OfClass(Protocol[P, T_co, Done_co]):
-    """The same, reached through a class: a method, a static method, or a class method, which is given its class."""
+    """`Deduplicated` through its class: a method, a static method, or a class method, which is given its class."""
 
     @overload
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T_co: ...
@@ -104,7 +104,7 @@ if TYPE_CHECKING:  # DecoratorOptions exists for checkers only
         on_unavailable: Literal["raise", "run"]
 
     class _Options(_CallOptions, DecoratorOptions, total=False):
-        """What those for one key have in common besides."""
+        """What the overloads for one key have in common besides."""
 
         key_jmespath: str | None
 

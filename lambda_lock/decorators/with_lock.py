@@ -65,7 +65,7 @@ if TYPE_CHECKING:  # one for each kind of on_not_granted, for a key and for seve
     ) -> Answering[None]: ...
 
     @overload
-    def with_lock(  # type: ignore[overload-overlap]  # an answer that is awaited gives what it is awaited for
+    def with_lock(  # type: ignore[overload-overlap]  # of an async answer, the awaited result counts
         key: Key | None = None,
         *,
         on_not_granted: Callable[..., Coroutine[Any, Any, T]],
@@ -88,7 +88,7 @@ if TYPE_CHECKING:  # one for each kind of on_not_granted, for a key and for seve
     ) -> Answering[None]: ...
 
     @overload
-    def with_lock(  # type: ignore[overload-overlap]  # an answer that is awaited gives what it is awaited for
+    def with_lock(  # type: ignore[overload-overlap]  # of an async answer, the awaited result counts
         key: Sequence[Key],
         *,
         on_not_granted: Callable[..., Coroutine[Any, Any, T]],
@@ -177,7 +177,7 @@ def with_lock(
     """
     refuse_bare(key, with_lock, unknown)
     check_answer("on_not_granted", on_not_granted, ("raise", "skip"))
-    keys: Any = key  # of several locks, or the key of one
+    keys: Any = key  # a list of keys, or a single key
     several = isinstance(keys, (list, tuple)) and key_jmespath is None
     of_one: dict[str, Any] = {} if several else {"permits": permits, "reentrant": reentrant}
 
@@ -229,7 +229,7 @@ def with_lock(
 
 class _LockGuard(Guard):
     def last_act(self, call: Call, lock: Any, result: object) -> LastAct:
-        lost = lock.lost  # asked first: its validity may be over, and the row free to release all the same
+        lost = lock.lost  # asked before the release, which can succeed although the validity was over
 
         def tell_lost(kept: bool) -> None:
             if lost or not kept:
