@@ -133,7 +133,7 @@ class _HeaderContext:
         self.tenant_id = _plain(tenant_id)
 
     def get_remaining_time_in_millis(self) -> int:
-        """The time left. 0, which is unknown, if it is longer than any invocation's: a clock was stepped."""
+        """The time left. 0 (not known) if it is longer than any invocation's, because a clock was stepped."""
         left = self._deadline - int(time.time() * 1000)
         return left if left <= _LONGEST else 0
 

@@ -70,11 +70,11 @@ class KafkaSource(Source):
 
 def _offset(record: object) -> int:
     offset = record.get("offset") if isinstance(record, dict) else None
-    return offset if isinstance(offset, int) else 0  # it is refused later
+    return offset if isinstance(offset, int) else 0  # `identifier` refuses any other
 
 
 class Decoded(UserDict[str, object]):
-    """A record with its key and value as text, or as bytes if they are none. They are decoded when they are asked for.
+    """A record with its key and value as text, or as bytes if not UTF-8. They are decoded when they are asked for.
 
     record: the record as Lambda passed it. A key or value that it leaves out is null here.
     """

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
         client: LockClient | None
 
 
-_CONTENDED = (LockNotGrantedError, RateLimitedError)  # what the client has logged
+_CONTENDED = (LockNotGrantedError, RateLimitedError)  # the client has logged them already
 _LEAST_LEFT = 1.0  # seconds: with less time left, no record is started
 _HEADROOM = 1.5  # a record is started if the longest one so far would fit this many times into the time left
 
@@ -118,8 +118,8 @@ def process_sqs(
     The reason is logged. Lambda deletes all other messages. Each return uses up one receive of maxReceiveCount.
 
     If no record was done, and every one that was started failed with LockConfigurationError (a permission or the table
-    is missing), that is raised instead. All records come back as well, and the invocation counts as an error. A key
-    that a record makes impossible is no such failure.
+    is missing), that is raised instead. All records come back as well, and the invocation counts as an error. A
+    record whose own key is unusable does not count as such a failure.
 
     These errors are raised before any record runs, so the whole batch comes back: LockArgumentError for an event that
     is not a batch from SQS, and for a number out of range. TypeError for an argument of the wrong type, and for a
@@ -307,7 +307,7 @@ class _Batch:
         def of_view(key: Any) -> Any:
             return source.of_view(key) if callable(key) and not isinstance(key, Compiled) else key
 
-        if rate is not None:  # innermost, because a slot waits for nothing
+        if rate is not None:  # innermost, because the work must follow its slot at once
             from ..decorators.rate_limit import rate_limit
 
             key, limit, per = rate
@@ -419,7 +419,7 @@ class _Run:
                 needed = max(_LEAST_LEFT, _HEADROOM * self.longest)
             # Not remaining(): that is None once the deadline has passed.
             if is_cut_off or (deadline is not None and deadline - self.batch.began.at < needed):
-                # Whoever follows a record that had no start has none either. Its turn is after that one's.
+                # A record behind one that the rate refused has no start either: its turn comes after that one's.
                 before = self.failed.get(self.first.get(order, index)) if is_cut_off else None
                 self.fail(index, order, before if isinstance(before, RateLimitedError) else None)
                 continue
@@ -440,14 +440,14 @@ class _Run:
             self.first[order] = min(index, self.first.get(order, index))
 
     def raise_misconfigured(self) -> None:
-        """Raise LockConfigurationError if no record was done, and each one that was started failed with it. The rest
-        was not started: because of the failures before, or for lack of time."""
+        """Raise LockConfigurationError if no record was done, and each one that was started failed with it. The others
+        were not started, because of these failures or for lack of time."""
         errors = [error for _, error in sorted(self.failed.items()) if error is not None]
         if errors and len(self.failed) == len(self.records) and all(map(_is_misconfigured, errors)):
             raise errors[0]
 
 
 def _is_misconfigured(error: Exception) -> bool:
-    # An argument error about a key is that of one record: others would not fail with it.
+    # An argument error about a key concerns one record: others would not fail with it.
     of_a_record = isinstance(error, LockArgumentError) and error.key is not None
     return isinstance(error, LockConfigurationError) and not of_a_record

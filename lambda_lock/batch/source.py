@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     Record: TypeAlias = dict[str, Any]
 
 
-#: Which function takes what a service sends.
+#: The function that processes the batches of a service.
 _FUNCTIONS = {
     "aws:sqs": "process_sqs",
     "aws:kinesis": "process_stream",
@@ -35,8 +35,8 @@ _FUNCTIONS = {
 class Source:
     """What the sources have in common, and what they differ in.
 
-    name: for errors. function, decorator: of the public functions, those that process its batches. services: what its
-    events name as their source. form: what an event has its records in.
+    name: for errors. function, decorator: the public names that process its batches. services: the ``eventSource`` of
+    its events. form: how an event holds its records, for errors.
     has_checkpoint: whether only the first record that comes back is reported, of each part whose order is kept. The
         source continues from there. If not, each record that comes back is reported.
     """
@@ -58,7 +58,7 @@ class Source:
         raise NotImplementedError
 
     def group(self, record: Record) -> str | None:
-        """What the records have in common that never run at the same time. None: a record on its own."""
+        """The name of the records that must not run at the same time as this one. None: there are none."""
         raise NotImplementedError
 
     def order(self, record: Record) -> str | None:
@@ -70,7 +70,7 @@ class Source:
         return record
 
     def of_view(self, function: Callable[[Record], T]) -> Callable[[Any], T]:
-        """A function of the record, as one of its view."""
+        """``function``, which takes a record, as a function that takes the record's view."""
         return function
 
 

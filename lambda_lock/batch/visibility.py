@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     RetryVisibility: TypeAlias = float | Literal["retry_after"] | Callable[[Record, Exception | None], float | None]
 
 _MOST = 43_200.0  # seconds, twelve hours: SQS API reference, ChangeMessageVisibility
-_MOST_AFTER = 42_300  # the same, less 15 minutes: it counts from the receive, and an invocation lasts no longer
-_BATCH = 10
+_MOST_AFTER = 42_300  # the same, less the longest invocation, 15 minutes: SQS counts its limit from the receive
+_BATCH = 10  # messages in one request
 
 
 class Visibility:
@@ -99,7 +99,7 @@ class Visibility:
 
 
 def _whole(value: float) -> int:
-    """Whole seconds, and 1 for a part of one, which is not to make the message visible at once. Raises as checks do."""
+    """Whole seconds. Less than one second becomes 1: 0 would make the message visible at once. Raises as checks do."""
     seconds = checks.seconds("retry_visibility", value, least=0.0, most=_MOST)
     return int(max(seconds, seconds > 0))
 

@@ -156,7 +156,7 @@ def _inspected(func: Callable[..., Any], follow_wrapped: bool) -> tuple[Any, Any
 
 
 class Unusable(Exception):
-    """A value cannot be part of a key, or a text cannot be read. The message says why. field: what was written."""
+    """A value cannot be part of a key, or a text cannot be read. The message says why. field: of KeyTemplateError."""
 
     def __init__(self, message: str, field: str | None = None) -> None:
         super().__init__(message)
@@ -164,9 +164,9 @@ class Unusable(Exception):
 
 
 def builder(made_by: str, read: Callable[..., Callable[..., object]], *written: Any) -> KeyBuilder:
-    """The builder of keys that ``read(*written)`` returns, with its errors as KeyTemplateErrors.
+    """The function that ``read(*written)`` returns, as a builder of keys. Unusable becomes KeyTemplateError.
 
-    Both may raise Unusable: ``read`` for what is written, and what it returns for a call's arguments.
+    ``read`` raises Unusable for what is written, and the function that it returns for a call's arguments.
     made_by: what makes the key, for errors.
     """
     try:
@@ -236,7 +236,7 @@ def scalar_text(value: object) -> str:
     if isinstance(value, datetime) and value.tzinfo is not None:
         try:
             value = value.astimezone(UTC)  # the same moment has the same text in all time zones
-        except (OverflowError, ValueError):  # which of them, the time zone decides
+        except (OverflowError, ValueError):  # the time zone decides which of the two
             raise Unusable("the value is a datetime that UTC has no year for: pass it as a str") from None
     if isinstance(value, date):
         return value.isoformat()
@@ -257,7 +257,7 @@ def declared_fields(value: object) -> Mapping[str, object] | None:
     """The fields of a dataclass instance or a pydantic model (version 2 or 1). None for anything else.
 
     They include the undeclared fields of a model with extra="allow". Two events that differ only in such a field are
-    different events. What is declared but not there is none: an InitVar, or a field that was not set.
+    different events. A declared field without a value is left out: an InitVar, or one that was not set.
     """
     for name in ("__dataclass_fields__", "model_fields", "__fields__"):
         fields = getattr(type(value), name, None)
@@ -271,7 +271,7 @@ def declared_fields(value: object) -> Mapping[str, object] | None:
 
 
 def from_template(template: str, parameters: Parameters, made_by: str) -> Callable[..., str]:
-    """What makes the keys of a template. Raises Unusable, and KeyTemplateError for a text that never is a key."""
+    """What makes the keys of a template. Raises Unusable, and KeyTemplateError for a text that is never a key."""
     try:
         parsed = list(Formatter().parse(template))
     except ValueError as error:
@@ -367,7 +367,7 @@ class Field:
 
 
 def _step(value: object, step: str) -> object:
-    """``value[step]``. Raises Unusable, whose message goes on after what ``value`` is."""
+    """``value[step]``. Raises Unusable: the rest of a sentence that begins with the path to ``value``."""
     if isinstance(value, (str, bytes, bytearray)):
         try:
             value = json.loads(value)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def from_jmespath(expression: str, parameters: Parameters) -> Callable[..., str]:
-    """What makes keys of a JMESPath expression over the first argument. Raises Unusable and LockConfigurationError."""
+    """The function that makes keys of an expression on the first argument. Raises Unusable, LockConfigurationError."""
     if parameters.first is None:
         raise Unusable("the function has no first argument to search in", expression)
     try:
