@@ -61,7 +61,7 @@ class Hooks:
         return bool(self._methods.get(event))
 
     def put(self, event: str, subject: Any) -> None:
-        """Let the hooks be told of a subject; None: it is gone. Returns at once and raises nothing."""
+        """Let the hooks be told of a Lock or error. None: the Lock is gone, nothing is told. Never waits or raises."""
         if subject is None:
             return
         if self._pid != os.getpid():

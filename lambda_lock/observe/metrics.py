@@ -23,11 +23,11 @@ POWERTOOLS = "powertools"  # instead of a namespace: metrics are added to those 
 GROUP_VARIABLE = "LAMBDA_LOCK_METRICS_GROUP"  # what metrics are counted by instead of the function, such as a team
 UNGROUPED = "none"  # instead of a group: by nothing but the table
 WAITED = "LockWaited"  # how long an acquire waited, granted or not
-RATE_WAITED = "RateWaited"  # how long a start of a rate limit waited, or was waited for
+RATE_WAITED = "RateWaited"  # how long a call waited for its start under a rate limit, free within the wait or not
 HELD = "LockHeld"  # from the grant's first request to the release
 NAMESPACE = "lambda_lock"  # the value that LockTable.connect sets it to
 NOT_GRANTED = "LockNotGranted"  # contention, which is normal
-FAILED = "LockFailed"  # an acquire, or a look or call of the waker, that failed; which is no contention
+FAILED = "LockFailed"  # an acquire, or a look or call of the waker, that failed for other reasons than contention
 LOST = "LockLost"  # a holder lost its lock, so two may have worked at the same time
 RATE_LIMITED = "RateLimited"  # a start that was not free within its wait
 DUPLICATE = "DuplicateEvent"  # an event that was done before, and was not done again
@@ -69,7 +69,7 @@ def write(
             except Exception as error:  # noqa: BLE001 - the application's metrics must not affect a lock
                 tell(log, "metric_failed", "%s was not counted by Powertools: %r", metric, error)
             return
-        namespace = NAMESPACE  # a function that does not use them
+        namespace = NAMESPACE  # the function does not use those of Powertools
     dimensions = {TABLE_DIMENSION: bare_name(table)}
     sets = [[TABLE_DIMENSION]]
     group = os.environ.get(GROUP_VARIABLE)

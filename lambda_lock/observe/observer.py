@@ -71,12 +71,12 @@ class Observer:
 
     @property
     def measures(self) -> bool:
-        """Whether times are asked for: by metrics, or since a tracer is at work in this process."""
+        """Whether times are asked for: by metrics, or because this process has loaded a tracer."""
         if self.times or not ("aws_xray_sdk.core" in sys.modules or "opentelemetry.trace" in sys.modules):
             return self.times
         return os.environ.get("LAMBDA_LOCK_TRACING", "").strip().lower() != "off"
 
     def note_unended(self, hold: Hold, now: float) -> None:
-        """Note at ``now`` (elapsed seconds) that nobody will end this hold. A finalizer calls it, and no tracer."""
+        """Note at ``now`` (elapsed seconds) that nobody will end this hold. For finalizers, so it calls no tracer."""
         if self.measures and len(self.unended) < _MOST_UNENDED:
             self.unended.append((hold, now))

@@ -145,7 +145,7 @@ def _xray(core: Any, name: str, began: float, ended: float, fields: dict[str, An
         if not os.environ.get(launcher.LAMBDA_TRACE_HEADER_KEY):
             return
     elif (local := getattr(recorder.context, "_local", None)) is not None and not getattr(local, "entities", None):
-        return  # not for a context of another make
+        return  # a context of another make has no `_local`, so `begin_subsegment` decides
     subsegment = recorder.begin_subsegment(name)
     if subsegment is None:
         return
