@@ -84,7 +84,7 @@ class _Run(click.Command):
             ) from error
 
     def _with_key(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """The arguments, without the second -- of a key that stands between two, as one that begins with a dash."""
+        """The arguments, of ``-- KEY -- COMMAND`` without the second --. A key that begins with a dash is given so."""
         if "--" not in args:
             return args
         dashes = args.index("--")

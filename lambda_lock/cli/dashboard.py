@@ -79,7 +79,7 @@ class Tenure:
 
 @dataclass(slots=True)
 class Track:
-    """A lock and its past. Most locks of a large table have none, and an empty list is smaller than a deque."""
+    """A lock and its past. Most locks of a large table have no past, and an empty list is smaller than a deque."""
 
     record: LockRecord
     state: str

@@ -27,7 +27,7 @@ from .exits import Failure, end_with_parent
 
 HOST = "127.0.0.1"
 REGION = "us-east-1"
-STRONGER = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_DYNAMODB")  # than ours
+STRONGER = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_DYNAMODB")  # override ours
 _KEY = "test"  # the engine takes any credentials
 _HEALTH = "/_ministack/health"
 _ATTEMPTS = 5  # to start on a free port: another program may take it in between
@@ -139,7 +139,7 @@ def _spawn(command: list[str], folder: Path, port: int) -> subprocess.Popen[byte
             stdout=log,
             stderr=log,
             start_new_session=True,  # Ctrl-C reaches us alone, and we end the engine
-            # There is no thread yet that a fork could harm. The engine has nothing to bring to an end.
+            # No thread exists yet that a fork could harm. SIGKILL, as the engine has nothing to finish.
             preexec_fn=partial(end_with_parent, os.getpid(), signal.SIGKILL) if sys.platform == "linux" else None,
         )
 

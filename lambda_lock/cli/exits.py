@@ -32,7 +32,7 @@ _CODES: dict[type[errors.LockError], int] = {
     errors.LockNotGrantedError: NOT_GRANTED,
     errors.LockLostError: LOST,
     errors.TransportError: UNAVAILABLE,
-    errors.LockArgumentError: USAGE,  # before the error that it is one of
+    errors.LockArgumentError: USAGE,  # before its base class
     errors.LockConfigurationError: CONFIGURATION,
     errors.LockFormatError: CONFIGURATION,
 }

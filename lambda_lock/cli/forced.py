@@ -41,7 +41,7 @@ def force_release(client: LockClient, record: LockRecord, permit: Holder | None)
         if not isinstance(outcome, ConditionFailed):
             raise TransportError(True, f"it is unknown whether {what} was released") if unclear else outcome
         row = place.view(outcome.item or {})
-        # After a lost reply: this very version, released, is what was asked for; so is a row deleted, or a permit gone.
+        # After a lost reply, the release was done if this version is released, the row deleted, or the permit gone.
         if permit is None:
             done = row.version is None or (row.version == record.version and row.is_free)
         else:

@@ -1,4 +1,4 @@
-"""The options of the commands that several commands have, or that are alike, and the values of those they share."""
+"""The options that several commands have, or that are alike, and the values of those that commands share."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def _interrupted(number: int) -> int:
 class _Child:
     """A process that waits for `start`, and then runs ``command``. If we end before that, it ends too.
 
-    To be made on the main thread, while there is no other. From then on, the signals that `wait` waits for are blocked
+    Make it on the main thread, while there is no other. From then on, the signals that `wait` waits for are blocked
     in this thread and the threads it starts.
     """
 
@@ -107,7 +107,7 @@ class _Child:
             with open(self._variables, "w") as to_child:
                 json.dump(variables, to_child)
             with open(self._failure) as from_child:
-                number = from_child.read()  # the end comes when the child executes the command, or ends
+                number = from_child.read()  # reading ends when the child executes the command, or ends
             if number:
                 os.waitpid(self.pid, 0)
                 raise OSError(int(number), os.strerror(int(number)))

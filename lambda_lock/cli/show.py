@@ -319,8 +319,8 @@ class Listing(NamedTuple):
     def watch(self, interval: float) -> None:
         """Show the locks again and again until Ctrl-C: in place on a terminal, one after the other in a pipe.
 
-        As JSON, each list is one array on a line of its own. A reading that fails is told, and tried again. What the
-        first request is refused for is raised: a wrong table, a missing permission.
+        As JSON, each list is one array on a line of its own. A reading that fails is reported, and tried again.
+        An error of the first request is raised: a wrong table, a missing permission.
         """
         try:
             next(self._pages(), None)

@@ -5,8 +5,8 @@ ServiceError("ValidationException"). That includes unused placeholders. The pars
 what DynamoDB would do (a reserved word is not known as one, an order of two lists), it raises NotImplementedError, or
 takes the expression as it is.
 
-What an operator or a function makes of an absent attribute is absent, and as a condition it is false. For ``<>`` it is
-true. operators.py says what they make of values. Every operand of an update sees the item as it was before the update.
+An operator or a function of an absent attribute gives an absent value, and as a condition it is false; ``<>`` is true.
+operators.py has the rules for values. Every operand of an update sees the item as it was before the update.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class Expression:
     """A recursive-descent parser of one text. It keeps what has to hold of the request's values.
 
     used: the placeholders in the text.
-    kinds: the types that values may have, by their placeholders.
-    types: values that name a type.
-    bounds: pairs of values of which the first must not be greater.
+    kinds: placeholders of values, each with the types that the value may have.
+    types: placeholders of values that name a type.
+    bounds: pairs of placeholders. The value of the first must not be greater.
     """
 
     def __init__(self, kind: str, text: str, names: Names) -> None:
@@ -58,7 +58,7 @@ class Expression:
         self.kinds: list[tuple[str, tuple[str, ...]]] = []
         self.types: list[str] = []
         self.bounds: list[tuple[str, str]] = []
-        self.what: dict[Operand, str | Path] = {}  # of operands that are a value's placeholder, or a path
+        self.what: dict[Operand, str | Path] = {}  # the placeholder or the path of each operand that is one
         self.tokens: list[str] = []
         self.at = 0  # the index of the next token
         self.enclosed = (0, 0)  # where the condition in parentheses that was read last begins and ends
@@ -328,7 +328,7 @@ def _at(path: Path) -> Operand:
 
 
 def _of(compute: Callable[..., Any], *operands: Operand) -> Operand:
-    """What ``compute`` makes of the values of operands. None if one is absent."""
+    """``compute`` of the values of the operands. None if one is absent."""
 
     def evaluate(item: Item, values: Item) -> Any:
         found = [operand(item, values) for operand in operands]
@@ -362,8 +362,8 @@ _parsed = cache(Expression)
 def expressions_of(request: dict[str, Any]) -> tuple[Operand, list[Change]]:
     """The condition and the changes of a write.
 
-    Raises ServiceError for what is wrong whatever the item is: DynamoDB refuses the request before it looks at the
-    condition.
+    Raises ServiceError for errors that do not depend on the item: DynamoDB refuses such a request before it looks at
+    the condition.
     """
     names, values = request.get("ExpressionAttributeNames", _NONE), request.get("ExpressionAttributeValues", _NONE)
     parsed = {

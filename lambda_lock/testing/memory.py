@@ -1,8 +1,8 @@
 """`in_memory`: while it is active, a Memory takes the place of every client's transport.
 
-A Memory is also what a test changes the tables with. At the end of the block this is undone by one rule: everything
-that was learned from a Memory is forgotten. Clients forget its time and the holders that they saw there. The locks that
-it granted are left to their lease, so that nothing asks AWS to renew or release them.
+A test also reads and changes the tables by its Memory. At the end of the block, everything that was learned from a
+Memory is forgotten. Clients forget its time and the holders that they saw there. The locks that it granted are left to
+their lease, so that nothing asks AWS to renew or release them.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Memory:
         self._database = Database(tables)
         self._guards = (os.getpid(), threading.Lock())
         self._requests: list[str] = []
-        #: What `fail` asked for: the error, the operation (None: any), and how often it is left (None: always).
+        #: What `fail` asked for: the error, the operation (None: any), and how many are left (None: no end).
         self._failing: list[tuple[str, str | None, int | None]] = []
 
     # -- for tests --------------------------------------------------------------------------------------------------
@@ -385,8 +385,8 @@ class InMemory(ContextDecorator):
         self.memory = Memory(declared, SystemClock() if clock is None else clock, checks.schema(schema))
         self._entered = False
         self._table: str | None = None
-        self._restore_defaults: Callable[[], None]  # since the block was entered
-        # Who sent to it, and the locks that they held before.
+        self._restore_defaults: Callable[[], None]  # set on entering the block
+        # The sessions that sent to the memory, each with the locks that it held before.
         self._sessions: weakref.WeakKeyDictionary[Session, frozenset[Hold]] = weakref.WeakKeyDictionary()
 
     def __enter__(self) -> Memory:
@@ -435,13 +435,13 @@ class InMemory(ContextDecorator):
         return InMemory(*self._arguments)
 
     def serve(self, session: Session) -> Transport:
-        """The transport of a session, which is noted as one that learns from it."""
+        """The transport of a session. The session is noted, to forget at the end of the block what it learned."""
         if session not in self._sessions:
             self._sessions[session] = session.open_locks.holds()
         return self.memory
 
 
 def _transport(session: Session) -> Transport | None:
-    """The transport of ``session`` while any is active. None: the last one has ended a moment ago."""
+    """The transport of ``session``: the innermost in_memory(). None: the last one ended a moment ago."""
     with _active_guard:
         return _active[-1].serve(session) if _active else None

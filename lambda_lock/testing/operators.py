@@ -1,4 +1,4 @@
-"""What the operators and functions of expressions make of DynamoDB's values. None of these is absent.
+"""The operators and functions of expressions, for DynamoDB's values. No value here is absent.
 
 The rules are those of the DynamoDB Developer Guide ("Condition and filter expressions", "Update expressions"). A
 comparison between two types is false. A value that an operator refuses raises ServiceError("ValidationException").
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     #: A value in DynamoDB's JSON: its type and its content.
     Value: TypeAlias = dict[str, Any]
 
-GONE: Value = {}  # what REMOVE leaves, and DELETE of a set of which it takes every element or that is not there
+GONE: Value = {}  # the result of REMOVE, and of DELETE if no element is left or there is no set
 KINDS = ("S", "SS", "N", "NS", "B", "BS", "BOOL", "NULL", "L", "M")
 SETS = ("SS", "NS", "BS")
 ORDERED = ("S", "N", "B")
@@ -41,7 +41,7 @@ def size(value: Value) -> Value | None:
     if kind in ("N", "BOOL", "NULL"):
         return None  # has no size: the comparison is false
     if kind == "S":
-        return {"N": str(len(content.encode("utf-16-le")) // 2)}  # as both engines count: 2 for some characters
+        return {"N": str(len(content.encode("utf-16-le")) // 2)}  # as both engines count: UTF-16 units
     return {"N": str(len(decode_data(content) if kind == "B" else content))}
 
 
@@ -69,7 +69,7 @@ def comparable(value: Value) -> tuple[str, Any]:
 
 
 def _elements(value: Value) -> dict[tuple[str, Any], str]:
-    """The elements of a set: the text of each by what makes it the same as another."""
+    """The texts of a set's elements, by the elements as `comparable`: equal elements are one."""
     ((kind, content),) = value.items()
     return {comparable({kind[0]: text}): text for text in content}
 
@@ -138,7 +138,7 @@ def without(before: Value, less: Value) -> Value:
 
 
 def written(number: Decimal) -> str:
-    """A number as DynamoDB writes it: without an exponent, or zeros that say nothing. Raises ServiceError for what it
+    """A number as DynamoDB writes it: without an exponent or superfluous zeros. Raises ServiceError for one that it
     cannot store."""
     if not number:
         return "0"

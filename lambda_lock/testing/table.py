@@ -178,7 +178,7 @@ def _updated(before: Item, new: Item, changes: list[Change], values: Item) -> It
 
 
 def _changed_value(value: Value | None, change: _Changed) -> Value:
-    """A value after the changes to it or to its parts. The maps and lists that these are in must be there.
+    """A value after the changes to it or to its parts. The maps and lists around them must be there.
 
     All parts are those of the value as it was: an index counts the elements that were there before the update.
     """

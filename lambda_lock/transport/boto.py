@@ -184,7 +184,7 @@ def is_moto_active() -> bool:
 class Mocked(Generic[T]):
     """How moto answers a client.
 
-    transport: sends to it. before: what the client held when moto began to answer. It is in other tables.
+    transport: sends to moto. before: what the client held when moto began to answer, in tables that moto does not have.
     """
 
     __slots__ = ("_tables", "before", "transport")
@@ -195,7 +195,7 @@ class Mocked(Generic[T]):
         self._tables = _tables()
 
     def has_its_tables(self) -> bool:
-        """Whether moto has the tables from which it answered. It makes the first of them at a request."""
+        """Whether moto still has the tables from which it answered. It makes them at the first request."""
         found = _tables()
         if self._tables is None:
             self._tables = found

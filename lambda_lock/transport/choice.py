@@ -129,7 +129,7 @@ def load(*, region_name: str | None, endpoint_url: str | None, boto3: bool) -> N
 def _https(
     region: str | None, endpoint_url: str | None, now: Callable[[], float], logger: logging.Logger
 ) -> HttpsTransport | str:
-    """Return the transport that needs no boto3, or what asks for boto3."""
+    """Return the transport that needs no boto3, or why boto3 is needed."""
     environ = os.environ
     url = endpoints.configured_url(endpoint_url, environ)
     reason = _setting_of_boto(region, url)

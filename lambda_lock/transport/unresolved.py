@@ -5,7 +5,7 @@ A name look-up can fail in two ways, and getaddrinfo says which:
 - EAI_NONAME: a name server answered that there is no such name (NXDOMAIN). A Region or an endpoint is written wrongly,
   or the name cannot be looked up from here. Trying again would not help, so it is a LockConfigurationError.
 - Everything else is an outage: EAI_AGAIN (no name server answered, or it had trouble), EAI_FAIL, and EAI_NODATA. The
-  last one is a name that exists without an address. So it was in the outage of DynamoDB in us-east-1 in October 2025.
+  last one is a name that exists without an address, as in the outage of DynamoDB in us-east-1 in October 2025.
 
 A transport asks here only before its first answer. A host that has answered this process does exist: whatever happens
 to its name afterwards is an outage.
