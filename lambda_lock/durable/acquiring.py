@@ -15,8 +15,8 @@ never asked: only an acquire grants. Where there is no room among the sleepers, 
 entry polls until the callback times out, each time with another attempt to lie down.
 
 Operations are counted (``spent``). Once there are MOST_SPENT, the execution polls only. Since a wait of a year has less
-than 1,600 polls, it has less than 3,000 operations in all, whoever wakes it, however often, and however full it is. Not
-so while other locks are held: their leases bound its pauses.
+than 1,600 polls, it has less than 3,000 operations in all, whoever wakes it, however often, and however full it is.
+While other locks are held, it may have more: their leases bound its pauses.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from ..errors import LockError, LockNotGrantedError, LockTimeoutError, Transport
 from .holds import DurableHold, Holds
 
 _GROWTH = 0.01  # a pause is a hundredth of the time waited so far: a year takes 1,100 tries of 3,000. With a tenth,
-# who has waited longest would look least
+# the longest waiter would try least often
 _LONGEST_PAUSE = 86_400  # seconds
 _SHORTEST_SLEEP = 3_600  # seconds until a callback times out; then as long as was waited, at most _LONGEST_PAUSE
 MOST_SPENT = 1_400  # operations of one wait after which it polls; 370 sleeps, a year of them, have 1,110
@@ -59,13 +59,13 @@ class State(TypedDict, total=False):
     outage: bool  # whether that was an outage, not contention
     holder: str | None
     spent: int  # operations so far: tries, callbacks, entries
-    sleep: int  # refused, and the table has a waker: seconds until the callback times out that is made now
+    sleep: int  # refused, and the table has a waker: seconds until the next callback times out
     asleep: bool  # the entry is written: wait for the callback
     entry: bool  # an entry of ours may be among the sleepers
 
 
 class Polling:
-    """How long to wait for the lock, and how often to try. Seconds; no wait: None."""
+    """How long to wait for the lock, and how often to try, in seconds. wait: None waits without a limit."""
 
     def __init__(self, wait: float | None, poll: float, held: float = math.inf) -> None:
         """held: the shortest lease of what is held meanwhile, which is renewed at each try."""
@@ -122,7 +122,7 @@ def _acquire_one(context: DurableContext, hold: DurableHold, holder: str, pollin
             state["entry"] = False  # the waker removes it
         except CallbackTimeoutError:
             state["waited"] = max(state["waited"], until)
-        except CallbackError:  # failed by hand: that means as little
+        except CallbackError:  # somebody failed it by hand. Only an acquire grants, so try again
             pass
         state = _try(context, hold, holder, polling, state)
     if "owner" not in state:

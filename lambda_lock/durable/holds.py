@@ -1,8 +1,8 @@
 """The holds of a block, one for each of its keys, and the attempt that this invocation has on each. No SDK here.
 
-They are taken in one order, which everybody has (core/several.py, rule 1), and released in the reverse order.
+They are taken in one order, the same for all callers (core/several.py, rule 1), and released in the reverse order.
 
-An execution has one invocation at a time, so whoever resumes knows the earlier attempt to be dead
+An execution has one invocation at a time, so the attempt before a resume is dead
 (core/resume.py). Threads of one invocation share one attempt: two would refuse each other.
 """
 
@@ -66,9 +66,9 @@ class DurableHold:
         return lockless.has_waker(session_of(self.client))
 
     def lie_down(self, holder: str, callback: str) -> bool:
-        """Write the callback among the sleepers of the lock. False: there is no room, or it is not known to be there.
+        """Write the callback among the sleepers of the lock. False: there is no room, or the write may have failed.
 
-        Whoever gets False tries on as without a waker, so no error leaves.
+        No error is raised: after False, the caller polls as without a waker.
         """
         from ..client import lockless
 
@@ -84,7 +84,7 @@ class DurableHold:
         return there_is_room
 
     def get_up(self, holder: str) -> None:
-        """Remove the callback from the sleepers, if it is there. Errors are logged: the waker finds it closed."""
+        """Remove the callback from the sleepers, if it is there. Errors are logged: the waker only finds it closed."""
         from ..client import lockless
 
         try:
@@ -212,7 +212,7 @@ class DurableHold:
         return self._lost
 
     def _abandon(self) -> None:
-        """Neither held nor renewed in this process from now on. Its row stays, and the next resume goes over it."""
+        """End the attempt in this process, without a request. Its row stays, and the next resume takes it over."""
         attempt, self._attempt = self._attempt, None
         if attempt is not None:
             held_by(attempt).abandon()

@@ -255,7 +255,7 @@ class Block:
         try:
             acquire(self._context, self._holds, Polling(self._wait, self._poll, shortest))
         except BaseException as error:
-            # What was taken and not checkpointed is only left: the next attempt of this holder goes on with it.
+            # A lock that was taken but not checkpointed is not released: this holder's next attempt goes on with it.
             self._leave(error)
             raise
         return self
@@ -290,11 +290,11 @@ class Block:
             if block_end(failed) is BlockEnd.CUT_OFF:
                 self._release_now()
             else:
-                holds.leave()  # until the next try; nobody needs a renewal
+                holds.leave()  # until the step is tried again: no renewals meanwhile
             raise
 
     def _release_now(self) -> None:
-        """Release, where no operation can be made any more."""
+        """Release without a step, because no operation can be made any more. Errors are logged."""
         try:
             self._holds.release()
         except LockError as error:
@@ -400,7 +400,7 @@ class BlockEnd(Enum):
 
 
 def block_end(error: BaseException | None) -> BlockEnd:
-    """Tell how a block ended that ``error`` left. None: by its end, return, break or continue.
+    """Return how a block ended. error: what left it. None: it ended by its end, return, break or continue.
 
     The types are those of the SDK's ``execution.py``: what it answers PENDING or FAILED to, and what it lets Lambda
     retry.

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from ..core.requests import Place
 
 QUEUE_VARIABLE = "LAMBDA_LOCK_WAKE_QUEUE"
-#: Nobody waits for the call any more, or nobody ever could be called so (API references of SendTaskSuccess and
+#: Error codes: nobody waits for the call any more, or such a call is impossible (API references of SendTaskSuccess and
 #: SendDurableExecutionCallbackSuccess).
 _CLOSED = (
     *("TaskTimedOut", "TaskDoesNotExist", "InvalidToken", "CallbackTimeoutException", "ResourceNotFoundException"),
     *("ValidationException", "InvalidParameterValueException", "KmsInvalidStateException"),
 )
-_DENIED = "AccessDenied"  # is part of the codes
+_DENIED = "AccessDenied"  # is part of the error codes for a missing permission
 _RETRIED = 5  # seconds after which a look of the stream that failed is repeated
 _ENDING = LONGEST_LOOK + 10.0  # seconds that must be left for another look to begin
 _EXISTS = [{"exists": True}]
@@ -60,9 +60,9 @@ class Calls:
         self._clients: dict[str, Any] = clients
 
     def call(self, kind: str, callback: str) -> Exception | None:
-        """Call a sleeper. Returns None if that was answered, and otherwise why not.
+        """Call a sleeper. Returns None if it was called, a ClosedError if it cannot be, another error if nobody knows.
 
-        Raises what shows that no call was made: look again later.
+        Raises an error which shows that no call was made: look again later.
         """
         from botocore import exceptions
 
@@ -107,7 +107,7 @@ class Calls:
 
 
 def performed(steps: Steps[None], calls: Calls, place: Place, tell: Callable[..., None]) -> Steps[None]:
-    """Make the calls of a look, tell of them, and pass on the rest to who drives it."""
+    """Make and log the calls of a look, and pass its other steps on to the driver."""
     event: Any = None
     while True:
         try:
@@ -175,7 +175,7 @@ class Waker:
     def _done(self, place: Place, act: Any) -> bool:
         try:
             act(place)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the other keys are looked at
+        except Exception as error:  # noqa: BLE001 - no error may keep the other keys from a look
             self._tell(place, "wake_failed", "the look at lock %r is repeated: %r", error)
             return False
         return True

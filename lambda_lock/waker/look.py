@@ -16,8 +16,8 @@ The rules
    nobody waits for it any more, the claim is released, under its own owner and no other. No clear answer: nothing is
    released, and the entry goes, because the sleeper may be awake and has 60 s. Certainly not made: the look fails, and
    is repeated. The entry goes after the call, so a waker that is killed in between is followed by one that finds it.
-5. **What a sleeper has already** was claimed for it by a look that was killed, or by one that is at work now. So it is
-   called again once the claim is AGAIN seconds old. Nothing is released then: the claim is another's.
+5. **A lock that its sleeper has already** was claimed by a look that was killed, or by one that is at work now. So the
+   sleeper is called again once the claim is AGAIN seconds old. Nothing is released then: the claim is another's.
 6. **Nobody writes when a lease ends, so a look that leaves a sleeper behind sees to the next one**: a message that
    comes after the holder's expiry, or when those ahead no longer count, after LONGEST seconds at most. First the
    message, then ``wakeAt``, which saves the next look its own.
@@ -59,9 +59,9 @@ if TYPE_CHECKING:
 LEASE = 60.0  # seconds that a sleeper has to wake up
 LONGEST = 890  # seconds between two looks: a message is delayed by 900 s at most (SQS, SendMessage)
 SOONEST = 2  # seconds
-LATER = 2  # seconds that a message comes after the time that wakeAt names: a look is never its own next one
-SPARED = 5  # seconds that the next look may come later than it would by a message of this one
-AGAIN = 10  # seconds after a claim, at which its sleeper is called again; by another's idea of the time
+LATER = 2  # seconds from wakeAt to its message. So the message's look finds wakeAt over, and plans the next look
+SPARED = 5  # seconds by which the look planned before may be later than this look needs it, without a new message
+AGAIN = 10  # seconds after a claim, at which its sleeper is called again; the claim has another clock's time
 HELD_UP = 15  # seconds that the ticket counts beyond wakeAt, for a look that is late
 MOST_SERVED = 20  # entries that one look removes; the next goes on
 LONGEST_LOOK = 20.0  # seconds
@@ -77,8 +77,8 @@ class ClosedError(Exception):
 class Claim(Acquisition):
     """The claim for a sleeper, from the row as it was just read.
 
-    If it is not granted, ``row`` is the newest that was shown, and ``ahead`` whose turn it is: the tickets of those who
-    are awake, if the lock is there for the taking.
+    If it is not granted, ``row`` is the newest that was shown. ``ahead`` are the tickets of the awake waiters whose
+    turn it is; empty if the lock is held.
     """
 
     def __init__(self, place: Place, sleeper: Sleeper, read: Reply | ConditionFailed, *shared: Any) -> None:
@@ -97,9 +97,9 @@ class Claim(Acquisition):
         return self.see(self.read_before.item, self.read_before.date)
 
     def see(self, item: Item | None, date: int | None) -> Next:
-        """As an acquisition does. All who sleep have one ticket. If they have none yet, whoever waits is before them.
+        """As an acquisition does. All sleepers share a ticket. While they have none, every waiter is ahead of them.
 
-        The claim takes their tickets out of the line, and those ahead that have expired.
+        The claim takes the sleepers' tickets out of the queue, and the expired ones ahead of them.
         """
         step, self.ahead = super().see(item, date), []
         if not isinstance(step, Take) or step.version in self.sent:
@@ -159,7 +159,7 @@ class Look:
     def _serve(self, entries: list[Entry], read: Reply | ConditionFailed) -> Steps[bool]:
         """Claim for the first sleeper and call it, or mark. Return whether the look is over."""
         sleeper, hold, answer = sleepers.read_sleeper(entries[0]), None, None
-        if sleeper is not None:  # else somebody else wrote the entry
+        if sleeper is not None:  # else another program wrote the entry
             try:
                 claim = Claim(self.place, sleeper, read, self.memory, self.entropy, self.reading)
                 hold = yield from claim.finish()
@@ -182,10 +182,10 @@ class Look:
         return False
 
     def _seconds(self, claim: Claim, sleeper: Sleeper) -> float | None:
-        """Return in how many seconds something may change that nobody writes. None: what it waits for is its own."""
+        """Return the seconds until a lease or ticket ends. None: the sleeper has the lock. Call it again."""
         row, now = claim.row, self._now()
         assert row is not None, "what is missing is free"
-        if claim.ahead:  # they take the lock, or do not count any more
+        if claim.ahead:  # they take the lock, which is a write, or their tickets expire
             return max(ticket_expiry(ticket) or 0 for ticket in claim.ahead) + 1 - now
         seconds = min([end for end in row.ends(now, self.reading) if end > 0], default=LONGEST) + 1.0
         if row.is_free or holder_of(row.owner) != sleeper.holder:
@@ -201,7 +201,7 @@ class Look:
     # -- marks
 
     def _mark(self, claim: Claim, count: int, seconds: float) -> Steps[bool]:
-        """See to the next look, and write the mark as far as it is not there. Return whether the look is over."""
+        """Plan the next look, and write what is missing of the mark. Return whether this look is over."""
         now, row, update = self._now(), claim.row, Update(self.place)
         assert row is not None
         delay = int(-(-min(max(seconds, SOONEST), LONGEST) // 1))
@@ -226,7 +226,7 @@ class Look:
 
     def _stand_in_line(self, update: Update, row: Row, wake_at: int) -> None:
         """Append the sleepers' ticket, or renew it where it is. It counts until the next look is surely over."""
-        if row.waiters is None:  # what is there is not a line
+        if row.waiters is None:  # the list cannot be read
             return
         ticket = {"S": make_ticket(SLEEPERS, wake_at + HELD_UP)}
         index = next((index for index, other in enumerate(row.waiters) if is_of_sleepers(other)), None)
