@@ -46,7 +46,7 @@ def check_function(function: object) -> None:
 
 
 def is_dummy(value: object) -> bool:
-    """Of StringParameter.value_from_lookup: with the parameter's name, and whatever the app puts around it."""
+    """Whether a dummy of StringParameter.value_from_lookup is in it. It has the parameter's name within."""
     return isinstance(value, str) and "dummy-value-for-" in value
 
 

@@ -25,7 +25,7 @@ _LOUD = ("WARN", "ERROR", "FATAL")  # levels that drop a line of level INFO
 
 
 def connectable(function: object, locks: Construct, names: Iterable[str]) -> Connectable:
-    """The function, which is refused if it cannot be connected. names: of the variables that it would be given."""
+    """The function. Raises an error if it cannot be connected. names: the variables that it would get, for errors."""
     arguments.check_function(function)
     if not isinstance(function, lambda_.Function | lambda_.SingletonFunction):
         raise LockConfigurationError(
@@ -76,7 +76,7 @@ def missing(function: Connectable, wanted: Mapping[str, str], found: Mapping[str
 
 
 def judge_when_synthesized(function: Connectable, wanted: Mapping[str, str]) -> None:
-    """Warn of what will not work, if there is anything when the function is synthesized. Refuse another table then."""
+    """When the app is synthesized, warn of what will not work, and fail for variables that name another table."""
     resource = _resource(function)
     if resource is None:
         return
@@ -137,7 +137,7 @@ def log_group_name(function: Connectable) -> str | None:
 
 
 def check_prefixes(grantee: iam.IGrantable, prefixes: Sequence[str]) -> None:
-    """Refuse prefixes with the name of the function that they are granted to, or to whose own role."""
+    """Refuse prefixes that refer to the function that the grant is for, or whose own role it is for."""
     scope = getattr(getattr(grantee.grant_principal, "node", None), "scope", None)
     resource = _resource(grantee) or _resource(scope)
     if resource is None:
@@ -162,6 +162,6 @@ def _resource(function: object) -> lambda_.CfnFunction | None:
 
 
 def _read(resource: lambda_.CfnFunction, name: str) -> dict[str, Any]:
-    """A property as the template will have it. By its own attribute, jsii gives an empty struct instead of a Lazy."""
+    """A property as the template will have it. Its attribute is not read: of a Lazy, jsii makes an empty struct."""
     found = cdk.Stack.of(resource).resolve(resource._cfn_properties.get(name))
     return found if isinstance(found, dict) else {}

@@ -121,7 +121,7 @@ class Permission(NamedTuple):
         name = name_in_template(self.table)  # a table cannot refer to itself: in its own policy it is "*" without one
         allowed = principal if self.conditions is None else principal.with_conditions(self.conditions)
         grant = iam.Grant.add_to_principal_and_resource(
-            # Nobody: a wrapper of a role would write into the role's policy, without the conditions.
+            # Nobody's policy: a wrapper of a role would write into the role's own, without the conditions.
             grantee=iam.StarPrincipal(),
             actions=[*self.actions],
             resource_arns=["*" if name is None else arn_here(self.table, name)],
@@ -215,9 +215,9 @@ def leading_keys(prefixes: Any) -> dict[str, dict[str, list[str]]]:
 
 
 def _is_outside(principal: iam.PrincipalBase) -> bool:
-    """Whether it is somebody in other accounts, whom the table's own policy can name.
+    """Whether it is a principal of other accounts that the table's own policy can name.
 
-    Everybody, without a condition, is not: DynamoDB takes no policy that makes a table public.
+    That excludes everybody without a condition: DynamoDB refuses a policy that makes a table public.
     """
     fragment = principal.policy_fragment
     named = fragment.principal_json

@@ -43,7 +43,7 @@ def find_interpreter(runtime: str) -> str | None:
         try:
             done = _run([program, "-c", probe], environment)
         except (OSError, subprocess.TimeoutExpired):
-            continue  # such as a folder's leftover of another machine
+            continue  # for example, the program is for another kind of machine
         if done.returncode == 0 and (found := done.stdout.strip()):
             return found
     return None

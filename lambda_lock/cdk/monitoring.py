@@ -59,7 +59,7 @@ _ALARMS = {
     "WakerQueue": "The waker of the lock table {table} does not look at locks when it is time to: see its log. "
     "Executions that wait for a holder which died sleep on until their time-outs end.",
 }
-# What is no event but an age, in ms and in seconds. A message may be held back for 900 s.
+# Of ages, in ms and in seconds; the others count events, and have 0. A message may be delayed by 900 s.
 _THRESHOLDS = {"WakerLate": 60_000, "WakerQueue": 1200}
 
 
@@ -299,7 +299,7 @@ class _Joined:
 
 
 def _add_action(alarm: cloudwatch.Alarm, action: cloudwatch.IAlarmAction | sns.ITopic) -> None:
-    """Whatever can be bound is taken by the CDK. What is no alarm action, such as a subscription, adds none."""
+    """Raise TypeError if no action is added: the CDK also takes other objects that can be bound, as a subscription."""
     if hasattr(action, "topic_arn"):
         action = cloudwatch_actions.SnsAction(cast("sns.ITopic", action))
     before = _count_actions(alarm)

@@ -1,7 +1,7 @@
 """What is judged only when the app is synthesized.
 
 By then, aspects have changed what they change: log levels, removal policies, replicas. What they override with
-``add_property_override`` is in no attribute of a resource, so the template is what is judged.
+``add_property_override`` is not in an attribute of a resource. So the template is judged.
 """
 
 from __future__ import annotations

@@ -36,8 +36,8 @@ _SPECIFICATIONS = {
     "point_in_time_recovery": ("PointInTimeRecoverySpecification", "point_in_time_recovery_enabled"),
     "contributor_insights": ("ContributorInsightsSpecification", "enabled"),
 }
-_COPY = "Custom::DynamoDBReplica"  # what makes a Table of the CDK a global table
-_ASSOCIATE = "dynamodb:AssociateTableReplica"  # what the policy of a table allows to a copy in another account
+_COPY = "Custom::DynamoDBReplica"  # the resource that makes a Table of the CDK a global table
+_ASSOCIATE = "dynamodb:AssociateTableReplica"  # the action that a table's policy allows a copy in another account
 
 
 def differ(one: str | None, other: str | None) -> bool:
@@ -50,7 +50,7 @@ def is_known(account: str | None) -> bool:
 
 
 def home(table: AnyTable) -> tuple[str, str]:
-    """The Region and the account of a table. Table.from_table_arn takes them for those of the stack."""
+    """The Region and the account of a table. A table of Table.from_table_arn has those of the stack in ``env``."""
     found = TABLE_ARN.fullmatch(table.table_arn)
     return (table.env.region, table.env.account) if found is None else (found[1], found[2])
 
@@ -160,7 +160,7 @@ def judge(scope: Construct, table: AnyTable, ttl: str | None) -> None:
         resource = resource_of(table)
         properties = {} if resource is None else template.properties(resource)
         replicas = properties.get("Replicas", [])
-        are_known = isinstance(replicas, list)  # else only once it is deployed: an Fn::If
+        are_known = isinstance(replicas, list)  # else an Fn::If, which is decided at deployment
         is_deleted = resource is not None and template.of(resource).get("DeletionPolicy") == "Delete"
         protected = are_known and any(one.get("DeletionProtectionEnabled") for one in replicas if isinstance(one, dict))
         if protected and is_deleted and table.node.scope == scope:

@@ -69,8 +69,8 @@ class Waker(Construct):
             "Queue",
             encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
-            # Not six times the timeout, as the guide recommends so that throttling uses up no receives. These are not
-            # counted, and after a look that was killed, the lock stays free for so long.
+            # The guide recommends six times the timeout, so that throttling uses up no receives. Here nothing counts
+            # receives, and after a look that was killed, the lock stays free for this long.
             visibility_timeout=Duration.seconds(90),
             retention_period=Duration.days(1),  # if it fails again and again: by then each sleeper has looked by itself
         )
@@ -123,7 +123,7 @@ class Waker(Construct):
                 "call it. Use a lock table of its own account and Region"
             )
         # The policy is a part of the sleeper's stack, which refers to the lock table's already. The other way round, no
-        # stack could be deployed first. By its logical id, another stack's policy of the role could have its name.
+        # stack could be deployed first. It gets a name, as policies from other stacks could have its logical id.
         name = cdk.Names.unique_resource_name(sleeper, max_length=120, separator="-")
         stack, id = cdk.Stack.of(sleeper), f"Wake{self.node.addr[-8:]}{sleeper.node.addr[-8:]}"
         policy = cast("iam.Policy | None", stack.node.try_find_child(id))
@@ -137,7 +137,7 @@ class Waker(Construct):
         return iam.Grant.add_to_principal(grantee=policy, actions=[action], resource_arns=[on])
 
     def metrics(self) -> dict[str, cloudwatch.IMetric]:
-        """What alarms watch, by their ids."""
+        """The metrics that alarms watch, by the ids of the alarms."""
         minute = Duration.minutes(1)
         return {
             "WakerErrors": self.function.metric_errors(period=minute),
