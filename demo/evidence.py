@@ -23,7 +23,7 @@ class Change:
 
     @property
     def request(self) -> str:
-        """The invocation's: owners are ``function/request id#nonce``."""
+        """The request id of the invocation: owners are ``function/request id#nonce``."""
         return self.owner.partition("#")[0].rpartition("/")[2]
 
 

@@ -31,7 +31,7 @@ class Grant:
 
     phase: the fraction of a second, by true time, at which it was sent.
     slow: seconds that the holder's wall clock is behind.
-    date: the Date of the reply, by a front end that is late if the claim is an unlucky one.
+    late_front_end: whether the Date of the reply is from a front end whose clock is behind.
     """
 
     phase: float
@@ -62,7 +62,7 @@ class Grant:
 
     @property
     def unchanged(self) -> float:
-        """When somebody who has seen its version from the reply on may take over, without any Date."""
+        """When a waiter may take over without any Date: it has seen the version unchanged since the reply."""
         seen = lease.Observation("version", round(LEASE * 1000), WAY, None)
         return WAY + seen.seconds_left(WAY)
 

@@ -40,9 +40,9 @@ class Plan:
 
 @dataclass(frozen=True)
 class Job:
-    """What came of it, in epoch seconds.
+    """What became of a job, in epoch seconds.
 
-    until: where it was killed, the end of its lease. Up to then it may have been valid.
+    until: if it was killed, the end of its lease. Up to then it may have been valid.
     """
 
     asked: float
@@ -143,7 +143,7 @@ def taken(jobs: Sequence[Job]) -> list[tuple[float, int]]:
 
 
 def faults(jobs: Sequence[Job], permits: int) -> list[str]:
-    """What must not be. Nothing: []."""
+    """What is wrong, as texts. Empty if nothing is."""
     found = []
     most = max(count for _, count in taken(jobs))
     if most > permits:

@@ -32,5 +32,5 @@ class Progress:
         self._write(f"{_CLEAR}{line[:79]}" if self._one_line else f"{line}\n")
 
     def _write(self, text: str) -> None:
-        self._stream.write(text)  # in one piece: several threads tell what they see
+        self._stream.write(text)  # in one piece, because several threads write
         self._stream.flush()

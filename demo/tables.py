@@ -80,7 +80,7 @@ class Watch:
             return list(self._changes)
 
     def end(self) -> None:
-        """Read what is still there, and no more; who waits is woken."""
+        """Read what is still there, and no more. Wakes the callers of `wait_for`."""
         self._ending.set()
         with self._news:
             self._news.notify_all()

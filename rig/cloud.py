@@ -173,8 +173,8 @@ class Cloud:
           slower than it is run a second time beside the first. A first run that then ends well deletes the message
           under the second; on AWS its receipt handle is out of date, and the message may stay.
         - After a batch that failed as a whole the mapping rests for a second.
-        - ``batchItemFailures`` with an identifier that is empty or not in the batch, and an answer that is no such
-          thing, are successes; on AWS they fail the whole batch (a null or empty answer is a success there too).
+        - ``batchItemFailures`` with an identifier that is empty or not in the batch, and an answer of another
+          form, are successes; on AWS they fail the whole batch (a null or empty answer is a success there too).
         - The role needs no right to the queue, there is no batching window, and nothing is delivered twice by itself.
 
         As on AWS, what is not named in ``batchItemFailures`` is deleted, also in a FIFO group after one that is named:

@@ -25,7 +25,7 @@ _WAIT_SECONDS = 90.0
 
 
 class Report:
-    """What is done, and what was found, a line for each as it happens."""
+    """Writes a line for each step and each finding, as it happens."""
 
     def __init__(self) -> None:
         self.failures = 0
@@ -69,7 +69,7 @@ def main() -> int:
 
 
 def run(report: Report, cloud: Cloud, folder: Path) -> None:
-    """Deploy, use, deploy again and destroy. Raises what `main` expects where it could not be done."""
+    """Deploy, use, deploy again and destroy. Raises what `main` catches where that was not possible."""
     layer = folder / "opt" / "python"
     local = {"AWS_ENDPOINT_URL": cloud.engine.url, "PYBIN": sys.executable, "PYTHONPATH": str(layer)}
     cdk = Cdk(cloud, folder, local)

@@ -72,7 +72,7 @@ def inherited_environment() -> dict[str, str]:
 
 
 def stop(process: subprocess.Popen[Any], patience_seconds: float = 5.0) -> None:
-    """End a child and reap it: SIGTERM, and SIGKILL for one that does not heed it."""
+    """End a child and reap it: SIGTERM, and SIGKILL if it is still there after ``patience_seconds``."""
     if process.poll() is None:
         process.terminate()
         try:
@@ -195,7 +195,7 @@ class Engine(abc.ABC):
 
     @abc.abstractmethod
     def _is_ready(self) -> bool:
-        """Whether it answers, or another program on its port does. OSError or HTTPException: none does, or not yet."""
+        """Whether a program on the port answers as it should. Raises OSError or HTTPException if none answers yet."""
 
     def _start(self) -> None:
         for _ in range(self.ATTEMPTS):
@@ -247,8 +247,8 @@ class Engine(abc.ABC):
 class Ministack(Engine):
     """ministack, an engine for DynamoDB and for what stands around a function (`Cloud`).
 
-    auth: whether IAM policies are enforced (by action and table ARN; the key ``test`` stays root). wait_scale: by what
-    Step Functions multiplies Wait states and the intervals of Retry, and nothing else; 0.01: a minute takes 0.6 s.
+    auth: whether IAM policies are enforced (by action and table ARN; the key ``test`` stays root). wait_scale: the
+    factor for Wait states and the intervals of Retry in Step Functions, and nothing else; 0.01: a minute takes 0.6 s.
 
     The program is LAMBDA_LOCK_ENGINE_BIN, else the one in this repository's ``.venv-engine``. Raises EngineError where
     it is not there or does not become ready.

@@ -111,7 +111,7 @@ def kafka(records: Sequence[tuple[str, str | None, Event | None]], **event: str)
     A key of None is left out, and so is the value of a tombstone. event: more of the event, ``eventSource`` say.
     """
     batch, sample = load("kafka") | {"records": {}} | event, load("kafka")["records"]["orders-0"][0]
-    offsets = itertools.count(time.time_ns() // 1000)  # they rise with the clock, as no topic's would so fast
+    offsets = itertools.count(time.time_ns() // 1000)  # from the clock, so that later batches have higher ones
     for place, key, value in records:
         topic, _, partition = place.rpartition("-")
         record = copy.deepcopy(sample) | {"topic": topic, "partition": int(partition), "offset": next(offsets)}

@@ -148,7 +148,7 @@ class LambdaEnvironment:
 
     kill_late_seconds: how long after its deadline a process that has not answered is killed. A machine that was frozen
     goes on for a moment before it is found to be late. on_restore: called while a SnapStart function waits between
-    its snapshot and its restore, in which it may be frozen for as long as one likes.
+    its snapshot and its restore. It may freeze the function meanwhile.
     """
 
     def __init__(

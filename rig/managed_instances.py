@@ -123,7 +123,7 @@ class ManagedInstance:
 
 
 class _RuntimeApi(LoopbackServer):
-    """The Runtime API for the processes of one environment: whoever asks next is given the next event."""
+    """The Runtime API for the processes of one environment: the process that asks next gets the next event."""
 
     def __init__(self, function_arn: str) -> None:
         self.events: queue.SimpleQueue[Invocation | None] = queue.SimpleQueue()

@@ -17,14 +17,14 @@ from .wire import Answer, Request, Upstream, Wire
 _ASK = {"ReturnConsumedCapacity": "TOTAL"}
 _NOTHING = {
     "UpdateExpression": "REMOVE #absent",
-    "ConditionExpression": "attribute_exists(#version)",  # in every row of ours
+    "ConditionExpression": "attribute_exists(#version)",  # every row of ours has it
     "ExpressionAttributeNames": {"#absent": "no such attribute", "#version": "recordVersionNumber"},
 }
 
 
 @dataclass(frozen=True)
 class Charge:
-    """What one request costs. refused: by its condition. units: of writes or reads, whichever it is."""
+    """What one request costs. refused: its condition did not hold. units: write units, or read units for a read."""
 
     operation: str
     refused: bool

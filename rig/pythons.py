@@ -20,7 +20,7 @@ from .engine import ROOT, inherited_environment
 _CLASSIFIER = "Programming Language :: Python :: 3."
 _PINS = ROOT / "requirements" / "pythons.txt"
 _UNPACKED = ROOT / "build" / "python" / "org" / "bytedeco" / "cpython" / "linux-x86_64" / "bin"  # by make
-_NOTHING_TO_RUN = 5  # pytest's code, such as where all that failed was on another version
+_NOTHING_TO_RUN = 5  # pytest's exit code, as with --last-failed where only another version had failures
 _SECONDS = 60  # for an interpreter that only says what it is
 #: The folders whose tests run on every version. `make test` itself runs tests/runtime/test_ending.py on all of them.
 FOLDERS = ("core", "transport", "with_lock", "deduplicate", "batch", "handover", "observe", "greenlets", "stopping")
@@ -63,7 +63,7 @@ def missing(version: str) -> str:
 
 
 def install(version: str, program: str) -> Path:
-    """The Python of the version's environment, which has the pinned packages of now."""
+    """The Python of the version's environment. Installs the pinned packages if the pins have changed."""
     folder = ROOT / ".venv-pythons" / version
     python, stamp = folder / "bin" / "python", folder / ".installed"
     if not stamp.exists() or stamp.read_bytes() != _PINS.read_bytes():

@@ -62,7 +62,7 @@ class Sample:
             iam.put_role_policy(RoleName=role, PolicyName=each, PolicyDocument=json.dumps(document))
 
     def managed_policies(self, name: str) -> list[str]:
-        """Those that a function's role has besides its own."""
+        """The names of the managed policies that a function's role has."""
         attached = self.cloud.client("iam").list_attached_role_policies(RoleName=self._role(name))["AttachedPolicies"]
         return [each["PolicyName"] for each in attached]
 
@@ -106,7 +106,7 @@ class Sample:
 
 
 def left(cloud: Cloud) -> dict[str, list[str]]:
-    """The names of what the account has, by kind, where there is any."""
+    """The names of the account's resources, by kind. A kind without any is left out."""
     kinds = {
         "tables": ("dynamodb", "list_tables", "TableNames", None),
         "stacks": ("cloudformation", "describe_stacks", "Stacks", "StackName"),

@@ -27,7 +27,7 @@ from .report import BROKEN, Report
 
 ALL_HOLD, SOME_DO_NOT, NOT_RUN, LEFT_BEHIND, INTERRUPTED = 0, 1, 2, 3, 130  # exit statuses
 _NAME = re.compile(r"lambda-lock-verify-[0-9a-f]{6}")
-#: What a check can meet that ends it, but not the run.
+#: Errors that end a check, but not the run.
 _ENDS_A_CHECK = (BotoCoreError, ClientError, LockError, ServiceError, OSError, LookupError, RuntimeError)
 
 

@@ -169,7 +169,7 @@ class Account:
 
         everything: also what this object did not create itself, but an earlier run of this name.
 
-        It is not counted: what a budget stopped is removed as well.
+        Its requests are not counted, so that a run whose budget is spent is removed as well.
         """
         dynamodb, functions, iam = (
             self._session.client(service, config=_CONFIG) for service in ("dynamodb", "lambda", "iam")

@@ -17,7 +17,7 @@ _TRUNCATED = 0.25  # seconds; rounding would move the change by half a second
 
 
 class Offset(NamedTuple):
-    """Between which bounds a front end's clock is ahead of this machine's, in seconds."""
+    """The least and the most, in seconds, by which a front end's clock can be ahead of this machine's."""
 
     low: float
     high: float
@@ -42,7 +42,7 @@ def _note_presence(account: Account, report: Report) -> None:
 def offset(
     ask: Callable[[], int], clock: Callable[[], float], sleep: Callable[[float], None], looks: int = _LOOKS
 ) -> Offset:
-    """How far one front end's clock is ahead. Each look is made when its Date is about to change, and halves the doubt.
+    """How far one front end's clock is ahead. Each look is made when the Date is about to change: it halves the range.
 
     ask: sends a request, and returns the Date of its answer.
     """

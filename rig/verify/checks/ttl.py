@@ -11,7 +11,7 @@ from lambda_lock.table import check_table
 from ..account import Account, code
 from ..report import HOLDS, NOT_CHECKED, Report
 
-EXPIRED = "expired"  # the key of a row that DynamoDB may delete; the last check looks whether it did
+EXPIRED = "expired"  # the key of a row that DynamoDB may delete; `look_again` sees whether it did
 _LONG_AGO = 3600
 
 
