@@ -13,8 +13,8 @@ from rig.engine import ROOT
 class Benchmark:
     """A module below ``benchmarks`` that takes ``--json FILE``.
 
-    section: its module with a function ``section(result)``, which writes its part of the page. Empty: it has a page of
-        its own. page: in docs/. needs: a program that it cannot do without, or a file of this checkout.
+    section: its module with a function ``section(result)``, which writes its part of the page. Empty:
+        `benchmarks.page` writes none for it. page: in docs/. needs: a program or a file of this checkout that it needs.
     """
 
     name: str

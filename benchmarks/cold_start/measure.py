@@ -23,6 +23,7 @@ class Sample:
     """One process, from its start to the first lock.
 
     cpu: seconds of CPU time, user and system. wall: seconds of wall time. peak: KiB of memory.
+    modules: how many were loaded.
     """
 
     __slots__ = ("cpu", "modules", "peak", "wall")

@@ -27,8 +27,7 @@ Results = dict[str, dict[str, Result]]  # by condition, then by script
 def table(results: Results, requests: dict[str, list[str]]) -> str:
     """The results as a table.
 
-    CPU time, wall time and memory are those from the start of a process to its first lock. Requests are those of a
-    whole cycle.
+    CPU time, wall time and memory are from the start of a process to its first lock. Requests are those of a cycle.
     """
     lines = [_row(*_HEAD)]
     for condition, rows in results.items():

@@ -125,7 +125,7 @@ class Bench:
             for row in chosen:
                 names = [n for n in row.contestants if n in self._crowds and (n in OURS or number < _ROUNDS_OF_OTHERS)]
                 if number % 2:
-                    names.reverse()  # whoever comes first finds the machine as the row before left it
+                    names.reverse()  # the first contestant finds the machine as the row before left it
                 groups = [tuple(names)] if row.together else [(name,) for name in names]
                 runs += [(number, row, group) for group in groups]
         return runs

@@ -10,7 +10,7 @@ from typing import Any
 
 _PATIENCE = 600.0  # seconds; no wait is meant to time out
 _READS = ("GetItem", "Query", "Scan")
-_NAME = 8  # characters of a place; the others are its expiry, which a renewal changes
+_NAME = 8  # characters of a ticket that stay; the others are its expiry, which a renewal changes
 _NO_ROW: dict[str, Any] = {}
 
 
@@ -18,8 +18,8 @@ class Contestant(ABC):
     """A client in one process. It is made before the fork, and opened after it.
 
     writes, reads: the requests that were sent.
-    placed: when the place in the queue of this wait was seen first; None: there was none.
-    removed: how often a place of this client vanished although it neither claimed from it nor left.
+    placed: when this wait's ticket was first seen in the queue; None: it was not.
+    removed: how often a ticket of this client vanished although the client neither claimed nor left.
     """
 
     def __init__(self, table: str) -> None:
@@ -59,7 +59,7 @@ class LambdaLock(Contestant):
         from lambda_lock.transport import choose
 
         self._client_class, self._inner = LockClient, choose(now=time.time)
-        self._asked: str | None = None  # the name of the place that was asked for
+        self._asked: str | None = None  # the start of the ticket that was written last
         self._gone = False  # whether a request of ours may have removed it
 
     def open(self) -> None:

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from benchmarks.contention.contestants import CONTESTANTS, Contestant
 
-LEAD = 0.2  # the share of a run that is not measured: all come at once, which is not how it goes on
+LEAD = 0.2  # the share of a run that is not measured, because all workers ask at the same moment there
 _DELAY = 0.05  # seconds between the word to start and the start
 _WORD = 32  # bytes of the start's time
 

@@ -7,20 +7,20 @@ from itertools import pairwise
 from statistics import median
 from typing import Any
 
-_TIE = 0.05  # seconds by which the answers to two requests for a place may come in another order
+_TIE = 0.05  # seconds by which the answers to two requests for a ticket may come in another order
 
 
 @dataclass(frozen=True)
 class Run:
     """One run of one contestant. Times are in seconds.
 
-    longest: the longest wait, of those that had not ended too. open: whether that is one of those.
+    longest: the longest wait, also of those that had not ended. open: whether that one had not.
     starved: workers that never got the lock.
     idle: mean time in which nobody held the lock, from one grant's end to the next.
     passed: share of the grants for which somebody waited who had asked earlier. most_passed: by how many of them one
         wait was passed at most.
-    out_of_line: grants that passed somebody whose place was older by _TIE or more.
-    removed: places that vanished although whoever waited there lived.
+    out_of_line: grants that passed a waiter whose ticket was older by _TIE or more.
+    removed: tickets that vanished although their waiter lived.
     faults: double holders, and tokens that did not rise.
     cpu: of the engine, of the contestant and of everything else on the machine, in cores; None: not known.
     """
@@ -49,7 +49,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Wait:
-    """asked: when. placed: when its place in the queue was seen; granted, ended: when the hold began and ended."""
+    """asked: when it began. placed: when its ticket was seen. granted, ended: when the hold began and ended."""
 
     asked: float
     placed: float | None
@@ -59,7 +59,7 @@ class Wait:
 
 
 def judge(report: dict[str, Any], cpu: dict[str, float] | None = None) -> Run:
-    """What a report says of the time from its "start" on, and of all holds whether they overlap."""
+    """The figures of a report from its "start" on. Whether holds overlap is judged of all of them."""
     start, end, workers = report["start"], report["end"], report["workers"]
     waits = [Wait(*wait) for worker in workers for wait in worker["waits"]]
     all_grants = sorted((wait for wait in waits if wait.granted is not None), key=_granted)
@@ -100,7 +100,7 @@ def _granted(wait: Wait) -> float:
 
 
 def _passed(grant: Wait, waits: list[Wait]) -> list[Wait]:
-    """Those who had asked before this one, and still waited when it was granted the lock."""
+    """The waits that began before this one, and still went on when it was granted the lock."""
     at = _granted(grant)
     return [wait for wait in waits if wait.asked < grant.asked and (wait.granted is None or wait.granted > at)]
 

@@ -9,7 +9,7 @@ from .judge import Run
 
 
 class Median:
-    """The medians of the runs; the longest wait, the vanished places and the faults are those of all runs together."""
+    """The medians of the runs; the longest wait, the vanished tickets and the faults are those of all runs together."""
 
     def __init__(self, runs: list[Run]) -> None:
         self.runs = runs

@@ -44,7 +44,7 @@ Steps = Generator[Send | Wait, Resumption, Any]
 class World:
     """Workers that contend for one lock, or for the permits of a semaphore, in virtual time.
 
-    seed: of all that is drawn.
+    seed: of the random numbers.
     """
 
     def __init__(self, row: Row, *, queue: bool, seed: int = 1, permits: int | None = None) -> None:
@@ -140,8 +140,8 @@ def line(row: Row) -> str:
 
 
 def long_holds(waiters: int, *, queue: bool) -> list[float]:
-    """Requests a second and waiter while the lock is held for a minute: that no hold before announced, and that one
-    did."""
+    """Requests a second and waiter while the lock is held for a minute: for the first hold, and for a second one,
+    whose length the first lets waiters expect."""
     world = World(Row(waiters + 1, _MINUTE, 0, (), pause=0.02), queue=queue)
     return [world.go_on(end) / _MINUTE / waiters for end in (_MINUTE, 2 * _MINUTE)]
 

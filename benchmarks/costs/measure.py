@@ -19,7 +19,7 @@ KEYS = (2, 5, 50)
 # As in Lambda: function and request id. The owner is in the row, and a write is charged by the row's size.
 OWNER = "import-orders/3f9f1c1e-6d0f-4d8e-9d8a-0a2d3b7c5e41"
 
-_PAST = "1000000000000"  # epoch ms: an expiry that has passed, as long as every other
+_PAST = "1000000000000"  # epoch ms: an expiry that has passed, with as many digits as all others
 _EXPIRY = re.compile(r"(?<=^L1:)\d{13}(?=:)")
 
 
@@ -50,14 +50,13 @@ class Bench:
         self._kept: list[Any] = []
 
     def client(self, **settings: Any) -> LockClient:
-        """A client that renews nothing by itself."""
-        # Each has its own memory of DynamoDB's time, as in a new environment.
+        """A client that renews nothing by itself, with its own memory of DynamoDB's time, as in a new environment."""
         self._clients.append(
             LockClient(
                 self.table,
                 endpoint_url=self.meter.url,
                 owner_prefix=OWNER,
-                lease_duration=90.0,  # as long a text as the usual one, and nothing expires beside other load
+                lease_duration=90.0,  # as many digits as usual, and no lease ends on a busy machine
                 heartbeat_period=0,
                 region_name="us-east-1",
                 **settings,
@@ -140,7 +139,7 @@ def semaphore(bench: Bench, holders: int) -> tuple[Costs, int]:
 
 
 def lock(bench: Bench) -> tuple[Costs, int]:
-    """The same of an ordinary lock."""
+    """The costs of an ordinary lock, and the bytes of its row."""
     client, found = bench.client(), Costs()
     held: list[Any] = []
 

@@ -1,7 +1,7 @@
 """Count the instructions of a lock: python -m benchmarks.instructions
 
 Counts of callgrind hardly change from run to run, also on a busy machine, so that a change of one part in a hundred
-shows. They have no instructions of the kernel, and a CPU takes different times for different ones.
+shows. They leave out the kernel's instructions. They are not times: some instructions take longer than others.
 
 Needs valgrind.
 """

@@ -32,7 +32,7 @@ def instructions(command: list[str], environment: Mapping[str, str]) -> int:
 
 
 def run(command: list[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end, which must be a good one."""
+    """Run a command to its end. Raises SystemExit if it fails."""
     done = subprocess.run(command, env=dict(environment), capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)} failed:\n{done.stderr[-3000:]}")

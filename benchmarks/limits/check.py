@@ -23,8 +23,8 @@ class State(Enum):
 
 @dataclass(frozen=True)
 class Limit:
-    """measured: when the limit was set. excess: by which share of it more is allowed. python: only for this version;
-    empty: for each."""
+    """measured: the figure when the limit was set. excess: the share by which it may be exceeded. python: the version
+    that the limit is for; empty: all."""
 
     measured: float
     excess: float

@@ -1,8 +1,8 @@
 """What the usual ways of packaging do to .pyc files: python -m benchmarks.packaging
 
 Each way packages the wheel of this checkout for the Python that runs this. The package then goes where Lambda would
-put it, and that Python says which of the .pyc files it accepts. The CPU time (user and system) is what a process takes
-up to its first lock's request, less what one takes that loads only the standard modules that every function has. Ways
+put it, and that Python says which of the .pyc files it accepts. The CPU time (user and system) is that of a process
+up to its first lock's request, less that of a process that loads only the standard modules of every function. Ways
 whose program (uv, sam) is not on the PATH are left out.
 
 With --instructions, instructions are counted instead, once, with valgrind.
@@ -98,7 +98,7 @@ class Packages:
         return target
 
     def compiled(self, package: Path) -> Path:
-        """The package with .pyc files that hold whatever the time is, as the page recommends."""
+        """The package with .pyc files that are valid whatever the sources' times are, as the page recommends."""
         _run([sys.executable, *_COMPILE, package])
         return package
 

@@ -50,7 +50,7 @@ def token_bucket(caller: Caller) -> Steps:
 
 
 def fixed_window(caller: Caller) -> Steps:
-    """A counter for each second; who finds it full waits for the next second."""
+    """A counter for each second. A caller that finds it full waits for the next second."""
     while True:
         second = int(caller.now())
         answer = yield _write(

@@ -36,7 +36,7 @@ def ours() -> Callable[[], object]:
 
 
 def zae_limiter() -> Callable[[], object]:
-    """As its documentation has it: who is refused sleeps for as long as the error says, and tries again."""
+    """As in its documentation: a refused caller sleeps for as long as the error says, and tries again."""
     from zae_limiter import Limit, RateLimitExceeded, SyncRateLimiter, SyncRepository
 
     repository = SyncRepository("limits", endpoint_url=os.environ["AWS_ENDPOINT_URL"], _skip_deprecation_warning=True)

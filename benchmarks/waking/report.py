@@ -73,7 +73,7 @@ def judge(load: Load, runs: Sequence[Run]) -> dict[str, Any]:
 
 
 def overlaps(run: Run, permits: int) -> int:
-    """How often more held the lock at a time than may."""
+    """How often more than ``permits`` held the lock at a time."""
     moments = sorted(moment for begin, end, _ in run.spans for moment in ((end, -1), (begin, 1)))
     inside = found = 0
     for _, change in moments:

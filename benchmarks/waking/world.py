@@ -86,7 +86,7 @@ class Counts:
 
 @dataclass
 class Run:
-    """What came of a load."""
+    """The result of a load."""
 
     grants: list[float] = field(default_factory=list)  # to executions
     idle: list[float] = field(default_factory=list)  # before each of these: how long the lock, or a permit, was free
@@ -120,9 +120,9 @@ class World:
         self._now = 0.0
         self._agenda: list[tuple[float, int, Any, Any, Any]] = []
         self._numbers = itertools.count()
-        self._counted: set[Life] = set()  # executions and looks: the rest is not counted
+        self._counted: set[Life] = set()  # the requests of executions and looks count, no others
         self._suspended: dict[str, Life] = {}  # by callback
-        self._records = 0  # of the stream, that have come and wait for the waker
+        self._records = 0  # of the stream, that wait for the waker
         self._looking = False
         self._waiting: dict[str, float] = {}  # executions, and since when
         self._free: deque[float] = deque([0.0] * (load.permits or 1))  # since when each permit is free
