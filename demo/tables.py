@@ -51,7 +51,7 @@ def held(engine: Ministack) -> list[str]:
 
 class Watch:
     """Reads the lock table's stream while the story plays, as a context manager. ``tell`` is called with each change of
-    a lock; the rows of events are no part of the picture.
+    a lock; the rows of events are left out.
 
     ``began`` (epoch seconds) may be set until the first lock is taken.
     """

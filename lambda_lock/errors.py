@@ -327,7 +327,7 @@ class TransportError(LockError):
                 ...  # the write may have happened
     """
 
-    answered = False  # True where DynamoDB did answer, though not as it should: it may be contention, and is no outage
+    answered = False  # True where DynamoDB did answer, though not as it should: it may be contention, but not an outage
 
     def __init__(self, ambiguous: bool, message: str | None = None, *, key: str | None = None) -> None:
         super().__init__(

@@ -2,7 +2,7 @@
 
 A mirror of a registry often has no such service, and then answers "nothing is known" or nothing at all. So each service
 is first asked about a package whose vulnerabilities are known for years. Only a service that reports them is believed.
-Otherwise the pins are said to be not audited, which is no error, except with --required.
+Otherwise the pins are reported as not audited, which is an error only with --required.
 """
 
 from __future__ import annotations

@@ -403,7 +403,7 @@ class _Run:
         self.records = records
         self.invocation = found
         self.failed: dict[int, Exception | None] = {}
-        self.first: dict[str | None, int] = {}  # the lowest index that failed, of each part whose order is kept
+        self.first: dict[str | None, int] = {}  # by part whose order is kept: the lowest index that failed
         self.longest = 0.0
         self._changing = threading.Lock()
 

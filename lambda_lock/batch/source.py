@@ -37,8 +37,8 @@ class Source:
 
     name: for errors. function, decorator: the public names that process its batches. services: the ``eventSource`` of
     its events. form: how an event holds its records, for errors.
-    has_checkpoint: whether only the first record that comes back is reported, of each part whose order is kept. The
-        source continues from there. If not, each record that comes back is reported.
+    has_checkpoint: whether, of each part whose order is kept, only the first record that comes back is reported, and
+        the source continues from there. If not, each record that comes back is reported.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Source:
         return records if isinstance(records, list) else None
 
     def identifier(self, record: Record) -> Any:
-        """What names a record in batchItemFailures."""
+        """The identifier of a record in batchItemFailures."""
         raise NotImplementedError
 
     def group(self, record: Record) -> str | None:

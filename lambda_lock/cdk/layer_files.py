@@ -85,7 +85,7 @@ def _set_modes(folder: Path) -> None:
 
 
 def _run(command: list[str], environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
-    # A .pyc file depends on what else the interpreter has loaded and on its settings. So it is alone: -I, -S.
+    # A .pyc file depends on what else the interpreter has loaded and on its settings. So it runs isolated: -I, -S.
     program, *arguments = command
     return subprocess.run(
         [program, "-I", "-S", *arguments],

@@ -34,7 +34,7 @@ class LockLayer(lambda_.LayerVersion):
     removal_policy: what happens to a version of the layer when a newer one replaces it, or when it is removed from the
         stack. By default it is deleted; functions that use it keep it.
 
-    Raises LockArgumentError for runtimes that the library does not run on, and TypeError for what are no runtimes.
+    Raises LockArgumentError for runtimes that the library does not run on, and TypeError for other objects.
     """
 
     def __init__(

@@ -246,7 +246,7 @@ class LockTable(Construct, Generic[Table]):
         options: see ExistingTableOptions.
 
         Raises LockArgumentError if the names of its keys are others than those of the options, if they are not strings,
-        if its time to live is on another attribute, or if it is in another Region, and TypeError for what is no table.
+        if its time to live is on another attribute, or if it is in another Region, and TypeError for another object.
         A time to live that is changed later is judged when synthesizing.
         """
         given: object = table
@@ -377,7 +377,7 @@ class LockTable(Construct, Generic[Table]):
         options: see MetricOptions.
 
         Returns the metric. Raises LockConfigurationError if the lock table has ``metrics_namespace=None``, or for a
-        function if it has a ``metrics_group``, and TypeError for what is no function.
+        function if it has a ``metrics_group``, and TypeError for another object than a function.
         """
         return self._watch.metric(metrics.LOST, function, **options)
 

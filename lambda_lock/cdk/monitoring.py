@@ -135,7 +135,7 @@ class Watch:
         self.namespace, self.group = options.metrics_namespace, options.metrics_group
         self._scope = scope
         self._table_name = table.table_name
-        # What alarms watch, by their ids. A single lost lock raises an alarm, and so does a single operation that
+        # The metrics of alarms, by alarm id. A single lost lock raises an alarm, and so does a single operation that
         # failed for good: a function may run once an hour. The library sends a throttled or failed request again, so
         # these raise an alarm only if they persist. There is no alarm for contention and duplicates, because handling
         # them is the purpose of a lock. There is none for failed conditions either, because that is how DynamoDB
@@ -178,7 +178,7 @@ class Watch:
                     f"there is no metric {name} of single functions, because {self._scope.node.path} has "
                     f"metrics_group={self.group!r}. Leave out function="
                 )
-            # What the library reports is the name of the function, without an alias or a version.
+            # The library reports the name of the function, without an alias or a version.
             source = unqualified = getattr(function, "lambda_", function)
             dimensions[metrics.FUNCTION_DIMENSION] = unqualified.function_name
         elif self.group is not None and self.group != metrics.UNGROUPED:

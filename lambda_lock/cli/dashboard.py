@@ -315,7 +315,7 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             url = urlsplit(self.path)
             if self.headers.get("Host") not in self.server.names:
-                # A page from elsewhere whose name leads to 127.0.0.1 must not read the table.
+                # DNS rebinding: a page from elsewhere, whose name leads to 127.0.0.1, must not read the table.
                 status, body = HTTPStatus.FORBIDDEN, b"open the address that lambda-lock printed"
             elif url.path == "/":
                 kind, body = "text/html", self.server.page

@@ -223,9 +223,9 @@ def deduplicate(
     awaited for an async def function.
 
     Decorating raises what with_lock raises, LockArgumentError for a window, scope or cache_size out of range, and
-    TypeError for a result of a type that cannot be stored, and for a window or done_if that is no plain function of the
-    result. A call raises what with_lock raises; PayloadMismatchError if
-    the event is done with another payload; LockFormatError if a stored result cannot be read.
+    TypeError for a result of a type that cannot be stored, and for a window or done_if that is not a plain function of
+    the result. A call raises what with_lock raises; PayloadMismatchError if the event is done with another payload;
+    LockFormatError if a stored result cannot be read.
 
     Example::
 

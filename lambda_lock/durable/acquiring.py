@@ -7,12 +7,12 @@ An acquire is one operation of the kind ``wait_for_condition``, however often it
 is suspended. What one try found is the state with which the next begins, so the outcome is the same in every replay.
 Several keys share one wait: the first try of a key begins with the time that was waited for those before it.
 
-**Asleep.** Where the table has a waker, the try that is refused ends its operation, with a state that says so: this is
-the checkpoint of the decision. It costs no operation, and a replay that finds no such state makes none of what follows,
-whatever the environment says by then. Next come a callback, an operation that writes it into the table (`lie_down`),
-and, once it was called or has timed out, another acquire: three operations for each sleep. What woke the execution is
-never asked: only an acquire grants. Where there is no room among the sleepers, the operation that should write the
-entry polls until the callback times out, each time with another attempt to lie down.
+**Asleep.** Where the table has a waker, the try that is refused ends its operation, with a state that says so. This
+state checkpoints the decision to sleep, and costs no operation. A replay without it makes none of the operations that
+follow, whatever the environment says by then. They are a callback, an operation that writes it into the table
+(`lie_down`), and, once it was called or has timed out, another acquire: three operations for each sleep. The execution
+never asks what woke it: only an acquire grants. Where there is no room among the sleepers, the operation that
+should write the entry polls until the callback times out, each time with another attempt to lie down.
 
 Operations are counted (``spent``). Once there are MOST_SPENT, the execution polls only. Since a wait of a year has less
 than 1,600 polls, it has less than 3,000 operations in all, whoever wakes it, however often, and however full it is.
@@ -48,7 +48,7 @@ LATE = 5.0  # seconds by which a suspended execution may go on too late; a lease
 
 
 class State(TypedDict, total=False):
-    """What the tries have come to. A dict, which the SDK writes as JSON."""
+    """The state after a try. A dict, which the SDK writes as JSON."""
 
     owner: str  # granted, with token
     token: int

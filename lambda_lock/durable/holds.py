@@ -212,7 +212,7 @@ class DurableHold:
         return self._lost
 
     def _abandon(self) -> None:
-        """End the attempt in this process, without a request. Its row stays, and the next resume takes it over."""
+        """End the attempt in this process, without a request. Its row stays, and the next resume goes on with it."""
         attempt, self._attempt = self._attempt, None
         if attempt is not None:
             held_by(attempt).abandon()

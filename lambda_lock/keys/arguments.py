@@ -405,7 +405,7 @@ def _has(names: Iterable[object]) -> str:
 
 
 class Separator:
-    """The literal after a field. It keeps the field's value apart from what follows: other values make other keys.
+    """The literal after a field. It keeps the value apart from what follows: different values give different keys.
 
     Where the literal begins within a value, an escape character is put before it. So the field ends at the first
     literal without one. With ``#``, the value ``a#b`` is written ``a\\#b``. "Within" includes a literal that begins in

@@ -4,8 +4,8 @@ Loaded only where they are asked for, or a tracer is at work (`Observer.measures
 it tells of, so no request waits for a tracer.
 
 A trace is a subsegment of X-Ray or a span of OpenTelemetry. It is written with the times at which it began and ended,
-as a child of what is open on this thread or task then. So nothing of a trace is open meanwhile, and a lock never
-depends on one.
+as a child of the one that is open on this thread or task then. So no trace of a lock is open meanwhile, and a lock
+never depends on one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 VARIABLE = "LAMBDA_LOCK_TRACING"  # "no-keys": without the keys of locks. "off": no traces
-_FAULTS = ("lost", "failed")  # outcomes that a trace shows as an error. Contention is none
+_FAULTS = ("lost", "failed")  # outcomes that a trace shows as an error. Contention is not an error
 _SHOWN = 3  # keys of several locks
 _OUTCOMES = (
     (errors.CommitRefusedError, "released"),  # the application's own conditions did not hold. The lock was given back
@@ -94,7 +94,7 @@ def timed_end(
 
 
 def tell_unended(observer: Observer) -> None:
-    """Write the traces and times of holds whose handles were dropped: up to then, or to their validity's end."""
+    """Write the traces and times of holds whose handles were dropped: up to the drop, or to their validity's end."""
     while observer.unended:
         try:
             hold, dropped = observer.unended.pop()

@@ -203,7 +203,7 @@ class Mocked(Generic[T]):
 
 
 def _tables() -> object:
-    """What moto keeps its tables in: another object after a reset, as at the next mock_aws(). None: not known."""
+    """The object that has moto's tables: another one after a reset, as at the next mock_aws(). None: not known."""
     backends = getattr(sys.modules.get("moto.dynamodb.models"), "dynamodb_backends", None)
     return next(iter(backends.values()), None) if isinstance(backends, dict) else None
 

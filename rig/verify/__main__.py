@@ -140,7 +140,7 @@ def _check(account: Account, report: Report, names: list[str], long: bool) -> in
 
 
 def _removed(account: Account, interrupts: Interrupts, *, everything: bool = False) -> int:
-    """Remove, whatever signals come meanwhile. Returns the exit status for that."""
+    """Remove what the run created, and ignore signals meanwhile. Returns the exit status for that."""
     interrupts.ignore()
     _say(f"removing {account.run}")
     left = account.remove(everything=everything)
