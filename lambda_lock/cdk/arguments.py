@@ -1,4 +1,4 @@
-"""Arguments that are refused by the name of their parameter, before the CDK is told of them, and dummies.
+"""Checks of arguments before the CDK gets them, with errors that name the parameter; and dummies.
 
 A dummy is the value of a look-up that has not been made yet. The first time that an app with a look-up is synthesized,
 the CDK hands out a dummy. Then the command line looks the value up and synthesizes once more. An error that is raised

@@ -1,6 +1,6 @@
 """`lambda-lock dashboard`: a page that draws a table's locks over time, served on 127.0.0.1.
 
-One thread reads the table again and again. The page asks for what it shows, and so do several pages of one table.
+One thread reads the table again and again. Each open page asks for what it shows, and causes no reading of its own.
 Nothing is written, and only GET is answered.
 
 Every look at a row is compared with the one before. A hold is one grant: an owner and a fencing token. What begins and

@@ -63,7 +63,7 @@ class Shared:
         }
 
     def key_variables(self) -> dict[str, str]:
-        """The variables that tell a client these names; none where they are those that it expects anyway."""
+        """The variables that tell a client the names of the keys, without those that a client uses by default."""
         partition_key, sort_key = self.key_names().values()
         found = {} if partition_key == JAVA.partition_key else {PARTITION_KEY_VARIABLE: partition_key}
         return found if sort_key is None else {**found, SORT_KEY_VARIABLE: sort_key}

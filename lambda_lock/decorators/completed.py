@@ -80,7 +80,7 @@ class Completed:
         self._known[2].pop(key, None)
 
     def learn(self, session: Session, error: DuplicateEventError, forgets: object) -> None:
-        """Note what DynamoDB has said to a duplicate, a moment ago. forgets: as they were when it was asked."""
+        """Note an event that DynamoDB has just reported as done. forgets: `forgets` when it was asked."""
         if error.remembered or error.key is None or error.completed_until is None:
             return
         reading = session.timeline.reading()
