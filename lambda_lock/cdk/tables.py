@@ -50,7 +50,7 @@ def is_known(account: str | None) -> bool:
 
 
 def home(table: AnyTable) -> tuple[str, str]:
-    """The Region and the account of a table. A table of Table.from_table_arn has those of the stack in ``env``."""
+    """The Region and the account of a table. Table.from_table_arn sets ``env`` to those of the stack."""
     found = TABLE_ARN.fullmatch(table.table_arn)
     return (table.env.region, table.env.account) if found is None else (found[1], found[2])
 

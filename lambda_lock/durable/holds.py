@@ -2,8 +2,8 @@
 
 They are taken in one order, the same for all callers (core/several.py, rule 1), and released in the reverse order.
 
-An execution has one invocation at a time, so the attempt before a resume is dead
-(core/resume.py). Threads of one invocation share one attempt: two would refuse each other.
+An execution has one invocation at a time, so the attempt before a resume is dead (core/resume.py). Threads of one
+invocation share one attempt: two would refuse each other.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def write(
             except Exception as error:  # noqa: BLE001 - the application's metrics must not affect a lock
                 tell(log, "metric_failed", "%s was not counted by Powertools: %r", metric, error)
             return
-        namespace = NAMESPACE  # the function does not use those of Powertools
+        namespace = NAMESPACE  # the function does not use Powertools' metrics
     dimensions = {TABLE_DIMENSION: bare_name(table)}
     sets = [[TABLE_DIMENSION]]
     group = os.environ.get(GROUP_VARIABLE)

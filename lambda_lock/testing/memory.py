@@ -435,7 +435,7 @@ class InMemory(ContextDecorator):
         return InMemory(*self._arguments)
 
     def serve(self, session: Session) -> Transport:
-        """The transport of a session. The session is noted, to forget at the end of the block what it learned."""
+        """The transport of a session. Notes the session, which forgets at the end of the block."""
         if session not in self._sessions:
             self._sessions[session] = session.open_locks.holds()
         return self.memory

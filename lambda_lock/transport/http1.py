@@ -11,8 +11,8 @@ The rules
    that RFC 9112 does not allow, or that was not requested, is an error: this module never guesses. An answer is read in
    time linear in its size. Errors do not show its bytes, which may be secret.
 4. An idle connection is closed instead of used if there is something to read (usually its end), or if it is older than
-   IDLE by any clock (a frozen environment stops some clocks). A failure on a cut
-   connection would be ambiguous.
+   IDLE by any clock (a frozen environment stops some clocks). A failure on a cut connection
+   would be ambiguous.
 5. Connections belong to the process that opened them. A forked child closes its copies, which does not end the parent's
    connection. It sends nothing over TLS either, because TLS connections are never unwrapped.
 6. Deadlines are readings of time.monotonic(). They apply to the whole step, including the name look-up, and not to
@@ -210,7 +210,7 @@ def clocks() -> tuple[float, ...]:
 class Trust:
     """A ``context`` that verifies certificates. ``is_whole``: it has all certificates that are to be trusted.
 
-    Those are the ones of AWS_CA_BUNDLE or REQUESTS_CA_BUNDLE, or the system's (SSL_CERT_FILE, SSL_CERT_DIR).
+    Those are in AWS_CA_BUNDLE or REQUESTS_CA_BUNDLE, or the system's (SSL_CERT_FILE, SSL_CERT_DIR).
 
     Loading a system's 140 certificates takes 20 ms, more than everything else on the way to the first lock. But
     DynamoDB's certificates are signed by a few of Amazon's. So at first only the certificates with Amazon's names are

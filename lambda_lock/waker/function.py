@@ -60,7 +60,7 @@ class Calls:
         self._clients: dict[str, Any] = clients
 
     def call(self, kind: str, callback: str) -> Exception | None:
-        """Call a sleeper. Returns None if it was called, a ClosedError if it cannot be, another error if nobody knows.
+        """Call a sleeper. Returns None if it was called, a ClosedError if it cannot be, another error if unknown.
 
         Raises an error which shows that no call was made: look again later.
         """
