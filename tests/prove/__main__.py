@@ -7,7 +7,7 @@
     python -m tests.prove races --help
 
 The figures are left in build/prove.json, and those of each part in build/prove/. docs/safety-figures.md shows them, and
-docs/safety-evidence.md their end. The exit status is 0 if each part is there and passed.
+docs/safety-evidence.md the totals. The exit status is 0 if each part is there and passed.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ PROOFS = {part.module.rpartition(".")[2] for part in PARTS} | {"stopping"}
 
 
 def run(part: Part, long: bool, folder: Path, programs: Programs) -> Result:
-    """Run a part. Its figures are left in the folder. It shows its own progress, or leaves it there too."""
+    """Run a part. It leaves its figures in the folder, and its output too if it runs beside the others."""
     file, log = folder / f"{part.name}.json", folder / f"{part.name}.log"
     started = time.monotonic()
     command, limit = part.command(long, file), part.limit(long)
     try:
-        file.unlink(missing_ok=True)  # of a run before
+        file.unlink(missing_ok=True)  # of an earlier run
         if part.aside:
             with log.open("wb") as output:
                 why = programs.run(command, limit, output)
@@ -75,7 +75,7 @@ def judge(part: Part, file: Path) -> tuple[dict[str, Any], dict[str, int], str]:
 
 
 def run_all(parts: Sequence[Part], long: bool, folder: Path) -> Generator[Result, None, None]:
-    """Run the parts one after the other, beside those that give way to them. Closing this ends what still runs."""
+    """Run the parts one after the other, and beside them those that are `aside`. Closing this ends what still runs."""
     folder.mkdir(parents=True, exist_ok=True)
     there = [part for part in parts if not part.is_missing]
     aside = [part for part in there if part.aside]
@@ -99,7 +99,7 @@ def run_all(parts: Sequence[Part], long: bool, folder: Path) -> Generator[Result
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
-    """Two at once would mix up their figures, and take each other's time."""
+    """Exit if another run is there: two would mix up their figures, and take each other's time."""
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "lock").open("w") as file:
         try:
@@ -110,7 +110,7 @@ def alone(folder: Path) -> Iterator[None]:
 
 
 def write(results: list[Result], chosen: Sequence[Part], long: bool, file: Path) -> None:
-    """Write what is known so far, so that a run that is stopped leaves its figures. It has not passed."""
+    """Write what is known so far, so that a stopped run leaves its figures. It passes only once all have ended."""
     ended = len(results) == len(chosen)
     parts = {
         each.part.name: {
@@ -126,7 +126,7 @@ def write(results: list[Result], chosen: Sequence[Part], long: bool, file: Path)
 
 
 def commit() -> str:
-    """What is proved: the commit that is checked out."""
+    """The commit that is checked out, in words for the page."""
     asked = ["git", "describe", "--always", "--dirty=, with changes"]
     try:
         said = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, timeout=60)
@@ -139,7 +139,7 @@ def prove(chosen: Sequence[Part], long: bool, build: Path, report: Path | None) 
     """Run parts, and write their figures. Returns whether all passed. report: the page to write; None for none."""
     quoting = report.with_name("safety-evidence.md") if report else None
     if quoting:
-        quoted(quoting.read_text(), [])  # or half an hour would be for nothing
+        quoted(quoting.read_text(), [])  # raises now, and not after half an hour
     results: list[Result] = []
     proved = commit()  # before docs/ changes
     with alone(build / "prove"), closing(run_all(chosen, long, build / "prove")) as running:

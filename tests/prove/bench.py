@@ -1,7 +1,7 @@
 """What every proof shares: its options, its progress, its planted mistakes, and its report.
 
-A proof is a function that takes its options and returns its figures: a number by each name, or a table of numbers, or
-texts. "good" says whether it passed. What `make prove` adds up (`COUNTED` in parts.py) has the same name everywhere.
+A proof is a function that takes its options and returns its figures: by name a number, a table of numbers, or texts.
+"good" says whether it passed. What `make prove` adds up (`COUNTED` in parts.py) has the same name everywhere.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class CannotRunError(Exception):
 
 
 def parser(module: str, doc: str | None, **defaults: Any) -> argparse.ArgumentParser:
-    """A parser with --json, and those of the options that all proofs name alike which have a default here."""
+    """A parser with --json, and with those options that proofs share (_OPTIONS) which get a default here."""
     made = argparse.ArgumentParser(
         prog=f"python -m {module}", description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -82,7 +82,7 @@ def chosen(part: str | None, names: Iterable[str]) -> list[str]:
 
 
 def planted(tried: Iterable[tuple[str, str]]) -> Figures:
-    """The figures of mistakes that are planted. Each comes with what has shown it: "" if nothing has."""
+    """The figures of planted mistakes. tried: the name of each, and what has shown it ("" if nothing has)."""
     count, survivors = 0, []
     for name, shown in tried:
         say(f"  {name}: {f'noticed: {shown}' if shown else 'NOT NOTICED'}")
@@ -93,26 +93,26 @@ def planted(tried: Iterable[tuple[str, str]]) -> Figures:
 
 
 def say(line: str) -> None:
-    """Print a line at once and in one piece, because somebody else may print beside it."""
+    """Print a line at once and in one piece, because other threads and processes print, too."""
     sys.stdout.write(f"{line}\n")
     sys.stdout.flush()
 
 
 def progress(text: str) -> None:
-    """Tell how far it is, where a person looks on. The next one takes its place; "" clears it."""
+    """Show the progress if there is a terminal. The next text replaces it; "" clears it."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text[:_WIDTH]}", end="", file=sys.stderr, flush=True)
 
 
 def complain(wrong: Mapping[str, list[str]]) -> None:
-    """Print the first of the texts of each kind: what is wrong with a round."""
+    """Print what is wrong with a round: the first texts of each kind."""
     for kind, texts in wrong.items():
         for text in texts[:_MOST_TOLD]:
             say(f"      {kind.upper()} " + "\n        ".join(text.splitlines()[-_LINES:]))
 
 
 def add(totals: Figures, more: Mapping[str, Any]) -> None:
-    """Add a round's figures, numbers and tables of numbers, to those of all. Of what is "most …" the most stays."""
+    """Add a round's figures, numbers and tables of numbers, to the totals. Of a figure "most …" the largest stays."""
     for name, value in more.items():
         is_table = isinstance(value, Mapping)
         before, new = (totals.get(name, Counter()), Counter(value)) if is_table else (totals.get(name, 0), value)
@@ -123,7 +123,7 @@ def add(totals: Figures, more: Mapping[str, Any]) -> None:
 
 
 def lines(figures: Mapping[str, Any]) -> Iterator[str]:
-    """Numbers as they are, tables of numbers on a line each. Whatever else there is stays in the file."""
+    """A line for each number and for each table of numbers. Other figures are only in the file."""
     for name, value in figures.items():
         if name == KILLED:
             yield f"{name}: {value} of {figures.get(MUTANTS)}"

@@ -1,6 +1,6 @@
 """Mistakes that are planted in the code under proof, to see that the proof finds them: one format for all proofs.
 
-A mistake is one or more changes. Each change is planted when it is called, and returns what takes it out again:
+A mistake is one or more changes. Calling a change plants it, and returns the function that takes it out again:
 
 - `edit` writes other text in the place of some text of a function. Each text must be there exactly once, so a mistake
   whose code has moved is refused, and so is one that uses a name which is not there any more.
@@ -25,9 +25,9 @@ _sources: dict[Any, tuple[str, frozenset[tuple[str, ...]]]] = {}  # of edited fu
 
 
 def edit(function: Any, *texts: str) -> Change:
-    """Write other text into a function, each as "old → new". All who know the function run the new one.
+    """Write other text into a function, each as "old → new". All references run the new one.
 
-    The texts are those of the function without the indentation of its ``def``. An edit that is planted already stays.
+    Texts have no indentation of the ``def`` itself. An edit that is planted already is not planted again.
     """
 
     def plant() -> Callable[[], None]:
@@ -66,7 +66,7 @@ def _source(function: Any) -> str:
 
 @functools.cache
 def _compiled(function: FunctionType, source: str) -> CodeType:
-    """The code of a function with this source. A method that calls super() belongs to a class."""
+    """The code of a function with this source. A method that calls super() is compiled inside a class."""
     code = function.__code__
     if code.co_freevars:
         source = f"class {function.__qualname__.split('.')[-2]}:\n{textwrap.indent(source, ' ')}"
@@ -85,7 +85,7 @@ def _globals_of(code: CodeType) -> Iterator[str]:
 
 
 def wrap(home: Any, name: str, make: Callable[[Any], Any]) -> Change:
-    """Give an attribute the value that ``make`` makes of its own."""
+    """Replace the value of an attribute by ``make(value)``."""
 
     def plant() -> Callable[[], None]:
         own = dict(vars(home))
@@ -100,7 +100,7 @@ def put(home: Any, name: str, value: Any) -> Change:
 
 
 def together(*changes: Change) -> Change:
-    """Changes of one mistake, each above those before it."""
+    """One change of several, in this order."""
 
     def plant() -> Callable[[], None]:
         with ExitStack() as stack:
@@ -113,7 +113,7 @@ def together(*changes: Change) -> Change:
 
 @contextmanager
 def planted(*changes: Change) -> Iterator[None]:
-    """Plant these changes, each above those before it."""
+    """Plant these changes, in this order, for the block."""
     undo = together(*changes)()
     try:
         yield

@@ -1,8 +1,8 @@
-"""What can be done with a lock, and how: one catalogue for the proofs that let something come in between.
+"""What can be done with a lock, and how: one catalogue for the proofs that disturb an operation.
 
 An operation works on a scene, which has: client; other, another client; key, and keys of several locks; permits, how
-many a semaphore has; patience, the seconds that somebody waits; item, what a commit writes; and kept, what was there
-before. Where the client is asynchronous, the result is to be awaited.
+many a semaphore has; patience, the seconds that an acquire waits; item, what a commit writes; and kept, what its
+`before` returned. If the client is asynchronous, the result is to be awaited.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ HOLDER = "the same"
 
 
 def nothing(scene: Any) -> None:
-    """There is nothing before."""
+    """Nothing is needed before."""
 
 
 def hold(scene: Any) -> Any:
@@ -75,14 +75,14 @@ def close(scene: Any) -> Any:
 
 @dataclass(frozen=True)
 class Operation:
-    """act: the operation. before: gives what is kept. theirs: whether that is the other client's."""
+    """act: the operation. before: makes `scene.kept`. theirs: whether that is a lock of the other client."""
 
     act: Callable[[Any], Any]
     before: Callable[[Any], Any] = nothing
     theirs: bool = False
 
 
-# Acts make no call with **: after one, Python runs signal handlers once more, when the handle is the caller's already.
+# Acts make no call with **: after one, Python runs signal handlers once more, when the caller has the handle already.
 OPERATIONS: dict[str, Operation] = {
     "acquire": Operation(hold),
     "wait": Operation(

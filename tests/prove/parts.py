@@ -63,7 +63,7 @@ class Part:
 
 
 def objection(counted: Mapping[str, int]) -> str:
-    """Why what a part counted is no proof, although the part ended well. Empty if it is one."""
+    """Why these counts are not a proof, although their part ended well. Empty if they are one."""
     if counted.get(DOUBLE_HOLDERS):
         return f"{DOUBLE_HOLDERS}: {counted[DOUBLE_HOLDERS]}"
     if counted.get(KILLED) != counted.get(MUTANTS):
@@ -73,7 +73,7 @@ def objection(counted: Mapping[str, int]) -> str:
 
 
 def _mutants(name: str, module: str, options: str = "", longer: str = "") -> Part:
-    """A proof of which each planted mistake must be noticed."""
+    """The part that plants the mistakes of a proof. Each must be noticed."""
     return Part(f"{name}-mutants", module, f"--mutants {options}", f"--mutants {longer}", (KILLED, MUTANTS))
 
 

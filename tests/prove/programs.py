@@ -38,7 +38,7 @@ class Programs:
         _end(left)
 
     def run(self, command: list[str], limit: float, output: IO[bytes] | None = None) -> str:
-        """Run a program. Returns what was wrong with its end, or nothing.
+        """Run a program. Returns what was wrong with its end. "" if nothing.
 
         limit: seconds after which it is ended.
         output: where it writes, if not where this process does.
@@ -66,7 +66,7 @@ class Programs:
             process = subprocess.Popen(
                 command,
                 cwd=ROOT,
-                env=os.environ | {"PYTHONUNBUFFERED": "1"},  # what it said before it was killed is not lost
+                env=os.environ | {"PYTHONUNBUFFERED": "1"},  # so a killed program's output is not lost
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
@@ -77,7 +77,7 @@ class Programs:
 
 
 def _end(processes: list[subprocess.Popen[bytes]]) -> None:
-    """End all that is left of them. They are interrupted first, so that they can end their engines."""
+    """End them and all that they started. They are interrupted first, so that they can end their engines."""
     alive = [process for process in processes if process.poll() is None]
     started = _descendants({process.pid for process in alive})
     try:
@@ -113,7 +113,7 @@ def _kill_group(group: int) -> None:
 
 
 def _descendants(roots: set[int]) -> dict[int, str]:
-    """What they started, and what that started, with the time of each start. Some have sessions of their own."""
+    """The descendants of these processes, with the time of each start. Some have sessions of their own."""
     found: dict[int, str] = {}
     if not roots:
         return found

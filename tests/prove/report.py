@@ -15,12 +15,12 @@ BEGIN, END = "<!-- figures -->", "<!-- end of figures -->"
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a part.
+    """The result of a part.
 
     status: "passed", "failed" or "missing".
     why: why it did not pass.
-    figures: what it wrote; empty if it did not.
-    counted: what that adds to the lines at the end.
+    figures: what it wrote; empty if nothing.
+    counted: those that the lines at the end add up.
     """
 
     part: Part
@@ -52,7 +52,7 @@ def lines(results: list[Result]) -> list[str]:
 
 
 def page(results: list[Result], long: bool, commit: str) -> str:
-    """The page for docs/. commit: what ran."""
+    """The page for docs/. commit: what was proved."""
     target = "make prove-long" if long else "make prove"
     text = [
         "# Figures of the latest proof",

@@ -169,7 +169,7 @@ def test_figures_of_a_run_before_are_not_counted_again(tmp_path: Path) -> None:
 def test_a_part_that_hangs_is_ended_at_its_limit_with_all_that_it_started(
     aside: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What it started has a session of its own, and is deaf to interrupts."""
+    """Its child has a session of its own, and ignores interrupts."""
     hangs = script("hangs", "start(start_new_session=True); time.sleep(600)", aside=aside, limits=(0.05, 1))
     assert prove(tmp_path, hangs, grants("other", 2)) == 1
     assert "hangs: failed (it was ended after 0.05 minutes, its limit)" in capsys.readouterr().out
