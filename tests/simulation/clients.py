@@ -138,7 +138,7 @@ class Client:
     def take(
         self, wanted: AcquireRequest, waiter: Waiter, how: Callable[..., protocol.Steps[protocol.Hold]], *token: int
     ) -> Part[OurHolding | None]:
-        """how: the function of the core that takes the lock. token: of the hold that it goes on with, if it does."""
+        """how: the core's function. token: of the hold to adopt or resume. Returns None if nothing was granted."""
         process, world = self.process, self.world
         self.disturb(waiter, wanted.place.key)
         reading = process.reading()
@@ -282,12 +282,12 @@ class Client:
                 lease_ms = min(lease_ms, 3_600_000)
             try:
                 yield from self.renew(holding, lease_ms)
-            finally:  # also after an error, as Upkeep.now does
+            finally:  # also after an error, as Renewer.now does
                 if planned:
                     self.plan(holding)
 
     def turn(self, holding: OurHolding) -> Part[None]:
-        """Wait until no other renewal of this handle is under way, as Upkeep does."""
+        """Wait until no other renewal of this handle is under way, as Renewer does."""
         while holding.renewing:
             yield Wait(0.05)
 
@@ -300,7 +300,7 @@ class Client:
                 yield from self.renew(holding, by="heartbeat")
 
     def renew(self, holding: OurHolding, lease_ms: int | None = None, by: str = "application") -> Part[bool]:
-        """Renew once. This makes sure that the renewals of one handle are sent one after the other.
+        """Renew once. The handle is marked for `turn`, so that its renewals are sent one after the other.
 
         by: who renews: the application, the heartbeat, or an acquisition of several locks.
         """
@@ -310,7 +310,7 @@ class Client:
         world.trace(process.name, f"renews {holding}" + (f" for {lease_ms} ms" if lease_ms else ""))
         try:
             steps = keep.renew(hold, self.memory, world.entropy, process.reading(), lease_ms=lease_ms)
-            if by != "several":  # whose own steps these are
+            if by != "several":  # the acquisition drives those
                 steps = driven(process, self.task if by == "application" else None, steps, f"renew by {by}")
             renewal = yield from steps
         except THROWN as error:
@@ -326,7 +326,7 @@ class Client:
             world.counts["renewals"] += 1
             world.judge.expiry(holding, before_ms, 3.5)
         fenced = holding.dropped or world.judge.is_fenced(holding)
-        # A commit that ended meanwhile: the answer to a second copy of its release says that the lock was lost.
+        # A commit may have ended the hold meanwhile. The answer to a second copy of it says that the lock is lost.
         by_commit = hold.ended and world.settings.answered_twice
         if hold.lost and not was_lost and elapsed < hold.valid_until and not (fenced or by_commit):
             world.judge.fail("robbed", f"{holding} was refused a renewal while it was valid")
@@ -360,7 +360,7 @@ class Client:
                     return
             try:
                 renewed = yield from self.renew(holding, by="heartbeat")
-            except THROWN:  # as Upkeep._send: tried again after _AFTER_FAULT
+            except THROWN:  # as in Renewer.renew: tried again after _AFTER_FAULT
                 when = self.process.reading().elapsed + 1.0
                 continue
             if holding.over:
@@ -418,7 +418,7 @@ class Client:
             yield from self.release(holding)
 
     def end_event(self, holding: OurHolding) -> Part[None]:
-        """As the wrapper around a handler does. The handler may commit."""
+        """As the wrapper around an event's handler does. The handler may commit."""
         rng, settings, world = self.rng, self.world.settings, self.world
         holding.failed = rng.random() < settings.fail
         world.trace(self.process.name, f"the handler under {holding} {'fails' if holding.failed else 'succeeds'}")
@@ -471,7 +471,7 @@ class Client:
         client.process.call(Client, self.world, "", self.keys, self.kind, client, string)
 
     def commit(self, *holdings: OurHolding) -> Part[None]:
-        """Commit under one lock, or under several. Of several that were refused, some are still to be released."""
+        """Commit under one lock, or under several. If several are refused, those not yet released are released here."""
         process, world, is_one = self.process, self.world, len(holdings) == 1
         items: list[dict[str, Any]] = []
         for holding in holdings:
@@ -507,7 +507,7 @@ class Client:
                 yield from self.end_again(holdings[0], error)
                 return
             world.trace(process.name, f"commit under {under}: {error!r}")
-            if not isinstance(error, Exception):  # then Group.commit does not look at what was released
+            if not isinstance(error, Exception):  # as in Group.commit, which then notes no releases
                 released.clear()
         for holding in reversed(holdings):
             if holding.hold not in released:
@@ -534,8 +534,8 @@ class Client:
         """After something was thrown into a last act: go on as the drivers do.
 
         If the task was cancelled, AsyncRunner.run_last ends the lock at once, and nothing is thrown into that.
-        Otherwise the error leaves the block, close() or the application calls release, or the process ends, and nobody
-        does. A resumed lock that was being handed over is left to the next attempt.
+        Otherwise the error leaves the block, and close() or the application calls release, unless the process ends. A
+        resumed lock whose hand-over was interrupted is left to the next attempt.
         """
         process, world, rng, hold = self.process, self.world, self.rng, holding.hold
         holding.interrupted += 1

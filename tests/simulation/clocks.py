@@ -47,7 +47,7 @@ class Clocks:
 
     @property
     def rate(self) -> float:
-        """The monotonic clock's reading, by which a process sleeps."""
+        """The rate of the monotonic clock, by which a process sleeps."""
         return self._rates[MONOTONIC]
 
     def read(self, now: float) -> tuple[float, float, float]:
@@ -63,7 +63,7 @@ class Clocks:
             self._spoiled = set(self._stopped)
 
     def stop(self, now: float, which: set[int]) -> set[int]:
-        """Freeze: ``which`` clocks stop, except one if the assumption requires it. Return those that stopped."""
+        """Freeze: ``which`` clocks stop. If that would spoil all, only spoiled ones stop. Return those that stopped."""
         self._advance(now)
         if len(self._spoiled | which) == len(ALL) and not (self._unwatched and len(which) < len(ALL)):
             which = which & self._spoiled

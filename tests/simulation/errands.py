@@ -40,7 +40,7 @@ class Errand:
         self._first: Any = None
         self.action: Send | None = None
         self.outcome: Any = None
-        self.carried_out = False  # the first of its requests
+        self.carried_out = False  # whether its first request was carried out
 
     @property
     def unharmed(self) -> bool:
@@ -60,7 +60,7 @@ class Errand:
             self.outcome = outcome
 
     def unsent(self, action: Send | Wait) -> None:
-        """Something is thrown into the generator instead of this."""
+        """Something is thrown into the generator before this action."""
 
     def dropped(self) -> None:
         """The generator does not see the newest answer."""
@@ -81,7 +81,7 @@ class Release(Errand):
     def __init__(self, world: World, holding: OurHolding) -> None:
         super().__init__(world, holding.process, holding.key)
         self.holding = holding
-        self.completed = False  # the event, by one of its requests
+        self.completed = False  # one of its requests completed the event
         self._requests: list[Any] = []  # kept, so that no other request gets one of their ids
 
     def sends(self, action: Send) -> None:
@@ -99,7 +99,7 @@ class Release(Errand):
         return [self.holding]
 
     def told_completed(self) -> None:
-        if not (self.completed or self.holding.completed):  # the latter by an act that was interrupted
+        if not (self.completed or self.holding.completed):  # the latter: by an interrupted act
             self.world.judge.fail("false success", f"{self.holding} was told that {self.key} is done, and it is not")
 
 
@@ -137,7 +137,7 @@ class Commit(Release):
         self._left("was told that its commit is done")
 
     def told_refused(self, error: Exception, lost: bool) -> None:
-        """Of several, the client still releases others then."""
+        """Under several locks, the client then still releases the others."""
         judge, self.refused = self.world.judge, True
         if self.done:
             judge.fail("false refusal", f"{self.holding} was told {error!r}, though its commit was carried out")
@@ -174,7 +174,7 @@ class Waiter(Errand):
         self.waits = True
         self.places: set[str] = set()  # all that it asked for
         self.losses = 0  # places that others removed
-        self._throttled = False  # ever: outside a full queue, it then naps for longer
+        self._throttled = False  # at any time: outside a full queue, it then naps for longer
         self.troubled = 0.0  # true time of the last look that was not answered
         self.strayed = False  # it has seen waiters that cannot be read, and goes on without the queue
         self.versions: set[str] = set()  # all that it sent
@@ -210,7 +210,7 @@ class Waiter(Errand):
             return
         now, refresh = self.world.now, self.wanted.refresh_period
         since = max(self.started, self.process.faulted, self.world.judge.changed.get(self.key, 0.0))
-        if now <= since + (refresh if self.wanted.queue is None else LONGEST_NAP) + SLACK:  # however long its patience
+        if now <= since + (refresh if self.wanted.queue is None else LONGEST_NAP) + SLACK:  # patience only adds to that
             return
         if self.wanted.queue is not None:  # it naps, and has patience with those ahead, until their places expire
             patience = min(PATIENCE * self.world.judge.line.ahead(self), LONGEST_BELIEVED + DATES)
@@ -295,12 +295,12 @@ class Waiter(Errand):
             judge.forgets.served(self.key, until, self.started)
 
     def _is_free(self) -> bool:
-        """Whether nobody has to end for this waiter, or only who has ended by all Dates."""
+        """Whether a permit is free. A holder that has expired by every front end's Date is not counted."""
         ends = [one.expiry_ms / 1000 - EPOCH + DATES if one.expiry_ms else float("inf") for one in self._held()]
         return sum(end >= self.world.now for end in ends) < (self.wanted.place.permits or 1)
 
     def _free_at(self, since: float) -> float:
-        """The latest true time at which enough of those who hold are dead for this waiter, if there are no writes."""
+        """The true time by which enough holders have expired for this waiter, if nobody writes meanwhile."""
         ends = sorted(self._end_of(one, since) for one in self._held())
         excess = len(ends) - (self.wanted.place.permits or 1)
         return since if excess < 0 else ends[excess]
@@ -314,7 +314,7 @@ class Waiter(Errand):
         return observed if held.expiry_ms is None else min(observed, held.expiry_ms / 1000 - EPOCH + DATES)
 
     def _held(self) -> Sequence[Row | Entry]:
-        """What holds the lock, or permits of it: the row, or entries."""
+        """The holders: the row of a lock that is held, or a semaphore's entries."""
         item = self.world.table.get(self.key)
         if self.wanted.place.permits is not None:
             return list(by_attempt(item).values())
@@ -338,12 +338,12 @@ class Waiter(Errand):
         return None if row is None or row.is_free or row.owner != self.wanted.owner else row.version
 
     def _tried_to_give_back(self) -> bool:
-        """Whether it ended with releases, for the time of a decision minus its last pause."""
+        """Whether it sent releases for a whole decision, less its last pause (1.5 s)."""
         since = self._giving_back
         return since is not None and self.process.peek() - since > DECISION - 1.5
 
     def _row(self) -> Row | None:
-        """What the row shows of the lock, or of the permit of this waiter's hold."""
+        """The lock as its row shows it, or the permit of this waiter's hold."""
         item = self.world.table.get(self.key)
         return row_of(item) if item is None or self.wanted.place.permits is None else self.wanted.place.view(item)
 
@@ -378,7 +378,7 @@ class Adopter(Waiter):
 
 
 def gives_back(action: Send) -> bool:
-    """Whether an acquisition's request is a release: all its other writes ask for the row that they write."""
+    """Whether an acquisition's request is a release: its other updates ask for the new row (ReturnValues)."""
     return action.operation == "DeleteItem" or (
         action.operation == "UpdateItem" and "ReturnValues" not in action.request
     )

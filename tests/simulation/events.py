@@ -1,7 +1,7 @@
 """Events: they are delivered again and again, and should be handled once in each window.
 
 A client's turn is a delivery. An event that was not answered "done" (its handler failed, died, or was too late) comes
-again. One that was may come again too. Duplicates may come at the same time.
+again. One that was may come again, too. Duplicates may come at the same time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Events:
         self._windows: dict[str, int] = {}
 
     def window(self, key: str) -> int:
-        """Return what turns the wish for the lock of that key into one for its event."""
+        """Return for how many seconds the event of that key counts as done."""
         if key not in self._windows:
             rng, scale = self.world.rng, self.world.scale
             windows = {"short": (1, 2, 1 + int(scale * rng.uniform(0, 1.5))), "hour": (3600,), "day": (86_400,)}

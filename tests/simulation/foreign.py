@@ -57,7 +57,7 @@ class ForeignClient:
         self.kind = kind
         self.process = Process(world, name, steady=True, clocks=clocks)
         self.readable = world.rng.random() >= world.settings.unreadable
-        self.zero = name.endswith("2")  # how an unreadable lease is written: not at all, or as a Go duration
+        self.zero = name.endswith("2")  # an unreadable lease is written as "0"; otherwise as a Go duration
         self.carries = (
             world.rng.random() < 0.5
         )  # columns that it does not know are written back (updateExistingLockRecord)

@@ -1,4 +1,4 @@
-"""Rows whose waiters nobody who waits wrote: the dead from before the run, and somebody who edits them."""
+"""Rows whose waiters no waiter of the run wrote: the dead from before it, and lists that are forged."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ WAITERS, HELD_MS = "waiters", "heldMs"
 
 
 def begin(world: World, key: str) -> None:
-    """Start with a row that the dead wait for: released long ago, just now, or never, by a dead holder."""
+    """Start with a row in which dead waiters have places. It was released, or its holder is dead."""
     dead = world.rng.choice(world.settings.dead)
     if not dead:
         return
     left = world.rng.choice(
         (-60, 3, 12, 31, 31, 90)
-    )  # seconds for which their places count; the last: of a wrong clock
+    )  # seconds for which their places count; a wrong clock dated the last
     ago = world.rng.choice((0.0, 2.0, 60.0, 86_400.0))
     left_of = [left] * dead
     if world.settings.apart and world.rng.random() < world.settings.apart:
@@ -42,7 +42,7 @@ def begin(world: World, key: str) -> None:
 
 
 def forge(world: World, key: str) -> None:
-    """Write waiters, and what is known of the last holder, as nobody would."""
+    """Write waiters, and sometimes how long the last holder held, as no client would."""
     row, rng = world.table.get(key), world.rng
     if row is None:
         return

@@ -1,4 +1,4 @@
-"""What is judged of events that are forgotten: an erasure meets what was read, and nothing stale is served after it."""
+"""Judges forgets: an erasure removes the completion that was read, and no older one is served afterwards."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class Forgets:
         self.requests: dict[int, tuple[Forget, Any, float]] = {}  # erasures with the time of their first send
         self._begun: dict[
             tuple[str, float], float
-        ] = {}  # when the handler began whose completion this is, the last one
+        ] = {}  # when the handler of a completion began, by key and end; the newest one
         self._completed: dict[str, float] = {}  # true time of the newest completion
         self._erased: dict[str, float] = {}  # true time of the newest erasure
-        self._over: dict[str, list[tuple[float, float]]] = {}  # of each forget that returned: its end and its start
+        self._over: dict[str, list[tuple[float, float]]] = {}  # by key: the end and start of each forget
 
     def completed(self, key: str, until: int, begun: float) -> None:
         self._begun[key, until] = begun
@@ -44,7 +44,7 @@ class Forgets:
             judge.fail("forgot a later one", f"{errand.wanted.owner} removed a completion of {key} that came after it")
         if JAVA.completed_until in after or JAVA.result in after:
             judge.fail("forgot in part", f"{errand.wanted.owner} left a part of the completion of {key}")
-        judge.completed.setdefault(key, []).append(0)  # none counts now, and who saw one before may still say so
+        judge.completed.setdefault(key, []).append(0)  # none counts now; who saw one before may still say so
 
     def over(self, errand: Forget, done: bool) -> None:
         """A forget returned ``done``."""

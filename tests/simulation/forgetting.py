@@ -1,4 +1,4 @@
-"""Events that are forgotten: what the caller is told is true, and nothing that began before is served after it.
+"""Events that are forgotten: the caller is told the truth, and is served no result of a handler that began before.
 
 A forget may have a claim in flight beside it, and holders that die or complete late. Its own requests are lost, doubled
 and late like all others.
@@ -33,7 +33,7 @@ class Forget(Waiter):
         if not is_erasure(action):
             super().sends(action)
             return
-        Errand.sends(self, action)  # it is no release
+        Errand.sends(self, action)  # an erasure is not a release
         self.world.judge.forgets.requests.setdefault(id(action.request), (self, action.request, self.world.now))
 
 
@@ -42,7 +42,7 @@ def is_erasure(action: Send) -> bool:
 
 
 def turn(client: Client) -> Part[None]:
-    """Forget one of the events, as somebody does who has changed what its result was made of."""
+    """Forget an event, as an application does when the data changes that its result came from."""
     process, world = client.process, client.world
     wanted = client.draw_wish()
     wanted.window = wanted.queue = None

@@ -33,7 +33,7 @@ _NAMES = ("x{}", "x{}", "x/{}", "x#{}/y", "x{}/")  # holders, with what separate
 
 
 class Resumer(Waiter):
-    """Watches one resume: a hold that is there is resumed, and one that is given up is not released."""
+    """Watches one resume: a hold that is there is resumed, and is not released if the resume is given up."""
 
     def __init__(self, world: World, process: Process, wanted: AcquireRequest, token: int) -> None:
         super().__init__(world, process, wanted)
@@ -57,7 +57,7 @@ class Resumer(Waiter):
 
 
 class HolderWaiter(Waiter):
-    """Watches one acquisition by a holder: what the holder has is as good as free, and is never given back."""
+    """Watches one acquisition by a holder: a hold of the same holder counts as free, and is never released."""
 
     def __init__(self, world: World, process: Process, wanted: AcquireRequest) -> None:
         super().__init__(world, process, wanted)
@@ -124,7 +124,7 @@ class Execution:
         return 10 ** rng.uniform(-2, 0.5) if rng.random() < 0.7 else self.world.scale * rng.uniform(0.0, 1.4)
 
     def begin(self) -> None:
-        """Begin the next attempt: of the state that comes, or of the release at the end."""
+        """Begin the next attempt: of the next state, or of the release at the end."""
         world, rng, settings = self.world, self.rng, self.world.settings
         if self.done or self.running:
             return
@@ -142,7 +142,7 @@ class Execution:
                 world.at(world.now + delay, self.time_out, attempt)
 
     def time_out(self, attempt: Attempt) -> None:
-        """The machine gives an attempt up, which lives on, and tries again."""
+        """The machine gives an attempt up, whose process lives on, and begins the next."""
         if attempt in self.running:
             self.world.counts["zombies"] += 1
             self.world.trace(self.holder, f"gives {attempt.name} up, and tries again")
@@ -206,7 +206,7 @@ class Attempt(clients.Client):
     ) -> None:
         world = execution.world
         self.given = string  # to release, and nothing else
-        self.stale = stale  # it was adopted
+        self.stale = stale  # the string was adopted before
         world.counts["processes"] += 1
         self.execution = execution
         self.name = f"a{world.counts['processes']}"
@@ -233,7 +233,7 @@ class Attempt(clients.Client):
             yield from self.hold(holding)
 
     def succeed(self, name: str) -> None:
-        """The process has died."""
+        """The process has died: tell the machine."""
         self.execution.failed(self)
 
     # -- beginning

@@ -125,7 +125,7 @@ class _Thrower:
         if not self.left or rng.random() >= self.often:
             return None
         self.left -= 1
-        if isinstance(action, Wait):  # a client that is closed ends a wait when it is over
+        if isinstance(action, Wait):  # an error, as of a closed client, comes at the end of a wait
             return ANSWERED if self.kind == ERROR else UNDER_WAY
         if self.kind != INTERRUPT:
             return rng.choice((UNSENT, ANSWERED))

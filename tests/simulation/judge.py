@@ -94,7 +94,7 @@ _HoldName: TypeAlias = tuple[str, str | None, int | None]
 class Judge:
     """Judges a run on locks.
 
-    If holds outlive invocations (holds.py), an attempt may go over an earlier one, which need not know: that is fenced.
+    If holds outlive invocations (holds.py), a later attempt may take the hold from an earlier one: that is fenced.
     """
 
     def __init__(self, world: World) -> None:
@@ -120,7 +120,7 @@ class Judge:
         self._plain: set[str] = set()  # rows last claimed by a plain lock, which does not see completions
         self._outlive = world.settings.executions != (0,)
         self.holders: set[str] = set()  # the names of executions that acquire by them
-        self._asked: dict[int, int] = {}  # the tokens of the holds that wishes resume
+        self._asked: dict[int, int] = {}  # by wish: the token of the hold that it resumes
         self._gone: set[_HoldName] = set()  # holds that were released or taken over
         self._reaped: dict[str, set[_HoldName]] = {}  # by key, until the next write
         self._revived: set[str] = set()  # versions that resumed one of these
@@ -172,8 +172,8 @@ class Judge:
         for holding in self._holdings.get(key, ()):
             if not holding.over and holding.owns(before):
                 self._suspect(holding, "robbed", f"{holding} lost its row to time to live")
-        if key in self._plain:  # whose ttl counts for it alone (docs/how-it-works.md)
-            self.completed.setdefault(key, []).append(0)  # none counts now, and who saw one before may still say so
+        if key in self._plain:  # its ttl disregards completions (docs/how-it-works.md)
+            self.completed.setdefault(key, []).append(0)  # none counts now; who saw one before may still say so
         if self.is_done(key):
             self.fail("erased", f"time to live deleted the completion of {key} until {self.completed[key][-1]}")
         self._tokens.pop(key, None)
@@ -276,7 +276,7 @@ class Judge:
             self._newest[key] = newest
 
     def _granted_ours(self, holding: OurHolding) -> None:
-        """What was resumed is the hold that was asked for, without anybody in between, and ends with its invocation."""
+        """A resumed handle has the hold that was asked for, with nobody in between, and ends with its invocation."""
         hold, token = holding.hold, self._asked.get(id(holding.wanted))
         if token is not None and hold.token != token:
             self.fail("revived", f"{holding} was resumed by a string with token {token}")
@@ -358,7 +358,7 @@ class Judge:
             self.fail("false refusal", f"{commit.holding} was told that commit {token} is refused; carried out later")
 
     def takes(self, wanted: AcquireRequest | None, action: Send) -> None:
-        """A request is sent that takes a lock, or goes on with it. None: that releases it by its string."""
+        """A request is sent that takes, resumes or adopts a lock. wanted: None for a release by string."""
         self._kept.append(action.request)
         self._requests[id(action.request)] = wanted
 
@@ -382,7 +382,7 @@ class Judge:
             self.fail("release", f"release of {holding} was True, and it is still held")
         if done and self._outlive and self.has(holding.key, holding.hold.owner, holding.hold.token):
             self.fail("release", f"release of {holding} was True, and its hold is still held")
-        if not isinstance(errand.outcome, (Reply, ConditionFailed)):  # no answer in time: what is there has its lease
+        if not isinstance(errand.outcome, (Reply, ConditionFailed)):  # no answer: what is left ends with its lease
             return
         if holding.interrupted and self._is_parked(holding, row):
             self.fail("held for nobody", f"release of {holding} left {holding.key} to a string that nobody has")
@@ -399,7 +399,7 @@ class Judge:
     # -- holds that outlive an invocation
 
     def is_fenced(self, holding: Holding) -> bool:
-        """Whether the assumption is broken for this holding: a later attempt, or a release by string, has landed.
+        """Whether another may have the hold by now: a later attempt of it, or a release by string, has landed.
 
         This goes by the order in which requests landed, and not by the names in the row.
         """
@@ -449,7 +449,7 @@ class Judge:
         return is_another and row is not None and self._writers.get(row.version) is holding.wanted
 
     def _passed_on(self, key: str, old: Row, new: Row) -> None:
-        """A resume or a parking landed."""
+        """A resume or a hand-over landed."""
         assert new.owner is not None
         self.world.counts["parked" if new.owner.endswith("/") else "resumed"] += 1
         old_ms, new_ms = expiry_of(old.version or ""), expiry_of(new.version or "")

@@ -1,6 +1,6 @@
 """Draws a run as lanes: a line for each step, a column for each process that acts, and one for the table.
 
-The text of a step is in its column. Where the columns do not fit, each is a mark, and the text is behind all of them.
+The text of a step is in its column. If the columns do not fit, they show marks only, and the text follows the last.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def draw(steps: list[Step], width: int = WIDTH) -> Iterator[str]:
 
 
 def _holders(steps: list[Step]) -> Iterator[frozenset[str]]:
-    """Who holds at each step. The trace tells of a grant before it counts."""
+    """Who holds at each step. The trace has a grant before its holding is noted."""
     granted: frozenset[str] = frozenset()
     at = -1.0
     for step in steps:

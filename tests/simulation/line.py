@@ -1,4 +1,4 @@
-"""Who waits in which order, in true time: the judge's list of places, and what may happen to them."""
+"""Who waits in which order, in true time: the judge's list of places, and what may be done to them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .errands import Waiter
     from .world import Process, World
 
-_LOOKED_AFTER = 15.0  # seconds without a fault in which whoever lives renews its place
+_LOOKED_AFTER = 15.0  # seconds without a fault in which a living waiter renews its place
 _HOP = 0.1  # seconds from a look to the claim that follows from it, without a fault
 
 
@@ -43,7 +43,7 @@ class Line:
         self._appends = 0
         self._grants: dict[str, tuple[Any, float]] = {}  # each key's last grant, and since when the row shows it
         self._released: dict[str, float] = {}  # when each was released, if it is
-        self._owners: dict[str, Waiter] = {}  # of each name that was ever asked for
+        self._owners: dict[str, Waiter] = {}  # by each place that was ever asked for
         # By request: whose, whether it is a last try, and for how many seconds all looks have been answered.
         self._claims: dict[int, tuple[Waiter, bool, float, Any]] = {}
 
@@ -129,11 +129,11 @@ class Line:
             self._owners[name].losses += 1
 
     def _removed(self, process: Process, key: str, waiter: Waiter | None, name: str, place: str, passed: bool) -> None:
-        """A request of ours removed a place. Nobody may remove the place of one who waits, but for the first one that
-        let the lock go by, and what has expired.
+        """A request of ours removed a place. Of those who wait, only one whose place has expired may lose it, and the
+        first one, if it let a free lock go by.
 
-        passed: whether it was the first one, and the lock was there for the taking for as long as others have patience,
-            and whoever removed it had no trouble itself meanwhile.
+        passed: whether the place was the first, the lock was free for as long as others have patience, and all reads
+            of the remover were answered meanwhile.
         """
         owner = self._owners.get(name)
         if owner is None:
@@ -162,7 +162,7 @@ class Line:
         return counts(place, int(now - apart)) and counts(place, int(now + apart))
 
     def _free_for(self, key: str, row: Any) -> float:
-        """For how many seconds the row has shown one grant that is over."""
+        """For how many seconds the row has shown the same grant, which is over."""
         _, since = self._grants.get(key, (None, 0.0))
         return self.world.now - max(since, self._over_since(key, row))
 
@@ -176,7 +176,7 @@ class Line:
         return until if expiry_ms is None else min(until, expiry_ms / 1000 - EPOCH - self.world.settings.front_ends)
 
     def _state(self, row: Any) -> Any:
-        """What tells a grant from others."""
+        """The attributes that change with each grant."""
         return [row.get(name) for name in (JAVA.version, JAVA.token)[bool(self.world.permits) :]]
 
     def _is_grant(self, waiter: Waiter, before: Any, after: Any) -> bool:
@@ -188,12 +188,12 @@ class Line:
         return bool(version != after.get(JAVA.version)) and (version or {}).get("S") not in waiter.versions
 
     def _left(self, key: str, waiter: Waiter) -> int:
-        """How many more may hold the key."""
+        """How many permits are free. 0 for a lock."""
         permits = waiter.wanted.place.permits
         return 0 if permits is None else max(permits - len(by_attempt(self.world.table.get(key))), 0)
 
     def _granted(self, key: str, waiter: Waiter, old: dict[str, str], removed: list[str]) -> None:
-        """A claim of a waiter landed, that is not a last try. Nobody may wait before it, unless enough is left."""
+        """A waiter's claim landed, not as a last try. No more may wait ahead of it than permits are still free."""
         if waiter.losses > 1 or waiter.strayed:
             return  # goes on without the queue
         names = list(old)
@@ -235,7 +235,7 @@ class Line:
         return next((at for at, name in enumerate(names) if name in waiter.places), len(names))
 
     def fewer(self, waiter: Waiter) -> float:
-        """When the last of the places before those of a waiter expired: its patience begins anew."""
+        """When the latest place ahead of a waiter expired: its patience begins anew. 0.0: none has."""
         places = list((_places(self.world.table.get(waiter.key)) or {}).values())[: self.ahead(waiter)]
         ends = [(ticket_expiry(place) or 0) - EPOCH + DATES for place in places]
         return max((end for end in ends if end <= self.world.now), default=0.0)

@@ -1,5 +1,5 @@
-"""The rules, each broken on its own. If the simulator does not notice, it is too tame, or the rule is not needed. Both
-must be said.
+"""The rules, each broken on its own. If the simulator does not notice, it is too tame, or the rule is not needed: then
+`redundant` says why.
 
 `broken(name)` plants a mistake in the shipped core (tests/prove/mistakes.py), which runs under the biases in which it
 hurts. `python -m tests.simulation --mutations` prints what happened to how many runs.
@@ -77,7 +77,7 @@ def _always(condition: str) -> str:
 
 
 def _weakened(request: dict[str, Any], which: Callable[[str], bool]) -> dict[str, Any]:
-    """A request without the parts of its condition that are like this: these are always true."""
+    """A request in which those parts of the condition that ``which`` chooses are always true."""
     parts = request["ConditionExpression"].split(" AND ")
     parts = [_always(part) if which(_named(request, part)) else part for part in parts]
     return {**request, "ConditionExpression": " AND ".join(parts)}
@@ -96,7 +96,7 @@ def _any(*_: Any, **more: Any) -> bool:
 
 
 def _weaker(build: str, which: Callable[[str], bool], when: Callable[..., bool] = _any) -> Change:
-    """Requests that this function builds of such arguments, without such parts of their conditions."""
+    """Weaken (`_weakened`) the requests that ``build`` makes, if ``when`` is true of its arguments."""
     return _changed(build, lambda request: _weakened(request, which), when)
 
 
@@ -105,7 +105,7 @@ def _without(build: str, when: Callable[..., bool], *attributes: str) -> Change:
 
 
 def _changed(build: str, change: Callable[[dict[str, Any]], dict[str, Any]], when: Callable[..., bool]) -> Change:
-    """Requests that this function builds of such arguments, as ``change`` makes them of themselves."""
+    """Pass the requests that ``build`` makes through ``change``, if ``when`` is true of its arguments."""
 
     def make(original: Any) -> Any:
         def built(*arguments: Any, **more: Any) -> Any:
@@ -159,7 +159,7 @@ def _unguarded(request: dict[str, Any]) -> dict[str, Any]:
 
 
 def _last_part(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Change:
-    """The lock's part of a commit, as ``change`` makes it."""
+    """Pass the lock's part of a commit through ``change``."""
     return wrap(
         requests,
         "commit",
@@ -257,7 +257,7 @@ def _given_back(original: Any) -> Any:
     return resumed
 
 
-# -- what nobody can prevent ------------------------------------------------------------------------------------------
+# -- faults outside the assumptions -----------------------------------------------------------------------------------
 
 
 def _jumping(original: Any) -> Any:

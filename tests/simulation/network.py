@@ -63,7 +63,7 @@ class Network:
             world.at(world.now + rng.uniform(0, 0.05), task.process.maybe_freeze)
 
     def _meet(self, fate: str, task: Task, serial: int, action: Send, timeout: float) -> None:
-        """Let this happen to a request."""
+        """Let this fate happen to a request."""
         rng, slow = self.world.rng, (0.0, 0.0)
         if fate == "slow":
             slow = 10 ** rng.uniform(-1, 0.5), 10 ** rng.uniform(-1, 0.5)
@@ -114,7 +114,7 @@ class Network:
         return self.world.rng.uniform(0.001, 0.02)
 
     def _long(self) -> float:
-        """How late a late copy is: log-uniform, from less than a timeout to several leases."""
+        """How late a late copy is: from less than a timeout to several leases."""
         return (
             min(10 ** self.world.rng.uniform(-0.5, 1.0), 10.0)
             if self.world.rng.random() < 0.6
@@ -146,7 +146,7 @@ class Network:
         again = action.request.get("ClientRequestToken") in world.table.done
         try:
             outcome = Reply(world.table.apply(action.operation, action.request), self._date())
-        except (ConditionFailed, TransactionCanceled, ServiceError) as refused:  # the last: of what somebody forged
+        except (ConditionFailed, TransactionCanceled, ServiceError) as refused:  # the last: by forged waiters
             if isinstance(refused, ServiceError) and not world.settings.forge:
                 raise
             refused.date = self._date()
@@ -195,8 +195,8 @@ class Network:
 
 
 def _unclear(action: Send, serial: int, code: str) -> Exception:
-    """An answer that does not say whether the request was carried out. To every second write, it is the one of a table
-    with multi-Region strong consistency: another Region writes the row."""
+    """An answer that does not say whether the request was carried out. For every second write it is the error of a
+    table with multi-Region strong consistency whose row another Region writes."""
     if serial % 2 and action.operation in ("UpdateItem", "PutItem", "DeleteItem"):
         return refusal("ReplicatedWriteConflictException", "", {}, None)
     return ServiceError(code, "", True, None)
@@ -219,8 +219,8 @@ def _parts(action: Send) -> list[dict[str, Any]]:
 
 
 def is_release(action: Send) -> bool:
-    """Whether a request gives back a lock, a claim or a place. No other update leaves out the row in its answer and
-    goes above no version."""
+    """Whether a request gives back a lock, a claim or a place. All other updates ask for the new row, or go above its
+    version ("<")."""
     request = action.request
     if action.operation == "UpdateItem":
         if request["UpdateExpression"].startswith("SET #next_at = #next_at - "):  # a start of a rate limit

@@ -1,8 +1,8 @@
 """What must hold for semaphores, in true time: never more than N valid holders, and tokens that tell grants apart.
 
 Where permits outlive an invocation (holds.py), a hold counts once, by the newest attempt that landed. Each token has
-one entry. A hold goes by a request that names its token, or the version of a claim that is given up, or when it was
-dead. A holder has one at most.
+one entry. An entry goes by a request that names its token, or the version of a claim that is given up, or after it has
+expired. A holder has one permit at most.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def sealed(item: dict[str, Any], world: World) -> dict[str, Any]:
 
 
 class Crowd:
-    """More may be valid at one moment than N: it depends on the frozen ones among them, who look when they thaw."""
+    """More than N valid holders at one moment, if so many (``needed``) of the frozen ones still hold when they thaw."""
 
     def __init__(self, needed: int, message: str) -> None:
         self.needed = needed
@@ -132,7 +132,7 @@ class PermitJudge(Judge):
         tokens.add(token)
 
     def renewed(self, holding: Holding) -> None:
-        """Others may have got permits since."""
+        """Its own entry is there. Others may have got permits since."""
         if holding.over or self.is_fenced(holding):
             return
         if not holding.owns(self.world.table.get(holding.key)) and self.changed[holding.key] < self.world.now:
@@ -168,7 +168,7 @@ class PermitJudge(Judge):
 
 
 def _named(request: Any) -> set[str]:
-    """The tokens and versions that a request names. Whoever gives up a claim knows its version only."""
+    """The tokens and versions that a request names. To give up a claim is to name its version only."""
     updates = [request, *(next(iter(item.values())) for item in request.get("TransactItems", ()))]
     values = [value for update in updates for value in update.get("ExpressionAttributeValues", {}).values()]
     return {text for value in values for text in value.values() if isinstance(text, str)}

@@ -1,7 +1,7 @@
 """Rate limits: who starts when, in true time.
 
 The judge knows no clock but the true one. It counts the starts of each row: in any W seconds at most
-``(W + E) / T + burst``, where E is what callers may be wrong about DynamoDB's time, and how late they may start.
+``(W + E) / T + burst``, where E is by how much callers may be wrong about DynamoDB's time, and how late they may start.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from .world import Life, Process, World
 
-_TRIP = 2.0  # seconds between the bounds of DynamoDB's time at most; if they are further apart, the row is read first
+_TRIP = 2.0  # seconds between the bounds of DynamoDB's time, at most: if they are further apart, the row is read first
 _SLOW = 2.3  # seconds that a slow read may add to that
 _NEXT_AT, _LAST_TAKE = str(JAVA.next_at), str(JAVA.last_take)
 _LATE = 1.0  # seconds beyond its wait that a start may take if nothing went wrong
@@ -43,7 +43,7 @@ class RateJudge(Judge):
         self.patience = max(0.5, self.spacing / 10)
         self.rows: dict[str, int] = defaultdict(int)  # how often the row of a key was deleted
         self.landed: dict[tuple[str, str], int] = {}  # in which of its rows each take landed, by its name
-        #: Of each row: how many started, the least that windows had before, and the true time of the last start.
+        #: Of each row: how many started, and the least (starts less those that the time allows) before any of them.
         self.levels: dict[tuple[str, int], tuple[float, float]] = {}
         self.worst = 0.0
 
@@ -73,7 +73,7 @@ class RateJudge(Judge):
             self.fail("ttl", f"the row of {key} may go {next_at - int(after[JAVA.ttl]['N']):.0f} s after its nextAt")
 
     def deleted(self, key: str) -> None:
-        """Somebody deleted the row: the limit begins anew, and what was taken before counts for itself."""
+        """Somebody deleted the row: the limit begins anew, and earlier takes are counted apart."""
         self.rows[key] += 1
 
     def started(self, process: Process, key: str, name: str, n: int) -> None:
@@ -171,7 +171,7 @@ def wish(key: str, until: float, wait: float) -> AcquireRequest:
 
 
 def start_once_more(world: World, key: str) -> None:
-    """After all that, the limit is not stuck: who waits long enough starts."""
+    """At the end, the limit is not stuck: a caller that waits long enough starts."""
     judge, row = world.judge, world.table.get(key)
     assert isinstance(judge, RateJudge)
     ahead = 0.0 if row is None else int(row[_NEXT_AT]["N"]) / 1e6 - EPOCH - world.now

@@ -41,7 +41,7 @@ from .world import EndlessError, Life, Process, World
 T = TypeVar("T")
 U = TypeVar("U")
 MORE = 10  # failed runs that are printed
-_SLICE = 1.0  # seconds of a round for a bias, in the mean
+_SLICE = 1.0  # seconds that a bias gets in a round, on average
 _MOST_IN_A_SLICE = 10_000  # runs
 _FAULTS = (
     "lost", "reply_lost", "double", "late", "failed_after", "failed_before", "throttled", "unsent", "slow", "step",
@@ -87,7 +87,7 @@ def simulate(
 ) -> Result:
     """Run once. The same seed and bias give the same run.
 
-    draws, changes, observe: for shrink.py: what draws from a seed, settings to change, and who is given the world.
+    For shrink.py: draws makes the randomness of a seed, changes are those of the settings, observe gets the world.
     """
     rng = draws(seed)
     drawn = draw_bias(rng)
@@ -116,7 +116,7 @@ def simulate(
     clocks = None
     for number in range(settings.foreign):
         clocks = ForeignClient(world, f"java{number + 1}", keys, kind, clocks).process.clocks
-    gc.disable()  # a run takes a quarter longer with it, and leaves little
+    gc.disable()  # collecting makes a run a quarter longer, and finds little
     try:
         world.run()
         for key in world.events.all:
@@ -136,7 +136,7 @@ def _vary(rng: random.Random, settings: Settings) -> None:
 
 
 def _try_once_more(world: World, key: str) -> None:
-    """After all that, the lock is not stuck: a client that comes after the stored expiry gets it.
+    """At the end, the lock is not stuck: a client that comes after the stored expiry gets it.
 
     The same goes for an event, unless it was done before.
     """
@@ -153,7 +153,7 @@ def _try_once_more(world: World, key: str) -> None:
         world.now = max(world.now, *(entry.expiry_ms / 1000 - EPOCH + DATES for entry in entries), 0.0)
         row = None
     queues = bool(world.settings.queue) and world.rng.random() < 0.7
-    if queues:  # behind whoever is left in the row
+    if queues:  # behind the places that are left
         patience = LONGEST_NAP + LONGEST_BELIEVED + DATES
     if row is not None and not row.is_free:
         if row.lease_ms is None:
@@ -249,7 +249,7 @@ def run_many(first: int, runs: int, bias: str | None = None, rule: str | None = 
 def run_chunks(
     first: int, runs: int, bias: str | None = None, processes: int = 2, rule: str | None = None, chunk: int = 100
 ) -> Iterator[Totals]:
-    """The same in several processes, in chunks that finish in any order."""
+    """As `run_many`, in several processes, in chunks that finish in any order."""
     chunks = [(start, min(chunk, first + runs - start), bias, rule) for start in range(first, first + runs, chunk)]
     if processes == 1 or len(chunks) == 1:
         yield from itertools.starmap(run_many, chunks)
@@ -261,7 +261,7 @@ def run_chunks(
 
 @contextmanager
 def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
-    """Unlike multiprocessing.Pool, it raises BrokenProcessPool if a process is killed, and does not wait for ever."""
+    """A pool that raises BrokenProcessPool if a process is killed. multiprocessing.Pool would wait for ever."""
     pool = ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"))
     try:
         yield pool
@@ -316,7 +316,7 @@ def _run_chunk(chunk: tuple[int, int, str | None, str | None]) -> Totals:
 def shown_by(
     name: str, runs: int, until: float = float("inf"), report: Callable[[int, int], None] | None = None
 ) -> str:
-    """The failure by which a run under one of the mutation's biases shows that a rule is broken. "" if none does.
+    """The kind of the first failure that shows the mutation, under one of its biases. "" if no run shows it.
 
     until: when no more are begun, by time.monotonic. report: is told how many seeds are done, and how many are left.
     """

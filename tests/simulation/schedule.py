@@ -20,7 +20,7 @@ class Settings:
     throttled = 0.01
     unsent = 0.005
     late_give_backs = 0.0  # of the releases, and of what gives up a claim or a place: delivered minutes late
-    slow = 0.05  # replies that take up to 3 s
+    slow = 0.05  # the request, the reply or both take up to 3 s
     dateless = 0.0
     answered_twice = 0.0  # the sender sees the answer to a second copy (a proxy sends again by itself)
     front_ends = 0.2  # a Date is off by up to this much, either way
@@ -30,8 +30,8 @@ class Settings:
     skews = ("right", "right", "near", "minutes", "fast", "slow")
     extreme_rates = 0.3  # of the processes have clocks that drift as far as they may
     drift = 900.0  # ppm, each clock against true time (clocks.py)
-    forgiven: tuple[str, ...] = ()  # failures that are no failures, because what is assumed about drift is broken
-    step = 0.05  # the wall clock is stepped, for each wait of a process
+    forgiven: tuple[str, ...] = ()  # failures that do not count, because what is assumed about drift is broken
+    step = 0.05  # the wall clock is stepped, for each send or wait
     freeze = 0.03  # for each send or wait
     unwatched = False
     die = 0.08
@@ -89,7 +89,7 @@ class Settings:
     fail = 0.25  # of the handlers of events fail
     until_the_hour = 0.0  # of the events are done until the full hour, whenever they were
     forgets = 0.0  # of the turns forget an event
-    polls = 8.0  # of long leases: a wait's refresh period is at most this part of a lease
+    polls = 8.0  # a wait's refresh period is the usual lease divided by this, if that is long
     grants = 6
     rates: tuple[tuple[int, float, int], ...] = ()  # limit, per and burst, if all keys are rate limits
     several_starts = 0.0  # of the starts are more than one, where the burst allows it
@@ -117,7 +117,7 @@ _GIVEN_BACK_LATE = _bias(
     late_give_backs=0.3, skews=("seconds",), interrupt=0.3, give_up=0.2, die=0.4, no_heartbeat=0.6, lost=0.05,
     reply_lost=0.12, late=0.1, double=0.05, freeze=0.01, step=0.0,
 )  # fmt: skip
-_BESIDE = _bias(drift=499.0)  # other libraries, which allow for none
+_BESIDE = _bias(drift=499.0)  # beside other libraries, which allow for none
 _KEPT = _bias(delete_all=0.0, delete_some=0.0)
 _EVENTS = _bias(_KEPT, event=0.85, keys=(1, 1, 2), forget=0.1, grants=8)
 _FORGETS = _bias(
@@ -172,7 +172,7 @@ def _of_holds(name: str, base: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "-clocks": _bias(base, skews=("fast", "slow", "minutes"), die=0.4, freeze=0.01, deadline=0.5),
         "-zombies": _bias(base, _ZOMBIES),
         "-zombies-late": _bias(base, _LATE, _ZOMBIES, park=0.7, reheartbeat=0.8, pair=0.6),
-        # Nothing goes wrong but that the dead live on: they renew with shorter leases, release, park and commit.
+        # Nothing goes wrong except that attempts live on: they renew with shorter leases, release, park and commit.
         "-zombies-calm": _bias(
             _CLEAN, base, _ZOMBIES, die=0.0, reheartbeat=1.0, other_lease=0.9, no_heartbeat=0.5, commit=0.4,
         ),
@@ -227,7 +227,6 @@ BIASES: dict[str, dict[str, Any]] = {
         _CLEAN, late=0.02, reply_lost=0.02, leases=("hours",), extreme_rates=1.0, no_heartbeat=0.95, deadline=0.05,
         die=0.0, fail_fast=0.1, reheartbeat=0.0,
     ),
-    # Leases of 900 s at 900 ppm.
     "drift": _bias(
         _CLEAN, late=0.02, reply_lost=0.02, leases=("quarter",), extreme_rates=1.0, no_heartbeat=0.7, deadline=0.05,
         die=0.05, fail_fast=0.1, reheartbeat=0.2, hand_over=0.1, drift=900.0,
@@ -283,7 +282,7 @@ BIASES: dict[str, dict[str, Any]] = {
         _CLEAN, double=0.5, hand_over=0.8, delete_all=1.0, commit=0.0, copies=(8, 12), die=0.0, leases=("second",),
         clients=(1,), keys=(1,), skews=("right",), grants=10,
     ),
-    # Unanswered renewals, held on. The next client deletes the row, and late copies of the claim find none.
+    # Unanswered renewals, held on through. The next client deletes the row, and late copies of the claim find none.
     "outages": _bias(
         _CLEAN, double=0.45, lost=0.5, hold_on=1.0, delete_all=1.0, no_heartbeat=0.0, die=0.0, leases=("short",),
         deadline=0.0, keys=(1,), hand_over=0.0, commit=0.0, skews=("right",), clients=(2,), reheartbeat=0.0, grants=12,
@@ -322,7 +321,7 @@ BIASES: dict[str, dict[str, Any]] = {
         _QUEUE, die=0.4, give_up=0.3, clients=(4, 6), grants=14, freeze=0.06, leases=("short", "second"),
     ),
     "queue-foreign": _bias(_QUEUE, _BESIDE, foreign=2, clients=(3, 4), grants=10, leases=("short", "second")),
-    # An idle or a dead holder's row behind the dead.
+    # Dead waiters in a row that is free or has a dead holder.
     "queue-idle": _bias(
         _CLEAN, _QUEUE, dead=(1, 2, 5, 62, 63, 64), clients=(1, 3, 5), queue=1.0, fail_fast=0.0, replace=0.0,
         give_up=0.02, grants=8,
@@ -333,8 +332,7 @@ BIASES: dict[str, dict[str, Any]] = {
     "queue-beside": _bias(_CLEAN, _QUEUE, queue=0.5, fail_fast=0.5, clients=(4, 8), grants=14, replace=0.02),
     "queue-slow": _bias(_QUEUE, slow=0.4, clients=(3, 5), grants=12, die=0.02),
     "queue-freezes": _bias(_QUEUE, freeze=0.1, step=0.1, clients=(3, 5), grants=12, die=0.02),
-    # Callers that poll or fail fast keep the lock busy, also as the majority, in front of the dead or with waits that
-    # are over before anybody's patience is.
+    # Callers that poll or fail fast keep the lock busy, also as the majority. Some places are those of dead waiters.
     "queue-pollers": _bias(
         _QUEUE, pollers=0.6, queue=1.0, dead=(0, 1, 2, 64), clients=(5, 8), grants=24, leases=("second", "short"),
         replace=0.0, die=0.03,
@@ -362,9 +360,7 @@ BIASES: dict[str, dict[str, Any]] = {
         _CLEAN, _QUEUE, queue=1.0, fail_fast=0.0, replace=0.0, die=0.05, clients=(6, 9), grants=4, leases=("second",),
         dead=(2, 3, 4), apart=1.0, waits=(20.0, 40.0), deadline=0.0,
     ),
-    # Half of all requests are throttled.
     "queue-throttled": _bias(_QUEUE, throttled=0.5, clients=(4, 6), grants=12, die=0.05, leases=("short", "second")),
-    # Many that give up at once.
     "queue-leaving": _bias(
         _CLEAN, _QUEUE, give_up=0.6, queue=1.0, fail_fast=0.0, clients=(6, 10), grants=12, die=0.0, replace=0.0,
     ),
@@ -384,7 +380,6 @@ BIASES: dict[str, dict[str, Any]] = {
         _SEVERAL, lost=0.15, reply_lost=0.1, late=0.2, double=0.1, commit=0.9, is_open=0.4, freeze=0.02, step=0.0,
         die=0.0, forget=0.0, keys=(2, 3), leases=("short", "medium"),
     ),
-    # Freezes in the middle of a commit, longer than DynamoDB remembers its client token.
     "several-commits-frozen": _bias(
         _SEVERAL, lost=0.02, reply_lost=0.2, late=0.1, double=0.1, freeze=0.2, commit=0.9, is_open=0.9, die=0.0,
         leases=("long", "hours"), forget=0.0, keys=(2,), clients=(2,), queue=0.0, fail_fast=0.6, grants=6,
@@ -403,13 +398,13 @@ BIASES: dict[str, dict[str, Any]] = {
     "permits-shortened": _bias(
         _LATE, _PERMITS, reheartbeat=1.0, other_lease=1.0, pair=0.6, no_heartbeat=0.8, freeze=0.01,
     ),
-    # Unanswered renewals, held on: the entry may be replaced, and a copy of the claim land.
+    # Unanswered renewals, held on through: the entry may be replaced, and a copy of the claim land.
     "permits-outages": _bias(
         _CLEAN, _PERMITS, double=0.45, lost=0.4, hold_on=1.0, no_heartbeat=0.0, die=0.0, leases=("short",),
         deadline=0.0, permits=(1, 2), clients=(3,), commit=0.0,
     ),
     "permits-commits": _bias(_LATE, _PERMITS, commit=0.8, is_open=0.5, give_up=0.02),
-    # Callers with another N: who lets in more than others count with.
+    # Callers with another N, some of which let in more than others expect.
     "permits-mixed": _bias(
         _LATE, _PERMITS, other_permits=0.5, die=0.2, no_heartbeat=0.6, clients=(5, 7), grants=18,
         leases=("second", "short"),
@@ -447,7 +442,7 @@ BIASES: dict[str, dict[str, Any]] = {
     ),
     **_of_holds("holds", _HOLDS),
     **_of_holds("permit-holds", _PERMIT_HOLDS),
-    # Leases of seconds beside leases of weeks, in rows that go while nobody uses them.
+    # Leases of seconds beside leases of weeks, in rows that are reaped.
     "permit-holds-weeks": _bias(_PERMIT_HOLDS, _REAPED, leases=("weeks",), permits=(2, 3), park=0.8, queue=0.0),
     "interrupted-permit-holds": _bias(
         _PERMIT_HOLDS, _LATE, interrupt=0.4, give_up=0.0, adopt=0.4, park=0.8, reheartbeat=0.5, die=0.02,
@@ -480,7 +475,7 @@ BIASES: dict[str, dict[str, Any]] = {
         freeze=0.15, step=0.4, no_heartbeat=0.3, hand_over=0.25, commit=0.25, reheartbeat=0.6, interrupt=0.1, lost=0.01,
         late=0.01, slow=0.02,
     ),
-    # Nothing but what is thrown in, and late copies.
+    # Only exceptions that are thrown in, and late copies.
     "interrupted-late": _bias(
         _LATE, interrupt=0.7, give_up=0.0, hand_over=0.3, commit=0.3, reheartbeat=0.7, other_lease=0.7,
         leases=("short", "second"), freeze=0.0, step=0.0,
@@ -495,7 +490,7 @@ BIASES: dict[str, dict[str, Any]] = {
     "interrupted-holds": _bias(
         _HOLDS, _LATE, interrupt=0.4, give_up=0.0, adopt=0.4, park=0.8, reheartbeat=0.5, die=0.02,
     ),
-    # Rows that go while nobody uses them, and just when somebody does.
+    # Rows that are reaped while nobody uses them, and just when somebody does.
     "reaped": _bias(_REAPED, hand_over=0.25, keys=(1,)),
     "reaped-at-once": _bias(
         _LATE, _REAPED, ttls=(0,), idle=0.05, keys=(1,), leases=("second", "short"), no_heartbeat=0.6, freeze=0.05,
@@ -505,7 +500,7 @@ BIASES: dict[str, dict[str, Any]] = {
     "reaped-queue": _bias(_QUEUE, _REAPED, ttls=(0, 60), clients=(3, 5), grants=12),
     "reaped-permits": _bias(_PERMITS, _REAPED, leases=("second", "short", "hours")),
     "reaped-holds": _bias(_HOLDS, _REAPED, ttls=(0, 60), park=0.8, leases=("second", "short")),
-    # What was adopted is handed over again, and that is interrupted.
+    # Adopted holds are handed over again, and those hand-overs are interrupted.
     "interrupted-adopted": _bias(
         _HOLDS, interrupt=0.7, give_up=0.0, adopt=0.95, park=1.0, by_string=0.9, die=0.0, executions=(2, 3),
         release_again=0.6,
@@ -518,12 +513,12 @@ BIASES: dict[str, dict[str, Any]] = {
     "rates-freezes": _bias(_CLEAN, _RATES, freeze=0.05, skews=("right",), step=0.02),
     "rates-late": _bias(_LATE, _RATES, late_give_backs=0.3, interrupt=0.2, give_up=0.1, skews=("right", "near")),
     "rates-slow": _bias(_RATES, slow=0.3, skews=("right",)),
-    # Many requests that the network holds up, and then lets go.
+    # Many requests that the network holds up, and delivers late.
     "rates-given-back": _bias(
         _LATE, _RATES, _RIGHT, interrupt=0.4, give_up=0.3, freeze=0.03, late_give_backs=0.4, clients=(8,), hurry=3.0,
         rate_waits=(2.0, 5.0), grants=250, rates=((5, 1.0, 1), (10, 1.0, 1)),
     ),
-    # So far apart that a single start too many shows.
+    # Starts so far apart that a single one too many shows.
     "rates-rare": _bias(
         _LATE, _RATES, _RIGHT, rates=((1, 60.0, 1), (2, 120.0, 1)), rate_waits=(0.0, 30.0, 120.0), grants=60, hurry=3.0,
         interrupt=0.2, give_up=0.3, double=0.25, late_give_backs=0.2, reply_lost=0.2, clients=(3, 5),

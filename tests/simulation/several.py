@@ -31,7 +31,7 @@ _ERRORS = (LockNotGrantedError, LockLostError, TransportError, ServiceError, Loc
 
 
 class Watch:
-    """Watches one acquisition of several locks. What concerns the lock that is being taken goes to its Waiter."""
+    """Watches one acquisition of several locks. It tells all to the Waiter of the lock that is being taken."""
 
     def __init__(self, group: Group) -> None:
         self.group = group
@@ -43,7 +43,7 @@ class Watch:
         self.waiter, self.active = Waiter(self.group.world, self.group.process, wanted), True
 
     def pause(self) -> None:
-        """From here on, requests are no longer the acquisition's of this lock."""
+        """From here on, requests no longer belong to the acquisition of this lock."""
         self.active = False
 
     def close(self) -> None:
@@ -66,12 +66,12 @@ class Watch:
             self.waiter.closed()
 
     def __getattr__(self, name: str) -> Any:
-        """What else a watcher is told."""
+        """All else goes to the active Waiter."""
         return getattr(self.waiter, name) if self.active else lambda *_: None
 
 
 class Group:
-    """Several locks that one client takes together, and their keeper: what client/multi_lock.py is to the core."""
+    """Several locks that one client takes together. To the core it is their keeper, as client/multi_lock.py is."""
 
     def __init__(self, client: Client, keys: list[str], wanted: AcquireRequest, planned: bool) -> None:
         self.client = client
@@ -168,7 +168,7 @@ class Group:
             self.world.judge.groups.pop(owner, None)
 
     def blocked_by(self) -> Group | None:
-        """Whose lock this one waits for, if that is a group which still takes locks."""
+        """The group that has the lock which this one waits for, if it still takes locks."""
         waiter = self.watcher.waiter
         if self.process.dead or not self.watcher.active or waiter is None or not self.wanted.waits:
             return None
@@ -201,7 +201,7 @@ class Group:
                 judge.fail("stale", f"{self.owners[-1]} was given {hold.place.key} for {left:.1f} s")
 
     def failed(self, error: BaseException) -> None:
-        """Nothing is left behind."""
+        """Nothing of it is left behind."""
         judge, waiter = self.world.judge, self.watcher.waiter
         for hold in self.kept:
             if not hold.ended and hold not in self.left:
@@ -219,7 +219,7 @@ class Group:
 
 
 def turn(client: Client) -> Part[None]:
-    """One turn."""
+    """One turn with several locks."""
     rng, world, process, task = client.rng, client.world, client.process, client.task
     keys = rng.sample(client.keys, rng.randint(min(2, len(client.keys)), len(client.keys)))
     wanted, settings = client.draw_wish(), world.settings
@@ -234,7 +234,7 @@ def turn(client: Client) -> Part[None]:
         holds = yield from driven(process, task, steps, "acquire of several")
     except (*_ERRORS, *THROWN) as error:
         world.trace(process.name, f"not granted: {error!r}")
-        if isinstance(error, THROWN):  # the client does so after every error; the core must not need it after others
+        if isinstance(error, THROWN):  # the client does so after every error; the core needs it after no other
             yield from group.give_back()
         group.failed(error)
         client.judge_error(error)

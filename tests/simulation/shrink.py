@@ -92,7 +92,7 @@ class Replay:
         found = set()
         for process in self._world.processes:
             holdings = [holding for holding in process.holdings if not holding.over]
-            if process.frozen:  # to read clocks that stand would move them by a rounding
+            if process.frozen:  # reading clocks that stand would move them by a rounding error
                 held = bool(holdings) and process.name in before
             else:
                 held = any(holding.is_held(process.peek()) for holding in holdings)

@@ -81,7 +81,7 @@ ALL = 150_000
 SCHEDULES = int(os.environ.get("LAMBDA_LOCK_SCHEDULES", ALL))
 
 
-# Of the runs of each: a few here, and all with as many slow schedules as `make test-slow` plays by itself.
+# Each mutation's runs are divided by ``share``: a few here, and all where `make test-slow` plays all schedules.
 @pytest.mark.parametrize(
     "share", [pytest.param(120, id="a few"), pytest.param(max(1, ALL // SCHEDULES), id="more", marks=pytest.mark.slow)]
 )
@@ -91,7 +91,7 @@ def test_a_rule_that_exclusion_does_not_need_may_be_broken(name: str, share: int
     assert not shown_by(name, max(1, MUTATIONS[name].runs // share)), MUTATIONS[name].redundant
 
 
-# In small parts, and at the end: several workers share them.
+# Last, and in small parts, so that several workers share them.
 @pytest.mark.parametrize(
     ("first", "runs"),
     [

@@ -112,7 +112,7 @@ class Process:
         )
         monotonic, boottime, wall = self.clocks.read(world.now)
         self._latest = lease.ClockReading(0.0, monotonic, wall, boottime)
-        self.spared = False  # by the network
+        self.spared = False  # by the faults of the network
         self.dead = False
         self.frozen = False
         self.faulted = world.now  # the true time at which the last fault of this process was over
@@ -222,7 +222,7 @@ class Task:
         self._serial = 0
 
     def resume(self, serial: int, outcome: Any) -> None:
-        """Take the answer to action number ``serial``. It is too late if something else came first."""
+        """Take the answer to action number ``serial``. It is dropped if something else has come first."""
         if serial != self._serial or self.done:
             return
         event = Resumption(self.process.reading(), outcome)

@@ -63,7 +63,7 @@ class Mutation:
 
 
 def _no_message(original: Any) -> Any:
-    """A mark that sees to no next look."""
+    """A `_mark` without a message for the next look."""
 
     def mark(*arguments: Any) -> Iterator[Any]:
         steps, event = original(*arguments), None
@@ -79,7 +79,7 @@ def _no_message(original: Any) -> Any:
 
 
 class _ByHolder(look.Claim, resume.HolderAcquisition):
-    """A claim that takes what its sleeper has already for itself."""
+    """A claim by holder: it takes over what its sleeper already holds."""
 
 
 def _released_by_name(original: Any) -> Any:

@@ -40,7 +40,7 @@ class Plan:
     arrive = 5.0  # seconds within which all have begun
     permits: int | None = None
     callers = 0  # that wait awake, in the queue
-    pollers = 0  # that take what is free again and again, without waiting
+    pollers = 0  # that take a free lock again and again, without waiting
     rounds = 4  # of each of these
     hold = (0.5, 20.0)
     lease = (25.0, 60.0)
@@ -54,12 +54,12 @@ class Plan:
     throttled = 0.0  # of the invocations of the waker
     down: tuple[float, float] | None = None
     lag = (0.1, 1.0)  # of the stream
-    late = 0.0  # of its records: a minute
+    late = 0.0  # of its records come a minute late
     doubled = 0.0  # of the records and messages
     lost = 0.0  # of the records
     unclear = 0.0  # of the calls
     forged = 0  # wake-ups that nobody asked for
-    slow = 0.0  # of the wake-ups: more than a minute
+    slow = 0.0  # of the wake-ups take 70 s
     bound = 100.0  # seconds that a lock may stand idle while somebody sleeps, without any of the above
     ordered = False  # whether sleepers are to be served in order, because nothing goes wrong
     most = 0  # grants to others while one sleeps, if they are counted
@@ -75,7 +75,7 @@ def is_call(step: Send | Wait) -> TypeGuard[Send]:
 
 
 class WakingJudge(Judge):
-    """Judges besides how long the lock stood idle while somebody slept, and who was served in which order."""
+    """Also judges how long the lock stood idle while somebody slept, and in which order callers were served."""
 
     def __init__(self, scene: Scene) -> None:
         super().__init__(scene.world)
@@ -103,7 +103,7 @@ class WakingJudge(Judge):
         self.scene.streamed(key, after)
 
     def _jumped(self, process: Process, before: Any) -> None:
-        """A grant of the waker: nobody who is alive in the line is before those who sleep."""
+        """The token rose. No claim of the waker passes a living waiter ahead of the sleepers."""
         line = [ticket["S"] for ticket in before.get(JAVA.waiters, {}).get("L", [])]
         ours = next((at for at, ticket in enumerate(line) if is_of_sleepers(ticket)), len(line))
         date = int(EPOCH + self.world.now)
@@ -266,7 +266,7 @@ class Scene:
             self._warm.append((process, memory))
 
     def called(self, step: Send) -> Exception | None:
-        """A call arrives, or not, and its answer too."""
+        """A call arrives or not, and so does its answer. Returns what the waker gets."""
         callback = step.request["callback"]
         execution = next(each for each in self.executions if each.name == step.request["holder"])
         self.world.trace(execution.name, f"is called by {callback}")
@@ -300,7 +300,7 @@ class Scene:
         )
 
     def caller(self, process: Process, waits: bool) -> Life:
-        """One that waits awake, in the queue; or one that polls with wait=0."""
+        """A caller that waits awake, in the queue, or one that polls with wait=0."""
         rng, world, memory = self.rng, self.world, Recall(10)
         for _ in range(self.plan.rounds):
             reading = process.reading()
@@ -329,7 +329,7 @@ class Scene:
         self.judge.ended(holding)
 
     def _left(self, holding: OurHolding, until: float) -> None:
-        """Its lease is over: if it has not released, the row was busy until then."""
+        """The lease is over: if it was not released, the row is busy until then."""
         if not holding.dropped:
             self.judge.ended(holding, until)
 
@@ -345,9 +345,9 @@ class Execution:
         self.asleep_since = 0.0
         self.slept = False
         self.passed = 0  # by others that were granted while it slept
-        self.registered = 0  # when it lay down, as a number that rises
+        self.registered = 0  # its rank among those that lay down; 0: none
         self._number = 0
-        self._lying_down = 0  # attempts that do so
+        self._lying_down = 0  # attempts that are lying down now
         scene.executions.append(self)
 
     @property
@@ -358,7 +358,7 @@ class Execution:
         """An invocation of its function."""
         if self.over:
             return
-        if self._lying_down:  # its entry was called before its write was answered, and may replace that of this attempt
+        if self._lying_down:  # its entry was called before that write was answered: a copy may replace the next entry
             self.scene.judge.trouble(3700)
         self._number += 1
         process = Process(self.scene.world, f"{self.name}.{self._number}", self.scene.rng.choice(CLOCKS))
@@ -424,11 +424,11 @@ class Execution:
                     return
 
     def cancel(self) -> None:
-        self.scene.judge.trouble(75.0)  # it may have been called just before, and has the lock for a minute
+        self.scene.judge.trouble(75.0)  # if it was called just before, the lock is held for it for a minute
         self.callback, self.over = "", True
 
     def wake(self, callback: str) -> bool:
-        """A callback is answered. Returns whether somebody slept."""
+        """A callback is called. Returns whether this execution slept under it."""
         scene = self.scene
         if not self.callback or callback != self.callback or self.over:
             return False
