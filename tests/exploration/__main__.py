@@ -40,7 +40,7 @@ def parser() -> argparse.ArgumentParser:
 
 def run(options: argparse.Namespace) -> bench.Figures:
     names = [name for name in CASES if _is_chosen(options.cases, options.mutants, name)]
-    in_turn = sorted(MUTANTS, key=lambda mutant: bool(mutant.redundant))  # what nobody kills takes the longest
+    in_turn = sorted(MUTANTS, key=lambda mutant: bool(mutant.redundant))  # mutants that live take the longest
     mutants = [mutant.name for mutant in in_turn if _is_chosen(options.mutants, options.cases, mutant.name)]
     if not names and not mutants:
         raise bench.CannotRunError("no case and no mutant has such a name")

@@ -45,7 +45,7 @@ _FIXED = (
 _ITERATORS = frozenset(map(type, (iter(range(0)), iter([]), iter(()), iter({}), iter({}.items()), reversed([]))))
 _OUTCOMES = (ConditionFailed, ServiceError, TransactionCanceled, TransportError)
 _CONTAINERS = (tuple, list, dict, set, frozenset, range, GeneratorType, MethodType, CellType, BaseException)
-_UNSET = type  # of an attribute; nothing has this value
+_UNSET = type  # for an attribute that is not set; nothing has this value
 _WORD = tuple.__itemsize__  # bytes of a reference
 _slots: dict[type, tuple[str, ...]] = {}
 

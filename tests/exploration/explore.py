@@ -43,7 +43,7 @@ SPREAD = SECOND // 4  # how far a front end's clock may be off: two differ by ha
 EPSILON = 8  # units of time, some 8 millionths of a second: how close to the end of a validity "just before" is
 # The digits of what is left of the faults. The lowest says that time passed though nothing was left to wait for.
 IDLE, FAULT, DOUBLE, INTERRUPT, FREEZE, FLIP, DEATH, SLOW = (10**digit for digit in range(8))
-# Of a line of execution: it may go on; it may only after time has passed; it already was slow
+# States of a line of execution: it may go on; it may once time has passed; it was slow already
 READY, HANGS, LATE = 0, 1, 2
 MOST_INSTANT = 3  # pauses of one process that may take no time at one moment
 _EPOCH = 1_800_000_000
@@ -118,7 +118,7 @@ class Explorer:
         self._twins = [
             next((other for other in reversed(range(index)) if self.setups[other] is setup), None)
             for index, setup in enumerate(self.setups)
-        ]  # the one before that may do the same: it begins first, for otherwise the two change their names
+        ]  # an earlier process with the same setup: it begins first, because the other order differs only in names
         self.start = case.start
         self.nodes: list[Node] = []
         self._node_numbers: dict[Any, int] = {}
@@ -290,14 +290,14 @@ class Explorer:
     def _resolve(
         self, found: list[Any], state: State, at: int, number: int, task: int, request: int, label: Any, idle: int = 0
     ) -> None:
-        """All that may become of a request that is sent now, or hangs since earlier.
+        """All that may become of a request that is sent now, or that hangs.
 
-        idle: of the state before. It stays if the request hangs on.
+        idle: IDLE of the state before. It stays if the request hangs on.
         """
         now, table, flight, left = state[:4]
         before, behind = state[4:at], state[at + 1 :]
         index = at - 4
-        hangs = self.processes[number][3 + task] == LATE  # it is paid for
+        hangs = self.processes[number][3 + task] == LATE  # its slowness is paid for
         content, (kind, *what) = self.tables.apply(table, request)
         read_only = self.tables.requests[request][0] == "GetItem"
         cost = 0 if hangs else SLOW
@@ -417,7 +417,7 @@ class Explorer:
     def _after(
         self, number: int, now: int, task: int, outcome: Any, *, early: bool = False, lost: str = "", instants: int = -1
     ) -> tuple[int, Any]:
-        """A process after it was told an outcome, or woke. And what it sends then."""
+        """A process that has taken an outcome or woken, and the request that it sends then."""
         node, first, second, one, two, count, stopped, _ = self.processes[number]
         clocks = self.clocks(self.nodes[node].index, now, stopped)
         after = self.node(node, ("resume", clocks, task, outcome, early, lost))
@@ -460,8 +460,8 @@ class Explorer:
             self._advance(found, state, moment)
 
     def _wait(self, found: list[Any], state: State) -> None:
-        """Nothing else matters any more: the first pause ends, or what hangs goes on. If it hangs on even then, and
-        nothing else happens either, that is the end of it: from now on it would be the same at any later time."""
+        """No moment matters any more: time passes to the end of the first pause, or by a second if a request hangs. If
+        it hangs on after that second, and nothing else happens, time passes no more: any later time is the same."""
         now, pauses, hangs = state[0], [], False
         for number in state[4:]:
             node, _, _, one, two, _, stopped, _ = self.processes[number]
@@ -568,7 +568,7 @@ class Explorer:
         return bool(latest.after(*self.clocks(node.index, now, stopped)).elapsed < valid_until)
 
     def is_undisturbed(self, state: State) -> bool:
-        """Whether nothing has happened yet that may keep a process from what it wants to do in time, but for deaths."""
+        """Whether nothing has happened yet that may delay a process. Deaths and flips do not."""
         left = state[3]
         return left - left // FLIP % 10 * FLIP - left // DEATH % 10 * DEATH - left % FAULT == self._harms
 
@@ -655,12 +655,12 @@ class Explorer:
                     ended = not rest
                     break
                 if not self.states & 4095:
-                    gc.collect()  # errors and their frames, of what was executed again
+                    gc.collect()  # errors and their frames, of processes that were made again
                     gc.freeze()  # what is left stays: the next collection need not look at it
                     if progress is not None:
                         progress(self, len(rest))
         finally:
-            if not was_frozen:  # else by the tests' process, and for good
+            if not was_frozen:  # otherwise the tests' process froze them, for good
                 gc.unfreeze()
             if was_enabled:
                 gc.enable()

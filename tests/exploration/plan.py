@@ -17,7 +17,7 @@ from .cases import CASES
 
 MOST = 6_000_000  # states of one exploration: they are kept in memory, about 500 bytes each
 FIRST = 4  # the first time of a case, as a part of an equal share
-URGENT = 4  # times as long as others may need: a case that has completed no bounds, and it is still next
+URGENT = 4  # a case that has completed no bounds is next even if it needs so many times as long as the others
 MORE = 3  # times as long, for one that was not complete, and for the next bounds of one that was
 
 
@@ -55,7 +55,7 @@ class Try(NamedTuple):
 class Plan:
     """The jobs of a run.
 
-    seconds: of the cases, from the end of the last mutant's turn. Then no more are begun. But each case is begun.
+    seconds: for the cases, from the first job that is not a mutant. Then no more are begun, but each case once.
     processes: how many jobs run at once.
     """
 

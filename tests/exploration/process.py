@@ -122,9 +122,9 @@ class Process:
         self.clean = True  # no request of the newest acquire may still land
         self.robbed: tuple[str | None, int] | None = None  # owner and token of the valid lock that it has just lost
         self.asked = ""  # the owner of the newest acquire
-        self.ended = False  # it has just ended without the lock
+        self.ended = False  # its acquire has just ended without the lock
         self.gave_up = False  # the same, and its last request was answered
-        self.answered = False  # the request was that its newest last act sent last
+        self.answered = False  # the last request of its newest last act was answered
         self.until: float | None = None  # the elapsed seconds at which its wait in a queue is over
 
     def changed(self) -> Any:
@@ -159,7 +159,7 @@ class Process:
 
     def reading(self, clocks: tuple[float, float, float]) -> lease.ClockReading:
         reading = self.latest.after(*clocks)
-        self.latest = copy.copy(reading)  # one of its own: it makes no difference to a form who has kept a reading
+        self.latest = copy.copy(reading)  # a copy, so that the form does not depend on who keeps a reading
         return reading
 
     # -- what the application may do
@@ -194,7 +194,7 @@ class Process:
         act, setup, memory, entropy = move[0], self.setup, self.memory, self.entropy
         if act == "acquire":
             self.acquires -= 1
-            owner = clients.owner_name(self)  # type: ignore[arg-type]  # it needs a name and a chance
+            owner = clients.owner_name(self)  # type: ignore[arg-type]  # it needs a name and an Entropy
             if setup.holder and setup.permits:  # an attempt of the one hold that the holder has
                 owner = f"{setup.holder}#{name_of(setup.holder)}/{entropy.nonce()}"
             self._begin(owner)
@@ -261,7 +261,7 @@ class Process:
         self._go(task, Resumption(reading, outcome))
 
     def die(self, clocks: tuple[float, float, float]) -> None:
-        """Nothing of it goes on. Its hold lasts as long as its clocks would have let it."""
+        """It does nothing more. Its hold stays valid for as long as its clocks would have shown."""
         self.reading(clocks)
         self.tasks, self.kinds, self.actions = [None, None], ["", ""], [None, None]
         self.acquires = self.renewals = self.ends = 0

@@ -37,7 +37,7 @@ class Tables:
         self.items: list[Any] = []
         self._contents: dict[Any, int] = {}
         # The lock's row, the application's, the commits that were carried out (their client tokens and requests), and
-        # the attempts that a later one of the same hold has gone over (their owners and tokens).
+        # the fenced attempts (their owners and tokens): a later attempt of the same hold has landed.
         self.contents: list[tuple[int, int, _Done, _Fenced]] = []
         self._requests: dict[Any, int] = {}
         self.requests: list[tuple[str, dict[str, Any]]] = []
@@ -143,7 +143,7 @@ class Tables:
 
 
 def _fenced(old: Any, new: Any, request: dict[str, Any]) -> _Fenced:
-    """The attempts that this write goes over, if any: another one of the hold resumes, or its string is released."""
+    """The attempts that this write fences, if any: another one of the hold resumes, or its string is released."""
     if old and new and "permits" in old and "permits" in new:
         before, after = (set(entries_of(item, JAVA)) for item in (old, new))
         gone = {name: entries_of(old, JAVA)[name] for name in before - after if hold_of(name) in map(hold_of, after)}
@@ -156,13 +156,13 @@ def _fenced(old: Any, new: Any, request: dict[str, Any]) -> _Fenced:
 
 
 def is_by_string(update: dict[str, Any]) -> bool:
-    """Whether this releases a hold by its string: no other update asks whether it is released, and no more."""
+    """Whether this releases a hold by its string: only then an update names isReleased, but no ttl and no version."""
     names = set(update.get("ExpressionAttributeNames", {}).values())
     return JAVA.released in names and not {JAVA.ttl, JAVA.version} & names
 
 
 def conjuncts(condition: str) -> list[str]:
-    """The parts of a condition that must all hold. None of them if one of several is enough."""
+    """The parts of a condition that must all hold. Empty if it is an OR of parts."""
     depth, parts = 0, [""]
     for word in re.split(r"( AND | OR |[()])", condition):
         depth += (word == "(") - (word == ")")

@@ -39,7 +39,7 @@ def small(*processes: Setup, **bounds: Any) -> Case:
     return Case("small", "", processes, **bounds)
 
 
-# What the figures count on
+# What the figures depend on
 
 
 def counting(times: int) -> Generator[int, None, None]:
@@ -221,7 +221,7 @@ def test_what_hangs_after_the_last_moment_that_matters_does_not_hang_on_for_ever
 
 @pytest.mark.long
 def test_an_attempt_that_a_later_one_of_its_hold_goes_over_is_lost_for_good_reason() -> None:
-    """Also if it had gone over another one before: the name of its acquire is not that of its attempt then."""
+    """Also if it had resumed from another one before: then the owner of its acquire is not that of its attempt."""
     result = Explorer(small(Setup(holder="h", renewals=1), Setup(holder="h"), faults=1, seconds=1)).run(told=True)
     assert result.failure is None, result.steps
     assert result.complete

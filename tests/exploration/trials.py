@@ -18,7 +18,7 @@ from .explore import Explorer
 from .mutants import MUTANTS, broken
 from .plan import MOST, Job, Plan
 
-MOST_BROKEN = 60_000  # of one under a mutant; each mutant shows in far fewer
+MOST_BROKEN = 60_000  # states under a mutant; each mutant shows in far fewer
 
 Report = Callable[[int, int], None]  # of states seen, and still to be looked at
 
@@ -73,7 +73,7 @@ def _progress(report: Report | None) -> Any:
 
 
 class Worker:
-    """A process of its own for one job. Its last message is the result; what comes before says how far it is."""
+    """A process of its own for one job. Its last message is the result, the others tell the progress."""
 
     def __init__(self, job: Job) -> None:
         context = multiprocessing.get_context("spawn")
@@ -106,19 +106,19 @@ def _work(messages: Any, job: Job) -> None:
             messages.send(try_mutant(job.name, job.until(), report))
         else:
             messages.send(run_case(job.name, job.width, job.until(), report))
-    except Exception:  # noqa: BLE001 - of any class: the parent cannot read some
+    except Exception:  # noqa: BLE001 - of any class: the parent cannot unpickle some
         messages.send(RuntimeError(f"{job.name}: {traceback.format_exc()}"))
 
 
 def run_jobs(plan: Plan, processes: int, out: TextIO) -> list[dict[str, Any]]:
-    """Run the jobs of a plan, until it has none left. The results come in the order in which they are there.
+    """Run the jobs of a plan, until it has none left. The results come in the order in which the jobs end.
 
     out: gets a line for each job that is done, and on a terminal also what is under way.
 
     Raises RuntimeError if the process of a job ends without a result. The others are ended then.
     """
     results: list[dict[str, Any]] = []
-    running: dict[Any, Worker] = {}  # by what its messages come from
+    running: dict[Any, Worker] = {}  # by the connection of their messages
     said: dict[str, str] = {}
     clear = "\r\033[K" if out.isatty() else ""
     try:

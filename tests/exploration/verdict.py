@@ -43,7 +43,7 @@ class Judge:
         self._wrote: dict[tuple[int, int], Failure | None] = {}
         # A copy may land between an answer and its receipt. Without slow answers, the two are one step.
         self._is_sure = not (self.case.doubles and self.case.slow)
-        # No decision can end before the one fault is over, so what is given up then is given up for good.
+        # With one fault at most and nothing slow, an acquire that ends without the lock has released its claim.
         self._retries = self.case.slow == 0 and self.case.faults <= 1
         queue = any(setup.queue for setup in self.case.processes)
         permits, window = self.case.processes[0].permits, self.case.processes[0].window
@@ -74,8 +74,8 @@ class Judge:
         return held
 
     def _holders(self, state: State) -> Failure | None:
-        """No more valid holders than permits, and each has the row. An attempt that a later one of its hold has gone
-        over is not counted: whoever resumes or releases by string knows it to be dead (core/resume.py)."""
+        """No more valid holders than permits, and each has the row. Fenced attempts are not counted: whoever resumes or
+        releases by string knows them to be dead (core/resume.py)."""
         now, table = state[:2]
         valid = [number for number in state[4:] if self.is_held(number, now)]
         if not valid:
@@ -123,7 +123,7 @@ class Judge:
         return found or self._completion(now, old or {}, new or {}, index, request)
 
     def _release(self, before: State, old: Any, new: Any, request: int) -> Failure | None:
-        """Only who is named in the row releases it, and no attempt that a later one has gone over."""
+        """Only the owner in the row releases it, and no fenced attempt does."""
         operation, body = self.tables.requests[request]
         if operation != "UpdateItem" or not old or JAVA.released in old or JAVA.released not in (new or {}):
             return None
@@ -205,7 +205,7 @@ class Judge:
         return None
 
     def _by_string(self, node: Node, row: Any) -> Failure | None:
-        """What is said of a hold's string. A hold that is over never comes back, so an answer stays true."""
+        """Judge what a resume or a release by string was told. A hold that is over never comes back."""
         if node.wanted is None or not _has(row, *node.wanted):
             return None
         if node.told == "resume: LockLostError":
@@ -215,7 +215,7 @@ class Judge:
         return None
 
     def _stranger(self, node: Node) -> Failure | None:
-        """Nobody who was given no string goes on with the hold of somebody else."""
+        """A process that takes no strings never has the hold of another."""
         setup = self.case.processes[node.index]
         base = base_of(node.held[3]) or ""
         if any(setup.by_string.values()) or base.rpartition("#")[0] == (setup.holder or f"p{node.index}"):
@@ -236,7 +236,7 @@ class Judge:
         done = any(token.startswith(f"{node.index:02x}") for token, _ in self.tables.contents[state[1]][2])
         if node.told == "commit: done" and not done:
             return "false success", f"the commit of {node.asked} is said to be done, and is not"
-        soon = state[0] < self.case.start + 3 * SECOND // 2  # while a lease lasts, conflicts are no refusal
+        soon = state[0] < self.case.start + 3 * SECOND // 2  # conflicts do not refuse while a lease lasts
         if node.told == "commit: CommitRefusedError" and soon and self.case.is_open and not self.case.flips:
             return "refused", f"{node.asked} was told that its commit is refused, though nothing was against it"
         if node.told in ("commit: CommitRefusedError", "commit: LockLostError") and done:
@@ -246,7 +246,7 @@ class Judge:
     # -- progress
 
     def end(self, state: State) -> Failure | None:
-        """Nothing can happen any more: nobody is stuck. (What hangs for ever may be told so: another state follows.)"""
+        """Nothing can happen any more: no process may still wait. (If a request hangs, another state can follow.)"""
         from .explore import is_idle
 
         if is_idle(state):
@@ -258,7 +258,7 @@ class Judge:
         return None
 
     def _closing(self, state: State) -> Failure | None:
-        """If all processes die now, a newcomer gets the lock: soon if it is free, else when what is there has ended."""
+        """If all processes die now, a newcomer gets the lock: soon if it is free, else when its holder has expired."""
         now, table = state[:2]
         key = self.tables.contents[table][0], now
         if key in self._closed or self._is_unreadable(self.tables.lock(table)):
@@ -299,7 +299,7 @@ class Judge:
         return number_in(row or {}, JAVA.completed_until) > _EPOCH + (now - SECOND // 4) // SECOND
 
     def _ends(self, item: Any, now: int) -> int:
-        """In how long what is in the row ends, at the latest, for somebody who sees it now."""
+        """Within how many units of time a process that sees the row now may take the lock."""
         row = read_row(item, JAVA, KEY)
         # The patience with the dead: no place here counts for longer than the longest wait, and a second.
         longest = 7 if self._newcomer.queue and row is not None and row.waiters else 0
