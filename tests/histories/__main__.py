@@ -30,7 +30,7 @@ from .record import History
 from .rounds import Round, play
 
 _KEPT = ROOT / "build" / "histories"
-_CALM_EVERY = 5  # of so many rounds of an engine, one is calm
+_CALM_EVERY = 5  # one in so many rounds of an engine is calm
 _BROKEN_A_ROUND = 10  # histories broken, for each way to break one
 _BROKEN_SECONDS = 300.0  # for one: to reject it, all orders must be tried
 
@@ -140,7 +140,7 @@ def _break(histories: list[History], seed: int) -> dict[str, int]:
 
 
 def _complain(played: Round, judgement: Judgement, name: str) -> None:
-    """Print what is wrong with a round, and keep its histories where something is."""
+    """Print what is wrong with a round, and keep its histories if anything is."""
     recording = played.recording
     illegal = [
         "\n".join(
@@ -162,7 +162,7 @@ def _folder(name: str) -> Path:
 
 
 def _notice(options: argparse.Namespace, name: str) -> str:
-    """Play a broken rule until its histories are rejected."""
+    """Play rounds with a rule broken. Returns what shows it, "" if nothing does."""
     for attempt in range(options.attempts):
         played = play(
             Plan(options.engine or next(iter(ENGINES)), options.seed + attempt, options.seconds, mutation=name)

@@ -1,6 +1,6 @@
 """Breaks recorded histories, each in a way that no lock can explain, to see whether the checker rejects them.
 
-Each function returns the broken history. Where that has no place for its fault, `pick` ends it.
+Each function returns the broken history. If there is no place for the fault, `_pick` raises NoPlaceError.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class NoPlaceError(Exception):
 
 
 def broken(history: History, name: str, source: random.Random) -> History | None:
-    """A history with the fault of this name, or None where there is no place for it."""
+    """A history with the fault of this name. None if the history has no place for it."""
     try:
         operations = BREAKS[name](copy.deepcopy(history.operations), source)
     except NoPlaceError:
@@ -132,7 +132,7 @@ def _(operations: list[Op], source: random.Random) -> list[Op]:
 
 
 def _late(kind: str, **more: Any) -> Break:
-    """One that still succeeds with its token after a later one has been granted."""
+    """An act of an earlier hold, which succeeds after a later hold was granted."""
 
     def late(operations: list[Op], source: random.Random) -> list[Op]:
         old, new = sorted(_pick_two(_grants(operations), source), key=lambda grant: grant["token"])

@@ -240,7 +240,7 @@ class Caller:
         hidden.rename(Path(self.orders.strings, f"{key}_{token}_{copy}"))
 
     def _find_string(self) -> tuple[str, int, str] | None:
-        """A string that some process has left, which from now on nobody else finds."""
+        """Take a string that some process has left. Nobody else finds it from now on."""
         names = [name for name in os.listdir(self.orders.strings) if not name.startswith(".")]
         if not names:
             return None
@@ -262,7 +262,7 @@ def _failure(error: LockError) -> str:
 def work(orders: Orders) -> None:
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    recorder = Recorder(Path(orders.record))  # its file says that the caller is there
+    recorder = Recorder(Path(orders.record))  # its file says that this process has started
     faulthandler.register(signal.SIGUSR1)
     warnings.simplefilter("ignore", ResourceWarning)  # locks are forgotten on purpose
     first = orders.number * orders.plan.threads

@@ -42,11 +42,11 @@ class Lasting(Engine):
         raise EngineError(f"the engine did not come back on port {self.port}; it wrote:\n{self._log()}")
 
     def _mark(self) -> None:
-        """Write something of our own, if a kill could lose what was answered before it. Raises EngineError."""
+        """Make sure that a kill loses nothing that was answered before. Raises EngineError."""
 
 
 class LastingMinistack(Lasting, Ministack):
-    """ministack writes its state when it is asked to end, and at no other time: so it is not killed but asked."""
+    """ministack writes its state only when it is asked to end, so it gets SIGTERM and is never killed."""
 
     def _settings(self, folder: Path) -> dict[str, str]:
         return super()._settings(folder) | {"PERSIST_STATE": "1"}

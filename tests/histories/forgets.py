@@ -3,8 +3,8 @@
 Callers ask for the result of an event, and make it if there is none; others forget it. All write down what they called,
 what they were answered, and when. The judge needs no model: it compares times.
 
-- **Stale**: a forget has returned (True or False), and who asks after that is given a result whose making began before
-  that forget was called.
+- **Stale**: a forget has returned (True or False), and a caller that asks after that is given a result whose making
+  began before that forget was called.
 - **Erased**: an event was done for certain (somebody was given a result that another had made), and was made again, and
   no forget was under way in between. A late copy of an earlier forget did that.
 - **Two at once**: two made the result of one event at the same time, within their leases.
@@ -23,7 +23,7 @@ from typing import Any
 from lambda_lock import LockClient, LockError, LockNotGrantedError, TransportError, deduplicate
 
 _LEASE = 2.0  # seconds; no making takes as long
-OPEN = float("inf")  # of a forget whose outcome is unknown, and which may still be carried out
+OPEN = float("inf")  # the end of a making that goes on, and of a forget that may still be carried out
 
 
 @dataclass
@@ -60,7 +60,7 @@ class History:
     made: dict[int, Made] = field(default_factory=dict)
     asked: list[Asked] = field(default_factory=list)
     forgot: list[Forgot] = field(default_factory=list)
-    odd: list[str] = field(default_factory=list)  # what nobody made
+    odd: list[str] = field(default_factory=list)  # results that nobody made
 
 
 def play(url: str, table: str, seconds: float, seed: int, askers: int = 4, forgetters: int = 2) -> History:

@@ -29,7 +29,7 @@ class CheckerMissingError(bench.CannotRunError):
 class Judgement:
     """What the checker says of some histories.
 
-    operations: those that were judged, with what locks said of themselves and the ends of validity.
+    operations: how many entries were judged, with the looks at handles and the ends of validity.
     slowest: seconds that one history took.
     listed: for each history that is not legal its lock, result (illegal, undecided), trace and drawing.
     """

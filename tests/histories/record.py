@@ -1,8 +1,8 @@
 """What callers write down, and how histories are made of it.
 
 Each process of callers has a file of its own. A line is written before an operation is begun and after it has returned,
-straight to the operating system, so that a process that is killed leaves the truth behind. Times are nanoseconds of the
-machine's monotonic clock, which all its processes share.
+straight to the operating system, so that a kill of the process loses no line. Times are nanoseconds of the machine's
+monotonic clock, which all its processes share.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Recorder:
 
 @dataclass
 class Recording:
-    """The histories of a round, and what else is to be said of it."""
+    """The histories of a round, and what else was found in it."""
 
     histories: list[History] = field(default_factory=list)
     outcomes: dict[str, int] = field(default_factory=lambda: defaultdict(int))  # "acquire ok" -> how many
@@ -179,7 +179,7 @@ def _lines(path: Path) -> Iterator[list[Any]]:
 def _add(operations: list[Op], each: Op) -> None:
     """Add an operation, unless it says nothing about the lock: it failed, or it changes nothing and had no reply.
 
-    An acquire stays as one who asked, until `_complete`.
+    An acquire stays until `_complete`: it shows who asked.
     """
     silent = each["outcome"] == "failed" or (
         each["outcome"] == "unknown" and each["kind"] in ("renew", "read", "hand_over")
@@ -205,8 +205,8 @@ def _complete(operations: list[Op], promises: dict[int, int]) -> None:
     the middle of such a look counts that moment twice. So a loss that is told up to AHEAD before the end of the promise
     counts as told at its end. Nobody else may have the lock before, all the same.
 
-    An acquire of unknown outcome is dropped then: if anything, it leaves a lock that nobody holds, and the model allows
-    for that wherever it can be seen (``orphan`` in checker/model.go).
+    An acquire of unknown outcome is dropped at the end: if anything, it leaves a lock that nobody holds, and the model
+    allows for that wherever it can be seen (``orphan`` in checker/model.go).
     """
     for each in operations:
         if (each["kind"], each["outcome"]) == ("adopt", "lost"):

@@ -30,7 +30,7 @@ _STARTING = 60.0  # seconds within which the callers have started, on a busy mac
 
 @dataclass
 class Round:
-    """What became of a plan."""
+    """What happened in a round."""
 
     plan: Plan
     recording: Recording
@@ -178,7 +178,7 @@ class Crew:
         looks = int(_PATIENCE / _LOOK)
         while looks > 0 and any(process.poll() is None for process in self.running):
             time.sleep(_LOOK)
-            looks -= 1  # looks are counted, not seconds: somebody may have stopped all of us for a while
+            looks -= 1  # looks are counted, not seconds: the machine may have stood still
         for process in self.running:
             if process.poll() is None:
                 troubles.append("a process of callers did not end: an operation hangs; its threads:")
@@ -248,7 +248,7 @@ class Mishaps:
 
 @contextlib.contextmanager
 def _frozen(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    os.kill(process.pid, signal.SIGSTOP)  # a child that has ended is a zombie until it is waited for: its id is its own
+    os.kill(process.pid, signal.SIGSTOP)  # a child that has ended keeps its id until it is waited for
     try:
         yield
     finally:

@@ -56,9 +56,9 @@ FAULTS = {name: share for name, (share, _) in _STEPS.items()}
 
 @dataclass(frozen=True)
 class Message:
-    """A request or a reply as it came: what is not altered is passed on byte by byte, and nobody takes it apart.
+    """A request or a reply as it came. What is not altered is passed on as the same bytes.
 
-    To read each head, and to write it again, took two and a half times as long.
+    Parsing each head and writing it again took two and a half times as long.
     """
 
     head: bytes  # with the empty line at its end
@@ -174,7 +174,7 @@ class Storm:
         self._late = late
         self.counts: Counter[str] = Counter()
         self.stormy = False
-        self._turns = 0  # between speech and silence: odd in silence
+        self._turns = 0  # how often silence began or ended: odd in silence
         self._random = random.Random(seed)
         self._dark_until = 0.0
         self._over = threading.Event()
@@ -267,7 +267,7 @@ class Storm:
             client.connection.sendall(answer)
 
     def _act(self, name: str, client: Handler, request: Message, upstream: Upstream) -> None:
-        """Let this happen to a request."""
+        """Let the fault ``name`` happen to a request, step by step."""
         answer = Message(b"", b"")
         for step in _STEPS[name][1].split(", "):
             match step.split():

@@ -112,7 +112,7 @@ class Sweep:
 
 
 def _notice(name: str, every: str) -> str:
-    """Break a check until a schedule shows it."""
+    """Play schedules under a mutant. Returns what shows it, "" if nothing does."""
     with broken(name):
         shown = next((played for played in _against(name, every) if played.wrong), None)
     return shown.story()[:_MOST_TOLD] if shown else ""
@@ -136,7 +136,7 @@ def _variant(mutant: Mutant, scenario: Scenario, policy: str, every: str) -> Ite
 
 
 def on_one_processor() -> None:
-    """One thread runs at a time: on one processor they follow each other faster."""
+    """One thread runs at a time, and on one processor they follow each other faster."""
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, {random.choice(sorted(os.sched_getaffinity(0)))})
 

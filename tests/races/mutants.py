@@ -16,7 +16,7 @@ from tests.prove.mistakes import Change, edit, planted
 class Mutant:
     """function, texts: what is written into which function, as in tests/prove/mistakes.py.
     scenarios: in which of them it shows.
-    within: it takes two switches to show it. The place of the first, "file:line function", has this in it.
+    within: if it takes two switches to show it, a part of the place of the first ("file:line function").
     """
 
     function: Any
@@ -124,5 +124,5 @@ MUTANTS: dict[str, Mutant] = {
 
 
 def broken(name: str) -> AbstractContextManager[None]:
-    """The shipped code with one of them taken out."""
+    """The shipped code with this mutant planted."""
     return planted(MUTANTS[name].change)

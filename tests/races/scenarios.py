@@ -62,7 +62,7 @@ def _add(
 
 
 def _before(*keys: str, seconds: float = 0.0, stolen: bool = False) -> Act:
-    """A lock is held, or those of these keys, for so many seconds. Then the row of the first may be stolen."""
+    """Acquire "k", or all of these keys, and let time pass. ``stolen``: then another gets the row of "k"."""
 
     def prepare(world: World) -> None:
         world.kept = world.acquire_all(*keys) if keys else world.acquire()
@@ -167,7 +167,7 @@ def _wait_lost(world: World) -> Any:
 
 
 def _fork(world: World) -> Any:
-    """A child in which the lock is not held, and in which another one is taken and released. Its exit status."""
+    """Fork. The child does not hold the lock, and takes, renews and releases another one. Returns its wait status."""
     child = os.fork()
     if child:
         _, status = os.waitpid(child, 0)
@@ -227,7 +227,7 @@ def _ended_by(world: World, how: str, result: Any, key: str = "k") -> Verdict:
 
 
 def _one_last_act(first: str, second: str) -> Callable[[World, list[Any]], Verdict]:
-    """Exactly one took effect. The other one was told so."""
+    """Exactly one took effect. The other one raised LockAlreadyReleasedError."""
     names = (first, second)
 
     def judge(world: World, results: list[Any]) -> Verdict:
@@ -260,7 +260,7 @@ def _beside_end(how: str) -> Callable[[World, list[Any]], Verdict]:
 
 
 def _alone(how: str) -> Callable[[World, list[Any]], Verdict]:
-    """A last act, beside renewals that must not disturb it. One of the application may be told that it is over."""
+    """A last act, beside renewals that must not disturb it. heartbeat() may be told that the lock is released."""
 
     def judge(world: World, results: list[Any]) -> Verdict:
         yield from _errors(results[:1])
@@ -288,14 +288,14 @@ def _is_kept(world: World, results: list[Any]) -> Verdict:
 
 
 def _told(world: World, *times: int) -> Verdict:
-    """The loss was told so often by each way."""
+    """The loss was told so often by log, hooks and callbacks each."""
     for name, told in (("log", world.told.log), ("hooks", world.told.hooks), ("callbacks", world.told.callbacks)):
         if told.count("lost") not in times:
             yield f"the loss was told {told.count('lost')} times by the {name}"
 
 
 def _lost_once(world: World, results: list[Any]) -> Verdict:
-    """The row was stolen. The loss is told once by each way, nothing else is said to have succeeded."""
+    """The row was stolen. Log, hooks and callbacks tell that once each, and no last act says that it succeeded."""
     yield from _errors(results, LockLostError, LockAlreadyReleasedError)
     row = world.row()
     if row.owner != THIEF or row.is_free:
@@ -320,7 +320,7 @@ def _several_lost(world: World, results: list[Any]) -> Verdict:
 
 
 def _over_once(world: World, results: list[Any]) -> Verdict:
-    """Validity had ended before. Nobody else took it, so a last act may still succeed. Then it has."""
+    """Validity had ended. Nobody else took the lock, so a last act may succeed. If it says so, it has."""
     yield from _errors(results, LockLostError, LockAlreadyReleasedError)
     if world.kept.is_held:
         yield "the handle says it is held"
@@ -331,7 +331,7 @@ def _over_once(world: World, results: list[Any]) -> Verdict:
 
 
 def _reads(world: World, results: list[Any]) -> Verdict:
-    """What was lost stays lost, and nothing is said to be held that is lost."""
+    """What the handle said: a lost lock stays lost, and is never held."""
     (said,) = results
     yield from _lost_once(world, [])
     if isinstance(said, BaseException):

@@ -35,7 +35,7 @@ POLICIES = ("oldest", "newest", "helpers")
 _ACCESSES = ("ATTR", "SUBSCR", "METHOD", "CONTAINS_OP", "STORE_GLOBAL")  # parts of the names of operations
 _CALLS = ("CALL",)  # not PRECALL, which comes right before it
 _MOST_POINTS = 100_000  # of one run: more is an endless loop
-_PATIENCE = 60.0  # real seconds: a thread that gives way to nobody for so long hangs for ever
+_PATIENCE = 60.0  # real seconds after which a thread that does not give way counts as hanging
 _STARTED = 1_000.0  # virtual seconds
 _SHORTEST = 1e-6  # virtual seconds: a shorter wait would be lost in rounding, and time would stand still
 
@@ -116,7 +116,7 @@ class Scheduler:
 
     @contextmanager
     def unseen(self) -> Iterator[None]:
-        """What runs in here has no points: it belongs to the judge."""
+        """Count no points in this block: it belongs to the judge."""
         counting, self._counting = self._counting, False
         try:
             yield
@@ -177,7 +177,7 @@ class Scheduler:
         return all(main.has_ended for main in self._mains)
 
     def _give_to(self, thread: Managed | None) -> None:
-        """Let a thread go on, or whoever waits for the run if there is none."""
+        """Let a thread go on. None: the run is over, and `run` goes on."""
         if thread is None:
             self._finished.release()
             return
@@ -185,7 +185,7 @@ class Scheduler:
         thread.gate.release()
 
     def _next(self) -> Managed | None:
-        """The thread that goes on where one ends or waits. None: none ever can."""
+        """The thread that goes on when one ends or waits. If all wait, time passes. None: none ever can."""
         while True:
             if able := self._able():
                 return min(able, key=self._rank)
@@ -279,11 +279,11 @@ class Managed(threading.Thread):
             error = self.result = raised
         finally:
             sys.settrace(None)
-            self._act = None  # it may be all that keeps a lock
+            self._act = None  # it may be the last reference to a lock
             self.scheduler.ended(self, error)
 
     def pause(self) -> None:
-        """Until it is given the turn again."""
+        """Wait until it is given the turn again."""
         self.gate.acquire()
         if self.scheduler._closing:
             raise Ended

@@ -54,7 +54,7 @@ def play(scenario: Scenario, plan: Plan, policy: str, every: str, engine: Engine
         made.do(functools.partial(scenario.prepare, made))
         run = made.scheduler.run([functools.partial(act, made) for act in scenario.acts], plan)
         wrong = list(run.troubles)
-        if not wrong:  # else threads of this world may be stuck
+        if not wrong:  # otherwise its threads may be stuck
             wrong += _judge(scenario, made, run.results)
             wrong += made.false_holders
         places = [choice.where for choice in run.choices if choice.point in plan]
@@ -96,7 +96,7 @@ def once(
 
 
 def again(scenario: Scenario, policy: str, every: str, within: str) -> Iterator[Plan]:
-    """The plans with two switches, of which the first is in the function of this name."""
+    """The plans with two switches, of which the first is at a place with ``within`` in it."""
     for plan in once(scenario, policy, every, first=within):
         first = play(scenario, plan, policy, every)
         if any(within in place for place in first.places):
@@ -105,7 +105,7 @@ def again(scenario: Scenario, policy: str, every: str, within: str) -> Iterator[
 
 
 def twice(scenario: Scenario, policy: str, every: str, source: random.Random) -> Iterator[Played]:
-    """Schedules with two switches, drawn at random, without an end. Some have one: that one comes first."""
+    """Schedules with two switches, drawn at random, without an end. Each first switch is also played alone."""
     plans = [plan for plan in once(scenario, policy, every) if plan]
     while plans:
         plan = source.choice(plans)
@@ -116,4 +116,4 @@ def twice(scenario: Scenario, policy: str, every: str, source: random.Random) ->
             yield play(scenario, plan | {choice.point: source.choice(choice.others)}, policy, every)
 
 
-_SECONDS = 8  # second switches that are drawn for one first
+_SECONDS = 8  # second switches that are drawn for each first one

@@ -25,7 +25,7 @@ _STRIDE = 211
 
 @pytest.fixture(autouse=True)
 def one_processor() -> Iterator[None]:
-    """One thread runs at a time: on one processor they follow each other faster."""
+    """One thread runs at a time, and on one processor they follow each other faster."""
     before = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else None
     on_one_processor()
     yield

@@ -69,7 +69,7 @@ class Table(Memory):
         return found[0] if found else None
 
     def close(self) -> None:
-        """Nothing is left."""
+        """There is nothing to close."""
 
 
 class HttpTable:
@@ -97,7 +97,7 @@ class HttpTable:
 
 
 class Wire:
-    """The transport of all clients of a world. After each request it looks who holds what.
+    """The transport of all clients of a world. After each request it compares locks and rows.
 
     DynamoDB's Date follows the virtual clock.
     """
@@ -132,15 +132,15 @@ class Told:
         self.faults: list[str] = []
 
     def on_lost(self, lock: Any) -> None:
-        """A hook's, of a client."""
+        """The hook of a client."""
         self.hooks.append("lost")
 
     def on_released(self, lock: Any) -> None:
-        """A hook's, of a client."""
+        """The hook of a client."""
         self.hooks.append("released")
 
     def lost(self, lock: Lock) -> None:
-        """A callback, of an acquire."""
+        """The callback of an acquire."""
         self.callbacks.append("lost")
 
     def logger(self) -> logging.Logger:
@@ -150,7 +150,7 @@ class Told:
 
 
 class _Handler(logging.Handler):
-    """It takes no lock: the threads of a schedule must not wait for one another unseen."""
+    """It has no lock: threads must not wait for one another unseen by the scheduler."""
 
     def __init__(self, told: Told) -> None:
         super().__init__()
@@ -180,7 +180,7 @@ class World:
         self.told = Told()
         self.requests = 0
         self.false_holders: list[str] = []
-        self.watched: list[Lock] = []  # whose word is compared with the table
+        self.watched: list[Lock] = []  # whose is_held is compared with the table
         self.client = self.new_client()
         self.kept: Any = None  # the lock that is held
         self.notes: dict[str, Any] = {}  # of one scenario
@@ -192,7 +192,7 @@ class World:
         )
 
     def acquire(self, key: str = "k", client: LockClient | None = None, **options: Any) -> Lock:
-        """Acquire a lock whose word is compared with the table from now on."""
+        """Acquire a lock whose is_held is compared with the table from now on."""
         lock = (client or self.client).acquire(key, on_lost=self.told.lost, **options)
         self.watched.append(lock)
         return lock
@@ -227,7 +227,7 @@ class World:
         return self.table.item(ORDERS, {"id": {"S": "1"}}) is not None
 
     def look_for_false_holders(self) -> None:
-        """Compare the word of each lock with the row, at this moment."""
+        """Compare the is_held of each watched lock with its row, at this moment."""
         with self.scheduler.unseen():
             for lock in self.watched:
                 if not lock.is_held:
