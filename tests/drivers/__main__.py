@@ -1,4 +1,4 @@
-"""Lets faults come in between at every point of the drivers, and judges what is left: ``python -m tests.drivers``.
+"""Lets a fault happen at every point of the drivers, and judges what is left: ``python -m tests.drivers``.
 
     python -m tests.drivers                          # everything
     python -m tests.drivers --json FILE              # with the figures in a file

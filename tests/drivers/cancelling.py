@@ -1,8 +1,8 @@
-"""Cancellation at every point where a task can hear of it: each time it waits, and each request that it waits for.
+"""Cancellation at every point where a task can notice it: at each wait, and at each request that it waits for.
 
-A task that waits hears of its cancellation at once, or after what it waits for is done already ("woken"). It is
-cancelled once, or again at each later wait, or by a time-out. While a request is under way it is cancelled before the
-engine has it, and after it was carried out.
+A task that waits is cancelled at once, or when what it waits for is done already ("woken"). It is cancelled once, or
+again at each later wait, or by a time-out. While a request is under way, it is cancelled before the engine has the
+request, or after it was carried out.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class Gate:
         self.at = 0
         self.stage = ""
         self.times = 1
-        self.besides: dict[int, Callable[[], object]] = {}  # by the request before which it is done
+        self.besides: dict[int, Callable[[], object]] = {}  # what is done before a request, by its number
         self.cancel: Callable[[], object] = lambda: None
         self.loop: asyncio.AbstractEventLoop | None = None
 

@@ -1,4 +1,4 @@
-"""What comes in between: an interrupt, a signal handler that uses locks, a fork."""
+"""The faults: an interrupt, a signal handler that uses locks, a fork."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lambda_lock.runtime.drive import send
 from .points import Point, Strike
 from .scenes import Operation, Scene, Stage, judge, keys_of
 
-CHILD_SECONDS = 30  # what hangs, hangs for ever
+CHILD_SECONDS = 30  # after which a child counts as hanging
 
 
 class Fault:
@@ -73,7 +73,7 @@ class Interrupt(Fault):
 
 
 class Handler(Fault):
-    """A signal handler that uses locks. Whatever it raises is of its own making."""
+    """A signal handler that uses locks. ``error`` is its own, not the operation's."""
 
     error: LockError | None = None
     answer: Any = None
@@ -111,12 +111,9 @@ class HandlerTakesAnother(Handler):
 
 
 class HandlerEndsTheSame(Handler):
-    """It releases the lock that the operation is about, or takes it where there is none yet.
+    """It releases the lock that the operation is about, or takes it where there is none yet."""
 
-    Of two attempts of one holder, the earlier one hears of the later one only when it renews.
-    """
-
-    never_in = ("acquire as holder",)
+    never_in = ("acquire as holder",)  # the earlier of two attempts of a holder hears of the later when it renews
 
     def use(self) -> Any:
         scene = self.scene
@@ -228,13 +225,14 @@ class ForkAndLeave(Fork):
 class ForkAndGoOn(ForkAndLeave):
     """A fork by a signal handler that returns in both processes: both go on with the operation.
 
-    Within a request both would write to one connection: that request may be sent twice, as a transport may do. Then a
-    release may find that its copy has released the lock. A fork while a string is read makes two callers with one
-    string, or two attempts of one holder: tests/client/test_processes.py has the instants after it. Until the process
-    is noted (client/renewer.py), two processes begin two operations. Permits and several locks load modules before.
+    A request that is under way may then be sent twice, as a transport may do. So a release may find that its copy has
+    released the lock.
     """
 
+    # transport/: both would write to one connection. client/: until KeepOptions notes the process, two acts begin.
     spared = ("transport/", "client/")
+    # A string would have two callers, or a holder two attempts (tests/client/test_processes.py has the instants after).
+    # Permits and several locks load modules before the process is noted.
     never_in = ("adopt", "resume", "acquire as holder", "acquire a permit", "acquire all")
     sending = False
 
@@ -271,7 +269,7 @@ def play(stage: Stage, operation: Operation, kind: type[Fault], point: Point) ->
     except KeyboardInterrupt as error:  # at the return of the outermost call: Python runs the handler after it
         scene.counts["after the operation"] += 1
         scene.keep_given()  # the interrupt may have come before
-        if error.__context__ is None:  # else the operation had raised that
+        if error.__context__ is None:  # otherwise the operation had raised that
             operation.done(scene)
         judge(scene, operation)
         return scene

@@ -5,7 +5,7 @@ its "eval breaker". So the signal is made pending before each instruction that l
 where a function returns. CPython itself then runs the handler at the very next such instant. Nothing is raised in a
 trace function: in CPython 3.11 that leaves references behind, or crashes.
 
-A point counts where it comes first and where it comes last, as loops repeat it.
+Loops repeat a point. Its first and its last occurrence are swept.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SIGNAL = signal.SIGUSR2
 PACKAGE = Path(lambda_lock.__file__).parent
 #: What stands for DynamoDB, and what never runs beside a lock.
 _OURS_NOT = tuple(str(PACKAGE / name) + os.sep for name in ("testing", "cli", "cdk"))
-#: Pure functions, which wait for nothing and change nothing. Their calls are points, what they do within is none.
+#: Pure functions, which wait for nothing and change nothing. Their calls are points, their own instructions are not.
 _PURE = tuple(
     str(PACKAGE / name)
     for name in (
@@ -49,7 +49,7 @@ Key = tuple[CodeType, int]
 
 
 class _Pending:
-    """``_Pending()[number]`` makes a signal pending. No handler runs before the next instant, as this is no call."""
+    """``_Pending()[number]`` makes a signal pending. Indexing is not a call, so no handler runs right after it."""
 
     __getitem__: Any = _thread.interrupt_main
 
@@ -93,7 +93,7 @@ class Tracer:
             else:
                 time_has_come = event == "return" and is_time((code, -1))
             if time_has_come:
-                sys.settrace(None)  # else the handler could run in a trace function
+                sys.settrace(None)  # otherwise the handler could run in a trace function
                 _PENDING[SIGNAL]
             return step
 

@@ -1,4 +1,4 @@
-"""What a fault strikes: an operation of a plain client on a real engine, and what must hold after it."""
+"""The operations in which faults happen, of a plain client on a real engine, and what must hold after each."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Rows(rows.Rows):
 class Scene:
     """One play of an operation.
 
-    kept: what was there before. handles: the locks that the application knows of. given: what the operation returned.
+    kept: what the preparation made. handles: the locks that the application knows. given: what the operation returned.
     error: what it raised. options: what the lock of this key is acquired with.
     """
 
@@ -87,7 +87,7 @@ class Scene:
         return {"Put": {"TableName": TABLE, "Item": written}}
 
     def begin(self, kept: Any, theirs: bool) -> None:
-        """Note what is there before. theirs: whether a lock is the other client's."""
+        """Note what the preparation made. theirs: whether that is the other client's."""
         self.kept = kept
         if kept is not None and not isinstance(kept, str):
             (self.theirs if theirs else self.handles).insert(0, kept)
@@ -110,7 +110,7 @@ class Scene:
                 assert held or self.rows.owner(key) != lock.owner, f"{key!r} was given up, and its row is held"
 
     def run(self, act: Callable[[Scene], Any]) -> None:
-        """Carry the operation out, and keep what came of it."""
+        """Carry it out, and keep what it returned or raised."""
         try:
             self.given = act(self)
         except (LockError, KeyboardInterrupt) as error:
@@ -134,9 +134,9 @@ class Operation:
 
     of: the operation in the catalogue. done: asserts that it did what it promises, undisturbed.
     ended: asserts what holds of its keys after the client was closed, whatever came in between.
-    before: gives what is there before, if that is not what the catalogue says.
-    takes: whether it takes what nobody holds. If it is interrupted, nobody holds that.
-    ends: whether it ends what is held. If another does so meanwhile, one of them is told.
+    before: its preparation, if that is not the one of the catalogue.
+    takes: whether it takes a free lock. If it is interrupted, the lock is free again.
+    ends: whether it ends a hold. If a handler ends the same hold meanwhile, one of them is told.
     """
 
     name: str
@@ -175,7 +175,7 @@ class Stage:
 
 
 def judge(scene: Scene, operation: Operation) -> None:
-    """Nothing is held for nobody, nothing false is said, the client is of use, and it ends without a trace."""
+    """No row is held for nobody, no handle says what is false, and the client works and closes without a trace."""
     scene.reading()
     usable(scene)
     with warnings.catch_warnings():
@@ -223,15 +223,15 @@ _inherited = 0  # sockets, of the process that this one was forked from
 
 
 def begin() -> None:
-    """Called in a process that has just been forked: what is open belongs to somebody else."""
+    """Called in a process that has just been forked: the sockets that are open belong to its parent."""
     global _inherited
     _inherited = sockets() if _DESCRIPTORS.exists() else 0
 
 
 def trace(besides: int = 0) -> None:
-    """All clients are closed: neither their threads nor their connections may be left.
+    """All clients are closed: no thread and no connection of theirs may be left.
 
-    besides: sockets that are somebody else's.
+    besides: sockets of others.
     """
     allowed = _inherited + besides
     wait_until(lambda: not [each for each in threading.enumerate() if each.name in _OURS])
@@ -314,7 +314,7 @@ def _free_and_told(scene: Scene) -> None:
 
 
 def _free_or_given(scene: Scene) -> None:
-    """A lock that was handed over can be adopted, and only its string's holder keeps it."""
+    """A lock that was handed over can be adopted. Any other is free, or left to its lease."""
     if isinstance(scene.given, str):
         scene.theirs.append(scene.other.adopt(scene.given))
         return
@@ -348,7 +348,7 @@ def _free_or_to_be_adopted(scene: Scene) -> None:
 
 
 def _free_or_to_be_resumed(scene: Scene) -> None:
-    """What is not given to the caller is not released: the next attempt goes on."""
+    """A hold that did not reach the caller is not released: the next attempt resumes it."""
     if scene.handles:
         _free(scene)
         return
@@ -360,7 +360,7 @@ def _free_or_to_be_resumed(scene: Scene) -> None:
 
 
 def _free_or_to_be_had(scene: Scene) -> None:
-    """What is not given to the caller is not released: the holder's next acquire goes on."""
+    """A hold that did not reach the caller is not released: the holder's next acquire gets it."""
     token = scene.theirs.pop().fencing_token
     if scene.handles:
         _free(scene)

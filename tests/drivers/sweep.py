@@ -1,4 +1,4 @@
-"""Sweeps: all points of an operation, one after the other, in a process of their own that may hang or crash."""
+"""Sweeps: all points of an operation, one after the other, in another process, because that may hang or crash."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from .points import points_of
 from .scenes import OPERATIONS, DoubleHolderError, Stage, begin, judge
 
 T = TypeVar("T")
-PATIENCE = 60  # seconds for one point: what hangs, hangs for ever
+PATIENCE = 60  # seconds after which a point counts as hanging
 _SPOILT = 9  # status of a process that had a trouble: what that left behind would be taken for troubles of other points
 _PROBED = 25  # after so many points, the heartbeat of the process must still renew
 
 
 @dataclass
 class Swept:
-    """What came of a sweep."""
+    """The results of a sweep."""
 
     name: str
     points: int = 0

@@ -19,13 +19,13 @@ TURN = DECISION  # seconds for which a renewal of the same lock that is under wa
 LAST = 0.25  # seconds of a send that begins when the time of its decision is over
 AVERAGE = 0.5  # the average back-off
 LEASE = 20.0  # seconds, the usual lease
-LATEST = 0.5  # seconds; a start of a rate limit may be as late
-PLACES = 3  # that one waiter may have asked for
+LATEST = 0.5  # seconds by which a start of a rate limit may be late
+PLACES = 3  # in a queue that one waiter may have asked for
 
 
 @dataclass(frozen=True)
 class Bound:
-    """requests and seconds that are never exceeded."""
+    """What an operation never exceeds."""
 
     requests: int
     seconds: float
@@ -65,7 +65,7 @@ def decision(exchanges: int, luck: float) -> Bound:
 
 
 def abandon(luck: float) -> Bound:
-    """Giving back what may have landed: one send, and from its answer on a decision."""
+    """Releasing what may have landed: one send, and from its answer on a decision."""
     return Bound(1, SEND + 0.05) + decision(1 + STEPS, luck)
 
 

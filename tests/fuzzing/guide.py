@@ -22,7 +22,7 @@ FOLDER = ROOT / "build" / "fuzzing"
 
 @dataclass(frozen=True)
 class Report:
-    """What came of one target. failure: how to see it; "" if there is none."""
+    """The result of one target. failure: how to reproduce it; "" if there is none."""
 
     name: str
     inputs: int
@@ -31,8 +31,8 @@ class Report:
 
 
 def run_all(names: list[str], until: float, seed: int, reports: list[Report]) -> None:
-    """Run the targets one after another, each for its share of the time. Those whose share is too short for a process
-    of their own share one."""
+    """Run the targets one after another, each for its share of the time. If that is too short for a process of its
+    own, the rest share one."""
     for at, name in enumerate(names):
         share = (until - time.monotonic()) / (len(names) - at)
         found = [run(name, share, seed)] if share >= _LEAST else run_together(names[at:], until, seed)
@@ -65,14 +65,14 @@ def run(name: str, seconds: float, seed: int) -> Report:
     failed, text = _run(seconds, _ENGINE, name, f"{seconds:.0f}", str(seed), str(corpus))
     if text is None:
         return Report(name, 0, _ENGINE, failed)
-    if failed:  # shrunk by hypothesis, if it can be seen again
+    if failed:  # hypothesis shrinks the failure, if it finds it again
         again, shown = _run(20.0, "hypothesis", name, "20", "1", str(FOLDER / "shrunk"))
         failed = f"{name}:\n{_last_lines(shown if again and shown else text)}"
     return Report(name, _inputs(text), _ENGINE, failed)
 
 
 def _run(seconds: float, *arguments: str) -> tuple[str, str | None]:
-    """Run guided.py. Returns how it failed, "" if it did not, and what it said, None if it hangs."""
+    """Run guided.py. Returns how it failed ("" if it did not), and its output (None if it hangs)."""
     command = [sys.executable, "-m", "tests.fuzzing.guided", *arguments]
     try:
         ended = subprocess.run(

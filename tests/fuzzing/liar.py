@@ -92,7 +92,7 @@ class Asked:
         return list(self.server.memory.items(self.request["TableName"])) if "TableName" in self.request else []
 
     def row(self) -> dict[str, Any] | None:
-        """A row that is invented: the one that the request wants to write, an old one, or none; then changed."""
+        """An invented row: the one that the request wants to write, an old one, or none; then changed."""
         rng, base = self.rng, None
         choice = rng.random()
         if choice < 0.5:
@@ -208,7 +208,7 @@ _COLUMNS: dict[str, Callable[[random.Random, Asked], Any]] = {
 }
 
 
-# What is sent for an answer: pieces of bytes. Where they end without a whole answer, the connection is cut.
+# An answer as pieces of bytes. If they end without a whole answer, the connection is cut.
 
 Pieces = Iterator[bytes]
 
@@ -478,5 +478,5 @@ class Liar:
             "any error",
             "contradiction",
             "overtaken",
-            "pages",  # a client that meets the close sends again, which gives the play another course
+            "pages",  # if the connection closed, the client would send again, and the play would differ
         )

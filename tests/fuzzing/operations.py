@@ -1,4 +1,4 @@
-"""The public operations, each with what goes before it honestly, and the bound that it must keep."""
+"""The public operations, each with its preparation on the honest server, and the bound that it must keep."""
 
 from __future__ import annotations
 
@@ -49,9 +49,9 @@ EXIT_CODES = frozenset({0, 1, 69, 75, 76, 78})
 
 @dataclass(frozen=True)
 class Operation:
-    """prepare: what is done honestly before. act: the operation itself. bound: by the luck of the back-offs.
+    """prepare: done before, while the server is honest. act: the operation. bound: by the luck of the back-offs.
 
-    grants: whether its result is a lock, for which a rival is asked.
+    grants: whether its result is a lock, which a rival then tries to take.
     """
 
     act: Callable[[Scene], Any]
@@ -62,7 +62,7 @@ class Operation:
 
 
 class UndocumentedExit(Exception):
-    """A command ended in a way that no page tells."""
+    """A command ended with an exit code that no page documents."""
 
 
 def _event(scene: Scene) -> Any:
@@ -87,7 +87,7 @@ def _resumed(scene: Scene) -> Any:
 
 
 def _by_fields(act: str) -> Callable[[Scene], Any]:
-    """Of a hold that is known by its fields alone. Rows that are drawn may name its owner."""
+    """Of a hold that is named by its fields. Rows that are drawn may have its owner."""
     return lambda scene: getattr(scene.client, act)(key="k", owner=f"me#{'0' * 32}", fencing_token=7)
 
 
@@ -175,7 +175,7 @@ def _stream(scene: Scene) -> Any:
 
 
 def _dashboard(scene: Scene) -> Any:
-    """Readings of the dashboard, each with what its page is told."""
+    """Readings of the dashboard, and after each the JSON for its page."""
     watcher = Watcher(scene.client, interval=2.0)
     with mock.patch.object(lockless, "MOST_PAGES", MOST_PAGES):
         for _ in range(READINGS):

@@ -31,7 +31,7 @@ class Play:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a play. failure: what is wrong, with the reason on its first line; "" if nothing is.
+    """The result of a play. failure: what is wrong, with the reason on its first line; "" if nothing is.
 
     error: the documented error that came out.
     """
@@ -98,7 +98,7 @@ def _judged(play: Play, scene: Scene, server: Liar) -> Outcome:
 
 
 def _is_double(granted: Any, scene: Scene) -> bool:
-    """Whether a rival that nobody lies to gets the lock at a moment at which the first holder believes to have it."""
+    """Whether a rival, which gets honest answers, is granted the lock while the first holder counts as holding it."""
     while granted is not None and granted.is_held:
         if scene.rival.try_acquire("k") is not None:
             return bool(granted.is_held)

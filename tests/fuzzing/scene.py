@@ -27,7 +27,7 @@ KEYS = ("a", "b", "c")
 NOW = 1_800_000_000.0
 WAIT = 4.0  # seconds; each second of a wait may cost a hundred requests
 PATIENCE = 5.0  # real seconds for an answer that comes
-IMPATIENCE = 0.04  # real seconds for one that does not
+IMPATIENCE = 0.04  # real seconds for an answer that does not come
 _LUCK = (0.0, *[0.5] * 15, *[0.999] * 4)  # with no luck, a decision takes 500 requests
 _SHARES = (0.0, 0.0, 0.05, 0.5, 0.999)
 
@@ -38,9 +38,9 @@ class Unbounded(BaseException):
 
 @dataclass(frozen=True)
 class Script:
-    """What the server answers: these, over and over, each time with another seed; and honestly from ``honest`` on.
+    """What the server answers: ``answers`` in turn, each with another seed; the truth from request ``honest`` on.
 
-    shares: which part of its time-out each answer takes, over and over. luck: of all back-offs.
+    shares: which part of its time-out each answer takes, in turn. luck: of all back-offs.
     """
 
     answers: tuple[Answer, ...] = ()
@@ -82,7 +82,7 @@ class Script:
 
 
 def scripted(rng: random.Random, among: Collection[str] = KINDS) -> Script:
-    """A script: one answer for ever, some that take turns, or a few and then honesty."""
+    """Draw a script: one answer for ever, some in turn, or a few and then honest ones."""
     kinds = sorted(among if rng.random() < 0.7 else FAITHFUL)
     kinds = [kind for kind in kinds if kind not in _RARE or rng.random() < 0.1]
     answers = tuple(Answer(rng.choice(kinds), rng.getrandbits(32)) for _ in range(rng.choice((1, 1, 2, 3, 5))))
@@ -111,7 +111,7 @@ class Meter:
         self.began = self.clock.monotonic()
 
     def limited(self, limit: Bound | None) -> None:
-        """Count anew."""
+        """Count anew, up to this limit, if any."""
         self.limit, self.requests, self.began = limit, 0, self.clock.monotonic()
 
     @property
@@ -133,7 +133,7 @@ class Meter:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Send nothing more that counts."""
+        """Count no longer."""
         self.limited(None)
 
 
@@ -180,7 +180,7 @@ class CountedClock(ManualClock):
 
 
 class Scene:
-    """One client, on a table of its own, with a meter in between. The honest client is a rival."""
+    """One client, on a table of its own, with a meter in between. Its rival asks the table itself."""
 
     key, keys, permits = "k", KEYS, 2
     item: ClassVar = {"Put": {"TableName": "locks", "Item": {"key": {"S": "order"}, "state": {"S": "paid"}}}}

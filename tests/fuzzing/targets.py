@@ -1,4 +1,4 @@
-"""What is fed with hostile input: each target has a strategy that makes inputs, and a check of one of them.
+"""The targets, which are fed with hostile input: each has a strategy that makes inputs, and a check of one input.
 
 hypothesis draws the inputs in tests, and shrinks one that fails. In guide.py, atheris feeds the same strategies with
 bytes that it changes to reach more of the library's code.
@@ -48,7 +48,7 @@ from .scene import NOW, Meter, Scene, lucky
 
 
 class Target:
-    """What is fed, with its inputs."""
+    """A check and its inputs."""
 
     def __init__(self, inputs: st.SearchStrategy[Any], check: Callable[[Any], None]) -> None:
         self._inputs = inputs
@@ -161,7 +161,7 @@ values = st.recursive(
 
 @contextlib.contextmanager
 def answered(data: bytes) -> Iterator[None]:
-    """Every connection finds these bytes, and then its end."""
+    """Every new connection reads these bytes, and then its end."""
 
     def dial(host: str, port: int, deadline: float) -> socket.socket:
         mine, other = socket.socketpair()
