@@ -4,8 +4,8 @@
     python -m tests.expressions --engine ministack --cases 500
     python -m tests.expressions --mutants                         # the comparison finds mistakes in the evaluator
 
-The exit status is 0 if nothing differs but what known.py lists, and what ministack alone does otherwise where DynamoDB
-Local runs too. With --mutants: if each mistake is found.
+The exit status is 0 if nothing differs but what known.py lists, or ministack alone where DynamoDB Local agrees with the
+tables. With --mutants: if each mistake is found.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class Comparison:
 
 
 def known(engine: str, case: Case, at: int, expected: Outcome, found: Outcome) -> str | None:
-    """The name of the known difference that this is, None if it is none."""
+    """The name of the known difference that explains this. None if none does."""
     candidates = [each for each in KNOWN if each.engine == engine]
     for each in candidates:
         if each.applies(case.requests[at], expected, found):
@@ -107,7 +107,7 @@ def known(engine: str, case: Case, at: int, expected: Outcome, found: Outcome) -
 
 
 def _modelled(case: Case, at: int, *models: str) -> Outcome:
-    """What a request comes to on tables with these defects."""
+    """The outcome of a request on tables with these defects."""
     memory = InMemory()
     with planted(*models):
         outcomes = [_outcome(memory, request, case.tables) for request in case.requests[: at + 1]]

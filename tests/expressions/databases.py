@@ -27,7 +27,7 @@ UNSUPPORTED = "NotImplementedError"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a request, in a form that is equal for equal outcomes.
+    """The outcome of a request, in a form that is equal for equal outcomes.
 
     error: the name of the error; "" if the request was carried out.
     shown: the item or items in the answer. rows: what is in each table of the case afterwards.

@@ -16,13 +16,13 @@ from tests.prove.mistakes import Change, edit, put, together
 
 
 def _ordered_by(kind: str, key: str) -> Change:
-    """Values of one type whose order is that of the ``key`` of ``each``."""
+    """Values of this type are ordered by ``key``, an expression of ``each``."""
     keys = f'({key} if "{kind}" in each else comparable(each) for each in (one, other))'
     return edit(operators.ordered, f"compare(comparable(one), comparable(other)) → compare(*{keys})")
 
 
 def _added_to(before: str) -> Change:
-    """ADD that takes this for an attribute that is not there."""
+    """ADD takes ``before`` for the value of an attribute that is not there."""
     absent = f"_either(_at(path), lambda item, values: {before})"
     return edit(Expression.change, f"operators.added, _at(path), operand → operators.added, {absent}, operand")
 
@@ -215,7 +215,7 @@ DEFECTS: dict[str, Change] = {
 
 @contextmanager
 def planted(*names: str) -> Iterator[None]:
-    """Plant these mistakes, each above those before it."""
+    """Plant these mistakes, in this order, for the block."""
     _forget()
     try:
         with mistakes.planted(*((MISTAKES | DEFECTS)[name] for name in names)):

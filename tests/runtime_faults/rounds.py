@@ -31,7 +31,7 @@ _INIT_SECONDS = 60.0  # that a process may take to start, on a busy machine
 _ANSWER_SECONDS = _INIT_SECONDS + 60.0  # that an invocation may take with its start, its deadline and its freezes
 _SHORTEST = 1.5  # seconds: with less than one left, no lock is granted
 
-# What an invocation may fail with. Whoever is told so knows that the work may not be done.
+# The errors of an invocation that tell its caller that the work may not be done.
 _SAID = {
     "LockNotGrantedError",
     "LockTimeoutError",
@@ -67,11 +67,11 @@ class Plan:
 
 @dataclass
 class Round:
-    """What became of a plan.
+    """What happened in a round.
 
-    happened: how often what was done to environments ("killed", "frozen", "steps", …).
+    happened: how often each thing was done to environments ("killed", "frozen", "steps", …).
     not_free: locks that nobody could take within bounded time. lost: works that were answered as done, and are not.
-    slowest: seconds until the lock was free again. troubles: whatever else nobody may see.
+    slowest: seconds until the lock was free again. troubles: everything else that must not happen.
     """
 
     plan: Plan
@@ -86,7 +86,7 @@ class Round:
 
     @property
     def wrong(self) -> dict[str, list[str]]:
-        """All that nobody may see."""
+        """All that must not happen."""
         return {
             "double holder": self.double_holders,
             "not free": self.not_free,
@@ -161,10 +161,10 @@ class Stage:
         self.key = f"{plan.kind}-{plan.seed}-{plan.broken}"
         self.lease = self.random.choice([1.0, 1.5, 2.0])
         self.timeout = max(_SHORTEST, self.lease * self.random.choice([0.7, 1.5, 3.0]))
-        # What a dead holder and dead waiters may cost whoever comes later.
+        # The seconds that a dead holder and dead waiters may cost a later caller.
         self.patience = self.lease + GRACE + LONGEST_BELIEVED + _SLACK
         self.seconds = KINDS[plan.kind].seconds * plan.share
-        self.over = threading.Event()  # the faults are: whoever is frozen thaws
+        self.over = threading.Event()  # set when the faults end: frozen processes thaw
         self.round = Round(plan)
         self.done: list[tuple[str, str]] = []  # the works that were answered as done: their kind and name
         self._guard = threading.Lock()
@@ -379,7 +379,7 @@ def _deliver_until_done(stage: Stage, site: Site, event: dict[str, Any]) -> bool
 
 
 def take_the_lock(stage: Stage) -> None:
-    """All are dead or done. Whoever asks now gets the lock, if need be after the lease and the dead waiters."""
+    """All functions are dead or done: a new caller gets the lock, at the latest after lease and dead waiters."""
     started = time.monotonic()
     with LockClient(LOCKS, lease_duration=2.0, refresh_period=0.2) as client:
         try:
@@ -393,7 +393,7 @@ def take_the_lock(stage: Stage) -> None:
 
 
 def compare_works(stage: Stage) -> None:
-    """What was answered as done must be there, and once only."""
+    """Each work that was answered as done must be there once."""
     there: dict[str, list[str]] = {
         "with_lock": [each["S"] for each in _works(stage, stage.key).get("L", [])],
         "deduplicate": list(_works(stage, f"{stage.key}, once").get("SS", [])),

@@ -1,7 +1,7 @@
 """What has to be done before a process imports anything else: Python imports a module of this name by itself.
 
-``WALL_CLOCK`` names a file with one double: the seconds by which ``time.time()`` is off. Whoever writes the file steps
-the wall clock of the whole process. All other clocks are the machine's, as where somebody sets the time. ``BROKEN``
+``WALL_CLOCK`` names a file with one double: the seconds by which ``time.time()`` is off. To write the file is to step
+the wall clock of the whole process. All other clocks are the machine's, as when somebody sets the time. ``BROKEN``
 names a rule of the protocol to break.
 
 libfaketime cannot do this: with the monotonic clock left alone (FAKETIME_DONT_FAKE_MONOTONIC) ``time.sleep`` of Python
@@ -35,5 +35,5 @@ if os.environ.get("WALL_CLOCK"):
 if os.environ.get("BROKEN"):
     from tests.simulation.mutations import broken
 
-    _broken = broken(os.environ["BROKEN"])  # kept, or its end would mend the rule
+    _broken = broken(os.environ["BROKEN"])  # kept: its end would mend the rule
     _broken.__enter__()

@@ -94,7 +94,7 @@ def _held(lock: Lock, event: dict[str, Any]) -> Iterator[None]:
 
 
 def _over(lock: Lock) -> None:
-    """From here on nothing counts on the lock: its commit, or its release by the decorator, may begin."""
+    """Write down that the function no longer counts on the lock: its commit or its release may begin."""
     recorder.begin("release", lock.key, os.getpid(), token=lock.fencing_token)
 
 
@@ -147,7 +147,7 @@ def _child(lock: Lock, event: dict[str, Any]) -> None:
 
 
 def _starve(lock: Lock, event: dict[str, Any]) -> None:
-    """Keep the interpreter for oneself for longer than the lease, so that no other thread comes to renew."""
+    """Keep the interpreter busy for longer than the lease, so that the heartbeat's thread cannot renew."""
     usual = sys.getswitchinterval()
     sys.setswitchinterval(1000.0)
     try:
