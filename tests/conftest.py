@@ -52,7 +52,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Iterator[None]:
-    """Nearly all that collecting makes stays: looking for garbage meanwhile takes a fifth of its time."""
+    """Collect without garbage collection, which takes a fifth of the time: nearly all objects made here stay."""
     gc.disable()
     try:
         yield
@@ -89,7 +89,7 @@ _ONE_RUN = ("tests/demo/test_play.py", "tests/rig/test_verify.py")  # tests of w
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Tests go to the workers one by one, groups as a whole and first.
 
-    By marks xdist cannot group with this pytest: it writes a group into a node's id, which is read elsewhere now.
+    xdist's own groups (marks) do not work with pytest 9.2: they are written into a node's id, which it keeps elsewhere.
     """
     from xdist.scheduler import LoadScopeScheduling
 
@@ -99,7 +99,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def _group(nodeid: str) -> str | None:
-    """Tests that one process runs one after the other, because what they share is slow to start."""
+    """The group of tests that one process runs, because what they share is slow to start."""
     folder = nodeid.split("/")[1]
     if folder in ("cdk", "infra"):
         return "cdk"  # Node
@@ -121,7 +121,7 @@ def _runs_on_the_engine(item: pytest.Item) -> bool:
 
 @pytest.fixture(autouse=True)
 def signals_stay_as_they_were() -> Iterator[None]:
-    """What a test leaves blocked or ignored, the programs of all later tests of this worker would inherit."""
+    """No test leaves signals blocked or ignored: programs of later tests of this worker would inherit that."""
     before = signals()
     with signals_restored():
         yield

@@ -27,7 +27,7 @@ Make = Callable[..., AsyncLockClient]
 
 
 class KeepingClient(AsyncLockClient):
-    """A client that keeps the handles it returns: a test may drop them, and no ResourceWarning is reported."""
+    """As KeepingClient of tests/support/clients.py, asynchronous."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -61,7 +61,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.fixture
 def make(table: str) -> Iterator[Make]:
-    """Makes clients, and ends them with the test; what they hold is left in the table."""
+    """Creates clients, and closes them with the test. Their locks stay in the table."""
     clients: list[AsyncLockClient] = []
 
     def build(*arguments: Any, **options: Any) -> AsyncLockClient:
@@ -86,12 +86,12 @@ def wired(wire: Wire, make: Make) -> AsyncLockClient:
 
 @pytest.fixture
 def impatient(wire: Wire, make: Make) -> AsyncLockClient:
-    """A client whose requests go over the wire, and for which pauses between them take no time."""
+    """A client whose requests go over the wire. Pauses between its requests take no time."""
     return make(clock=LeapingClock(), heartbeat_period=0)
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Wait, without holding up the loop, for something that can be seen but does not tell."""
+    """Wait until the condition is true, by polling it. The loop is not blocked meanwhile."""
     end = time.monotonic() + DEADLINE
     while not condition():
         assert time.monotonic() < end, "it did not happen"
@@ -99,14 +99,14 @@ async def until(condition: Callable[[], object]) -> None:
 
 
 async def ended(task: asyncio.Task[Any]) -> BaseException | None:
-    """Wait for a task; what it raised, None where it returned."""
+    """Wait for a task. Returns its error, or None."""
     done, _ = await asyncio.wait([task], timeout=DEADLINE)
     assert done, "the task did not end"
     return asyncio.CancelledError() if task.cancelled() else task.exception()
 
 
 async def renewed(lock: AsyncLock, times: int = 1) -> None:
-    """Renew by so many tasks at once. Where they would wait for ever, fail and let them go, so that the loop ends."""
+    """Renew in so many tasks at once. Fails if they wait for each other, and cancels them, so that the loop can end."""
     beating = [start(lock.heartbeat()) for _ in range(times)]
     done, stuck = await asyncio.wait(beating, timeout=DEADLINE)
     for task in stuck:
@@ -117,20 +117,20 @@ async def renewed(lock: AsyncLock, times: int = 1) -> None:
 
 
 def start(work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-    """A task; what a failing test leaves unasked of it is not reported while that failure is."""
+    """Start a task. asyncio does not report its error beside the failure of a test."""
     task = asyncio.get_running_loop().create_task(work)
     task.add_done_callback(lambda task: task.cancelled() or task.exception())
     return task
 
 
 class Ticker:
-    """A task that goes on as long as the loop does."""
+    """Counts ticks: none comes while the loop is blocked."""
 
     def __init__(self) -> None:
         self.ticks = 0
 
     async def more(self, ticks: int = 20) -> None:
-        """Wait for so many ticks more: they come only if nothing blocks the loop."""
+        """Wait for so many ticks more."""
         goal = self.ticks + ticks
         await until(lambda: self.ticks >= goal)
 
@@ -154,7 +154,7 @@ async def ticking() -> AsyncIterator[Ticker]:
 
 @asynccontextmanager
 async def occupied() -> AsyncIterator[asyncio.Future[bool]]:
-    """Fill the loop's default executor with work that goes on until the end of this; what says that it still does."""
+    """Fill the loop's default executor until the end of the block. Gives the future of that work."""
     over = threading.Event()
     loop = asyncio.get_running_loop()
     loop.set_default_executor(ThreadPoolExecutor(1))
@@ -167,5 +167,5 @@ async def occupied() -> AsyncIterator[asyncio.Future[bool]]:
 
 
 def reading(lock: AsyncLock) -> AsyncLock:
-    """The lock as it stands now: type checkers take it that a property does not change by itself."""
+    """The same lock. To type checkers its properties may have changed."""
     return lock

@@ -1,4 +1,4 @@
-"""Clients on the real engine, and a look at the rows behind their backs."""
+"""Clients on the real engine, and its rows, read without a client."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["client", "fresh_process", "impatient", "make", "rows", "wired"]
 
 
 def reading(lock: Lock) -> Lock:
-    """The lock as it stands now: type checkers take it that a property does not change by itself."""
+    """The same lock. To type checkers its properties may have changed."""
     return lock
 
 

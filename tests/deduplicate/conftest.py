@@ -1,4 +1,4 @@
-"""@deduplicate on the real engine, as `def` and as `async def`, and a look at the rows behind its back."""
+"""@deduplicate on the real engine, as `def` and as `async def`, and the engine's rows, read without a client."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def impatient(wire: Wire) -> LockClient:
 
 @pytest.fixture(params=["def", "async def"])
 def once(request: pytest.FixtureRequest) -> Once:
-    """@deduplicate for a plain function, or for an async def function that does the same; either is simply called."""
+    """@deduplicate for a plain function, or for an async def function that does the same. Neither needs an await."""
     if request.param == "def":
         return deduplicate
     return once_async
@@ -56,7 +56,7 @@ def only_new(rows: Rows, key: str) -> dict[str, Any]:
 
 
 def add(rows: Rows, key: str) -> dict[str, Any]:
-    """Carried out twice it would show."""
+    """It adds 1: carried out twice, it shows."""
     return {
         "Update": {
             "TableName": rows.table,

@@ -19,7 +19,7 @@ from . import judge
 from .judge import Order
 
 HANDLERS = Path(__file__).parent / "handlers"
-SETTLED_SECONDS = 60.0  # after this time, a test gives up waiting for something that should have happened long before
+SETTLED_SECONDS = 60.0  # after which a test gives up waiting
 BATCHES_AT_ONCE = 5  # the default of an event source mapping in the engine
 LOCK_ACTIONS = ("GetItem", "PutItem", "UpdateItem", "DeleteItem")
 

@@ -1,4 +1,4 @@
-"""The clients and rows of tests/client, for what is handed from one to another."""
+"""The clients and rows of tests/client, for locks that are handed over."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Assembly:
         return {id: each.get("Properties", {}) for id, each in self.resources.items() if each["Type"] == kind}
 
     def the(self, kind: str, name: str) -> tuple[str, dict[str, Any]]:
-        """Logical id and properties of the one whose id is this name and a hash."""
+        """Logical id and properties of the one resource whose id is this name and a hash."""
         (found,) = (item for item in self.of(kind).items() if item[0][:-8] == name)
         return found
 

@@ -1,4 +1,4 @@
-"""A table in memory, a client on it, and what is said to whom makes a mistake."""
+"""A table in memory, a client on it, and the texts of the errors that a mistake raises."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def plural(mistakes: list[tuple[Any, ...]]) -> list[Any]:
 
 @pytest.fixture
 def sent(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The operations that were sent since the test looked last."""
+    """The operations that were sent since the test began or cleared this."""
     operations: list[str] = []
     send = Memory.send
 

@@ -1,4 +1,4 @@
-"""What is told: the lines on stdout that CloudWatch counts by, and what hooks hear."""
+"""The metrics on stdout, which CloudWatch counts, and a hook that keeps what it is told."""
 
 from __future__ import annotations
 
@@ -82,6 +82,6 @@ class Listener:
         self._hear("duplicate", error)
 
     def events(self, at_least: int) -> list[str]:
-        """What was heard, once it is so many events."""
+        """The events that were heard, once there are so many."""
         wait_until(lambda: len(self.heard) >= at_least)
         return [event for event, _ in self.heard]

@@ -74,7 +74,7 @@ def context() -> Context:
 
 @pytest.fixture
 def other(table: str) -> Iterator[LockClient]:
-    """Another client of the same table, with nothing to do with the decorators'."""
+    """Another client of the same table, independent of the decorators' client."""
     with LockClient(table, owner_prefix="other") as client:
         yield client
 

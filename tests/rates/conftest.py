@@ -1,4 +1,4 @@
-"""Clients on the real engine, and a look at the rows behind their backs."""
+"""Clients on the real engine, and its rows, read without a client."""
 
 from __future__ import annotations
 

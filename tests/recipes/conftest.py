@@ -15,6 +15,6 @@ __all__ = ["fresh_process"]
 def default_clients_are_new(fresh_process: None) -> Iterator[None]:
     set_default_client(None)
     yield
-    with contextlib.suppress(LockConfigurationError):  # where no table is named, nobody had one
+    with contextlib.suppress(LockConfigurationError):  # no table is named, so there was no client
         default_client().close()
     set_default_client(None)

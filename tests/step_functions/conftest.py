@@ -21,7 +21,7 @@ from . import page
 
 LOCK_ACTIONS = [f"dynamodb:{action}Item" for action in ("Get", "Put", "Update", "Delete")]
 TIMEOUT = 5  # seconds; that of the page is 10
-SHORTER = 0.01  # Wait states and intervals of Retry
+SHORTER = 0.01  # the factor for Wait states and intervals of Retry
 
 _numbers = itertools.count(1)
 
@@ -86,7 +86,7 @@ class Shop:
         return Execution(self, started["executionArn"], order)
 
     def notes(self, order: str, what: str | None = None) -> list[dict[str, Any]]:
-        """What was noted of an order, in its order."""
+        """The notes of an order, by time."""
         rows = self.cloud.engine.scan(self.table)
         notes = [json.loads(row["note"]["S"]) for row in rows if "note" in row]
         found = [note for note in notes if note["order"] == order and what in (None, note["what"])]
@@ -141,7 +141,7 @@ class Execution:
         return [each["taskFailedEventDetails"]["error"] for each in self._history() if each["type"] == "TaskFailed"]
 
     def asked(self, times: int = 1) -> str:
-        """Wait until it waits for an answer, as the so many-th of its order. Returns the task token."""
+        """Wait until it has asked so many times for an answer. Returns the task token of the last of these."""
         self._shop.cloud.wait_until(lambda: len(self._shop.notes(self.order, "ask")) >= times)
         return str(self._shop.notes(self.order, "ask")[times - 1]["task"])
 

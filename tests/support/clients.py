@@ -39,7 +39,7 @@ class KeepingClient(LockClient):
 def make(table: str) -> Iterator[Make]:
     """Creates clients, and closes them at the end of the test. The locks that they hold stay in the table.
 
-    ``keeping=False`` creates a client that does not keep its handles, for tests about dropped handles.
+    ``keeping=False`` creates a client whose handles can be dropped.
     """
     clients: list[LockClient] = []
 

@@ -42,7 +42,7 @@ Decorator: TypeAlias = Callable[..., Callable[[Callable[..., Any]], Callable[...
 
 
 def as_async(decorator: Decorator) -> Decorator:
-    """The decorator on an async def function that does what a plain one does; the outcome is simply called."""
+    """The decorator on an async def function that does what the plain one does. Its calls need no await."""
 
     def with_options(*args: Any, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
         def decorate(body: Callable[..., Any]) -> Callable[..., Any]:
@@ -60,5 +60,5 @@ def as_async(decorator: Decorator) -> Decorator:
 
 
 def done(act: Any) -> Any:
-    """What came of an act of the current lock, which an AsyncLock's is awaited for."""
+    """The result of an act of the current lock. That of an AsyncLock is awaited."""
     return asyncio.run(act) if inspect.iscoroutine(act) else act

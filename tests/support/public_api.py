@@ -25,7 +25,7 @@ _MADE_BY_US = frozenset(
     {"AsyncLock", "AsyncMultiLock", "DurableLock", "InMemory", "Lock", "LockRecord", "Memory", "MultiLock"}
 )
 _SHOWN_DECORATORS = frozenset({"overload", "property", "classmethod", "staticmethod", "contextmanager"})
-_ONLY_RAISES = "Entered"  # a base class whose methods say that they are the wrong ones
+_ONLY_RAISES = "Entered"  # a base class whose methods only raise
 _MADE = {"init_of": ("client.settings", "Settings")}  # what makes an __init__, and the class whose __init__ it copies
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -205,7 +205,7 @@ class _Writer:
     def _function(self, found: Found, indent: str) -> None:
         functions = [node for node in found.nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
         overloads = [one for one in functions if "overload" in map(ast.unparse, one.decorator_list)]
-        # The implementation of what is overloaded has the defaults.
+        # The implementation of an overloaded function has the defaults.
         for one in [*overloads, *[one for one in functions if one not in overloads][:1]]:
             shown = [
                 f"@{text} " for text in map(ast.unparse, one.decorator_list) if text.split(".")[-1] in _SHOWN_DECORATORS
@@ -218,7 +218,7 @@ class _Writer:
             self._note_returned(one.returns, found.module)
 
     def _with_values(self, arguments: ast.arguments, module: str) -> ast.arguments:
-        """The same, with the value of each default that has a name: to change that value is to change the default."""
+        """The arguments with the values of named constants as defaults, because a changed value changes the default."""
         arguments = ast.parse(f"def f({ast.unparse(arguments)}): ...").body[0].args  # type: ignore[attr-defined]  # a copy
         arguments.defaults = [_value(default, module) for default in arguments.defaults]
         arguments.kw_defaults = [default and _value(default, module) for default in arguments.kw_defaults]

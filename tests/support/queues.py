@@ -1,4 +1,4 @@
-"""A real queue of SQS on the engine, and the client that batches have of it."""
+"""A real queue of SQS on the engine, and the SQS client that batches use."""
 
 from __future__ import annotations
 

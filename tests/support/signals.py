@@ -1,4 +1,4 @@
-"""The blocked signals and the handlers of this process, which the programs that it starts inherit."""
+"""The blocked signals and the handlers of this process. Programs inherit what is blocked or ignored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def signals() -> tuple[set[Any], list[Any]]:
 
 @contextlib.contextmanager
 def signals_restored() -> Iterator[None]:
-    """Put them back at the end, whatever was blocked or handled within."""
+    """Put the blocked signals and the handlers back at the end of the block."""
     blocked, handlers = signals()
     try:
         yield

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-DEADLINE = 30.0  # seconds after which a test gives up waiting for something that should have happened long before
+DEADLINE = 30.0  # seconds after which a test gives up: what it waits for should have happened long before
 
 
 def wait_until(condition: Callable[[], object], seconds: float = DEADLINE) -> None:

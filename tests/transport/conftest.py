@@ -70,7 +70,7 @@ def drip(stub: Stub, connection: socket.socket) -> bool:
 
 
 class Stub:
-    """Answers each request with the next entry of ``script``. After the last, ``otherwise`` answers: empty."""
+    """Answers each request with the next entry of ``script``. After the last one, ``otherwise`` answers ({})."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.script: list[Say] = []

@@ -21,5 +21,5 @@ def fresh_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(params=["def", "async def"])
 def locked(request: pytest.FixtureRequest) -> Locked:
-    """@with_lock for a plain function, or for an async def function that does the same; either is simply called."""
+    """@with_lock for a plain function, or for an async def function that does the same. Neither needs an await."""
     return with_lock if request.param == "def" else as_async(with_lock)
