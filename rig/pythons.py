@@ -48,9 +48,12 @@ def _says_that_it_is(program: str, version: str) -> str | None:
     probe = "import sys; print('%d.%d' % sys.version_info[:2], sys.executable)"
     # A pyenv that has the version runs it only when told so.
     environment = inherited_environment() | {"PYENV_VERSION": version}
-    done = subprocess.run(
-        [program, "-I", "-c", probe], env=environment, capture_output=True, text=True, timeout=_SECONDS, check=False
-    )
+    try:
+        done = subprocess.run(
+            [program, "-I", "-c", probe], env=environment, capture_output=True, text=True, timeout=_SECONDS, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):  # as one that is built for another kind of machine
+        return None
     said, _, path = done.stdout.strip().partition(" ")
     return path if done.returncode == 0 and said == version else None
 

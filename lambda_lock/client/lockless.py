@@ -9,7 +9,7 @@ import os
 from functools import partial
 
 from ..core.outcome import unusable
-from ..core.requests import Place
+from ..core.requests import Place, bare_name
 from ..core.row import LONGEST_LEASE, Row
 from ..core.schema import JAVA
 from ..errors import LockArgumentError, LockConfigurationError, LockNotGrantedError, RateLimitedError
@@ -207,8 +207,9 @@ def limit_of(limit: object, per: object, burst: object, n: object, wait: object)
 
 def has_waker(session: Session) -> bool:
     """Whether the client's table has a waker. LockTable.connect sets the variables that say so."""
-    table = session.settings.names()[0]
-    return os.environ.get(WAKE_VARIABLE, "0") not in ("", "0") and os.environ.get(TABLE_VARIABLE, table) == table
+    table = bare_name(session.settings.names()[0])
+    connected = bare_name(os.environ.get(TABLE_VARIABLE, table))
+    return os.environ.get(WAKE_VARIABLE, "0") not in ("", "0") and connected == table
 
 
 def lie_down(

@@ -128,9 +128,8 @@ class ServerTime:
     def __init__(self) -> None:
         # Date, the elapsed time before its request was sent, and the monotonic time of its receipt
         self._newest: tuple[int, float, float] | None = None
-        self._anchor: tuple[float, float, bool] | None = (
-            None  # epoch seconds, at this monotonic time, from a quick trip
-        )
+        # epoch seconds, the monotonic time at which that was, and whether it came from a quick trip
+        self._anchor: tuple[float, float, bool] | None = None
 
     @property
     def is_known(self) -> bool:

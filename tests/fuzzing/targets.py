@@ -29,7 +29,6 @@ from lambda_lock.batch import process_sqs, process_stream
 from lambda_lock.cli import options as cli_options
 from lambda_lock.cli import show
 from lambda_lock.cli.app import app
-from lambda_lock.client.lockless import MOST_PAGES
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
 from lambda_lock.core.protocol import Send
 from lambda_lock.decorators.guard import disabled
@@ -563,6 +562,3 @@ def check_command(arguments: list[str]) -> None:
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
     assert result.exit_code in (0, 1, 2, 69, 75, 76, 78), result.output
-
-
-assert MOST_PAGES  # the lists of hostile servers end

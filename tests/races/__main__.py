@@ -60,7 +60,7 @@ class Sweep:
         variants = [(SCENARIOS[name], policy) for name, policy in itertools.product(self.names, POLICIES)]
         if self.engine is not None:
             http = [self._single(*each, self.engine) for each in variants if not each[0].in_memory]
-            self._in_turns(http, until=minutes and minutes * _HTTP_SHARE)
+            self._in_turns(http, until=minutes and minutes * _HTTP_SHARE, http=True)
         self.complete = self._in_turns([self._single(*each) for each in variants], until=minutes)
         if minutes or self.options.twice:
             self._in_turns([self._double(*each) for each in variants], until=minutes)
@@ -88,9 +88,8 @@ class Sweep:
         for plan in plans[: -(-len(plans) // stride)]:
             yield play(scenario, plan, policy, every, engine)
 
-    def _in_turns(self, variants: list[Iterator[Played]], until: float | None) -> bool:
-        """Play the variants in turns. Returns whether they were played to their end."""
-        http = self.engine is not None and until is not None and until != self.options.minutes
+    def _in_turns(self, variants: list[Iterator[Played]], until: float | None, *, http: bool = False) -> bool:
+        """Play the variants in turns. Returns whether they were played to their end. http: they run over HTTP."""
         while variants:
             for variant in list(variants):
                 if until and time.monotonic() - self._started > until * 60:

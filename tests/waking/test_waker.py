@@ -12,7 +12,7 @@ from botocore.exceptions import ClientError
 
 from lambda_lock import GO, JAVA, PYTHON, LockArgumentError, LockClient, LockConfigurationError, LockNotGrantedError
 from lambda_lock.client.base import run, session_of
-from lambda_lock.client.lockless import lie_down
+from lambda_lock.client.lockless import has_waker, lie_down
 from lambda_lock.core.sleepers import MOST_SLEEPERS, Sleeper, read_sleeper
 from lambda_lock.core.tickets import make_ticket
 from lambda_lock.testing.memory import Memory
@@ -468,6 +468,25 @@ def test_a_function_that_knows_of_no_waker_is_told_so(
         monkeypatch.setenv("LAMBDA_LOCK_WAKE", value)
     with pytest.raises(LockConfigurationError, match="LAMBDA_LOCK_WAKE=1"):
         scene.lies_down("a")
+
+
+ARN = "arn:aws:dynamodb:us-east-1:123456789012:table/"
+
+
+@pytest.mark.parametrize(
+    ("connected", "table", "has_one"),
+    [
+        ("locks", f"{ARN}locks", True),
+        (f"{ARN}locks", "locks", True),
+        ("locks", "others", False),
+        ("locks", f"{ARN}others", False),
+    ],
+)
+def test_a_table_has_the_waker_that_it_was_connected_with_by_name_or_by_arn(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch, connected: str, table: str, has_one: bool
+) -> None:
+    monkeypatch.setenv("LAMBDA_LOCK_TABLE", connected)
+    assert has_waker(session_of(LockClient(table))) is has_one
 
 
 def test_the_257th_is_told_to_poll(scene: Scene) -> None:
