@@ -75,6 +75,7 @@ format: $(DEV) ## Format the sources, and fix what the linter can fix
 
 .PHONY: test
 # Without Node the tests of the CDK are skipped, so its command line is not needed either.
+test: JOBS := 8
 test: $(DEV) $(ENGINE) $(NEWEST) $(if $(shell command -v npm),$(CDK)) ## Run the tests (ARGS='-k name' selects some, JOBS=1 runs them one after another)
 	@$(BIN)/pytest --quiet $(PARALLEL) $(ARGS)
 

@@ -80,6 +80,7 @@ def test_real_processes_contend_and_never_hold_the_lock_at_once(engine: Engine, 
     assert run.writes >= 2
 
 
+@pytest.mark.long
 def test_in_virtual_time_equal_code_gives_equal_figures() -> None:
     row = Row(4, 0.05, 0, ())
     first, second = (World(row, queue=True).run() for _ in range(2))

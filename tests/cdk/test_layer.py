@@ -247,6 +247,7 @@ def test_bad_runtimes_are_refused_by_name(given: Any, error: type[Exception], sa
         LockLayer(new_stack(), "Library", runtimes=given)
 
 
+@pytest.mark.long
 def test_the_program_writes_the_same_layer_as_a_zip_without_node(asset: Path, tmp_path: Path) -> None:
     program = [sys.executable, "-I", layer_files.__file__]
     archives = [tmp_path / "first.zip", tmp_path / "new" / "second.zip"]

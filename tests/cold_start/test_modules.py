@@ -113,6 +113,7 @@ def test_boto3_is_not_loaded_where_it_is_installed(engine: Ministack, table: str
     assert not roots(held) & NEVER
 
 
+@pytest.mark.long
 def test_the_wheel_alone_takes_a_lock_in_a_bare_virtual_environment(
     engine: Ministack, table: str, tmp_path: Path
 ) -> None:

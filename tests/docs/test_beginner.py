@@ -65,6 +65,7 @@ def _with_packages_of_the_extras(folder: Path, command: str) -> str:
     return f"export PIP_NO_DEPS=1\n{command}"
 
 
+@pytest.mark.long
 def test_each_step_of_a_beginner_works_as_it_is_written(shell: dict[str, str], tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()

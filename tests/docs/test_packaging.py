@@ -88,6 +88,7 @@ def test_the_zip_file_of_the_four_lines_runs_under_awslambdaric(
     _check(tmp_path / "task", engine, table)
 
 
+@pytest.mark.long
 @pytest.mark.ministack_only(reason="Lambda environments of this test use the engine's settings")
 def test_what_the_lines_of_the_image_make_runs_under_awslambdaric(
     shell: dict[str, str], tmp_path: Path, engine: Ministack, table: str
@@ -105,6 +106,7 @@ def test_what_the_lines_of_the_image_make_runs_under_awslambdaric(
     _check(task, engine, table)
 
 
+@pytest.mark.long
 def test_without_the_line_that_compiles_there_are_no_files_to_accept(shell: dict[str, str], tmp_path: Path) -> None:
     first, *_ = _FOUR_LINES.splitlines()
     finish(["sh", "-ec", first], shell, cwd=tmp_path)

@@ -35,6 +35,7 @@ def journal(table: str) -> list[tuple[int, str]]:
     return read_journal(boto3.client("dynamodb"), f"{table}-journal")
 
 
+@pytest.mark.long
 def test_failover_a_leader_killed_at_work_is_replaced_and_never_are_there_two(table: str) -> None:
     """Prints the seconds (``-s`` shows them). None is asserted: what safety needs is the journal's order."""
     seconds = measure(3, 2.0, rounds=3)
@@ -42,6 +43,7 @@ def test_failover_a_leader_killed_at_work_is_replaced_and_never_are_there_two(ta
     assert check_journal(journal(table)) >= 4
 
 
+@pytest.mark.long
 def test_failover_is_measured_by_the_documented_command(table: str) -> None:
     command = [sys.executable, "examples/leader_election.py", "measure", "--lease", "2", "--rounds", "1"]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=100).stdout

@@ -32,7 +32,7 @@ from tests.exploration.table import Tables, conjuncts
 from tests.exploration.trials import Worker, run_jobs, try_mutant
 from tests.simulation.mutations import MUTATIONS
 
-STATES = 100  # of each case, the ones that the fewest steps lead to
+STATES = 50  # of each case, the ones that the fewest steps lead to
 
 
 def small(*processes: Setup, **bounds: Any) -> Case:
@@ -409,6 +409,7 @@ def test_without_a_limit_every_case_is_explored_within_all_its_bounds(clock: lis
     assert len(found) == sum(map(len, CASES.values()))
 
 
+@pytest.mark.long
 def test_the_command_writes_json_that_counts_states_and_mutants(tmp_path: Path) -> None:
     figures = tmp_path / "figures.json"
     chosen = ["--cases", "a dead holder", "--mutants", "a take-over without", "--json", str(figures)]

@@ -19,6 +19,7 @@ from rig.sample import Sample
 from .conftest import LOCAL, Assembly
 
 
+@pytest.mark.long
 @pytest.mark.ministack_only("functions")
 def test_the_sample_is_deployed_and_its_report_runs_under_a_lock(local: Assembly, tmp_path: Path) -> None:
     with Ministack(auth=True) as engine, Cloud(engine) as cloud:

@@ -20,7 +20,7 @@ from .sweep import once, play
 from .world import LOCKS, ORDERS
 
 #: One in so many single switches, at each line: a prime, so that repeated code is not met at the same place each time.
-_STRIDE = 211
+_STRIDE = 499
 
 
 @pytest.fixture(autouse=True)

@@ -58,6 +58,7 @@ def bill(wheel: zipfile.ZipFile) -> str:
     return wheel.read(name).decode()
 
 
+@pytest.mark.long
 def test_the_wheels_bill_of_materials_is_valid(bill: str) -> None:
     # Imported here: it builds dozens of grammars, and each worker imports all files of tests.
     from cyclonedx.schema import SchemaVersion

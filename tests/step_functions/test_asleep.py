@@ -120,7 +120,9 @@ def test_who_was_woken_and_is_killed_before_its_answer_goes_on_with_what_was_tak
     assert is_free(first.order)
 
 
-@pytest.mark.parametrize("moment", [pytest.param("call", marks=pytest.mark.long), "called", "answers"])
+@pytest.mark.parametrize(
+    "moment", ["called", *(pytest.param(moment, marks=pytest.mark.long) for moment in ("call", "answers"))]
+)
 def test_a_waker_that_is_killed_is_followed_by_one_that_goes_on_where_it_was(
     shop: Shop, machine: str, is_free: Free, moment: str
 ) -> None:

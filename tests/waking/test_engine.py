@@ -166,10 +166,9 @@ def _writes(request: Request) -> bool:
     return request.operation in ("UpdateItem", "SendTaskSuccess", "SendMessage")
 
 
-@pytest.mark.parametrize(
-    "carried_out", [pytest.param(False, marks=pytest.mark.slow, id="before it arrives"), pytest.param(True, id="after")]
-)
-@pytest.mark.parametrize("step", [0, *(pytest.param(step, marks=pytest.mark.slow) for step in (1, 2, 3))])
+@pytest.mark.slow  # tests/step_functions/test_asleep.py has one whose waker is killed among those that are not
+@pytest.mark.parametrize("carried_out", [pytest.param(False, id="before it arrives"), pytest.param(True, id="after")])
+@pytest.mark.parametrize("step", range(4))
 def test_a_waker_that_is_killed_at_any_of_its_writes_and_calls_forgets_nobody(
     account: Account, step: int, carried_out: bool
 ) -> None:
