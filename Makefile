@@ -76,7 +76,7 @@ format: $(DEV) ## Format the sources, and fix what the linter can fix
 .PHONY: test
 # Without Node the tests of the CDK are skipped, so its command line is not needed either.
 test: JOBS := 8
-test: $(DEV) $(ENGINE) $(NEWEST) $(if $(shell command -v npm),$(CDK)) ## Run the tests (ARGS='-k name' selects some, JOBS=1 runs them one after another)
+test: $(DEV) $(ENGINE) $(if $(shell command -v npm),$(CDK)) ## Run the tests (ARGS='-k name' selects some, JOBS=1 runs them one after another)
 	@$(BIN)/pytest --quiet $(PARALLEL) $(ARGS)
 
 .PHONY: test-pythons
@@ -90,7 +90,7 @@ quick: $(DEV) $(ENGINE) ## Run the tests of the core, transport, decorators, bat
 
 .PHONY: test-slow
 test-slow: SCHEDULES ?= 150000
-test-slow: $(DEV) $(ENGINE) $(if $(shell command -v npm),$(CDK)) ## Run the slow proofs (SCHEDULES=9000 simulates less)
+test-slow: $(DEV) $(ENGINE) $(NEWEST) $(if $(shell command -v npm),$(CDK)) ## Run the slow proofs (SCHEDULES=9000 simulates less)
 	@LAMBDA_LOCK_SCHEDULES=$(SCHEDULES) $(BIN)/pytest --quiet $(PARALLEL) -m "slow or long" -o timeout=900 $(ARGS)
 
 .PHONY: checker

@@ -124,6 +124,7 @@ def test_everybody_may_read_the_files_wherever_and_by_whomever_they_were_written
     assert any(path.suffix == ".pyc" for path in paths)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", AT_HAND)
 def test_the_files_are_the_same_from_run_to_run_whatever_is_set_for_python(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -82,6 +82,7 @@ def deployed(shop: Shop, tmp_path: Path) -> Iterator[str]:
     stacks.delete_stack(StackName="Shop")
 
 
+@pytest.mark.long
 def test_what_the_construct_deploys_does_an_order_and_frees_the_lock_of_an_aborted_one(
     shop: Shop, deployed: str, is_free: Free
 ) -> None:

@@ -60,6 +60,7 @@ def own_engine() -> Iterator[Ministack]:
         yield engine
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # of what the cases provoke
 @pytest.mark.parametrize("case", CASES)
 def test_each_case_comes_out_as_the_documentation_says(

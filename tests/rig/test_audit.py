@@ -88,6 +88,7 @@ def test_a_pin_with_a_known_vulnerability_is_found(service: Service, pins: Path)
     assert line.startswith("some.txt: rich 13.0 has PYSEC-0-1")
 
 
+@pytest.mark.long
 def test_pins_without_one_pass(service: Service, pins: Path) -> None:
     service.know = knowing("urllib3")
     assert of_python(service, pins) == Audit(asked=2)
@@ -98,6 +99,7 @@ def test_a_service_that_knows_nothing_at_all_is_not_believed(service: Service, p
         of_python(service, pins)
 
 
+@pytest.mark.long
 def test_a_service_that_fails_or_is_not_there_is_told(service: Service, pins: Path) -> None:
     service.know = lambda asked: 405
     with pytest.raises(NotAudited):

@@ -257,10 +257,26 @@ def _another_name(name: bytes, other: bytes) -> Callable[[str, bytes], bytes]:
     ("claim", "alter"),
     [
         ("errors.condition", _without_item),
-        ("errors.validation", _another_name(b"ValidationException", b"InvalidParameterException")),
-        ("errors.no_table", _another_name(b"ResourceNotFoundException", b"NoSuchTableException")),
-        ("transactions.reasons", _another_name(b'"ConditionalCheckFailed"', b'"ConditionFailed"')),
-        ("transactions.token_other_items", _another_name(b"IdempotentParameterMismatch", b"Mismatch")),
+        pytest.param(
+            "errors.validation",
+            _another_name(b"ValidationException", b"InvalidParameterException"),
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "errors.no_table",
+            _another_name(b"ResourceNotFoundException", b"NoSuchTableException"),
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "transactions.reasons",
+            _another_name(b'"ConditionalCheckFailed"', b'"ConditionFailed"'),
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            "transactions.token_other_items",
+            _another_name(b"IdempotentParameterMismatch", b"Mismatch"),
+            marks=pytest.mark.long,
+        ),
     ],
 )
 def test_an_answer_of_another_form_is_found(cloud: Cloud, claim: str, alter: Callable[[str, bytes], bytes]) -> None:

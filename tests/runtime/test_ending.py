@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,10 @@ from rig.engine import ROOT
 
 PROGRAM = Path(__file__).with_name("ending.py")
 RUNS = 6  # of the process with five clients; `frozen` tries each line in one
+VERSIONS = [
+    pytest.param(version, marks=() if version == f"3.{sys.version_info[1]}" else pytest.mark.long)
+    for version in pythons.CLAIMED
+]
 SECONDS = 100.0  # within which each of them ends on any machine
 
 
@@ -46,14 +51,14 @@ def end(process: subprocess.Popen[str]) -> str:
     return out
 
 
-@pytest.mark.parametrize("version", pythons.CLAIMED)
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_process_ends_though_its_senders_are_frozen_at_any_line(version: str, table: str) -> None:
     places = end(begin(version, "frozen")).split()
     assert len(places) > 30
     assert {place.partition(":")[0] for place in places} >= {"heartbeat.py", "renewer.py", "threading.py"}
 
 
-@pytest.mark.parametrize("version", pythons.CLAIMED)
+@pytest.mark.parametrize("version", VERSIONS)
 def test_a_process_whose_clients_have_renewed_and_are_closed_ends(version: str, table: str) -> None:
     for _ in range(RUNS // 2):
         for process in [begin(version, "renewed") for _ in range(2)]:

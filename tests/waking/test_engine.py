@@ -140,6 +140,7 @@ def test_state_machines_that_sleep_get_the_lock_in_order_and_resume_what_was_cla
     assert account.client.acquire("k", wait=0).release()
 
 
+@pytest.mark.long
 def test_the_lock_of_a_holder_that_died_is_claimed_for_the_sleeper_by_the_message_that_was_asked_for(
     account: Account,
 ) -> None:
