@@ -64,7 +64,6 @@ def pytest_collection_finish() -> None:
     _read_models_once()
     # The collector need not look again at some hundred thousand objects of modules, whenever a test collects.
     if sys.version_info < (3, 14):  # there Hypothesis finds no reference to its Random among frozen objects, and warns
-        gc.collect()
         gc.freeze()
 
 
