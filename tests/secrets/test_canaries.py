@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import itertools
 import json
 import logging
 import os
@@ -38,6 +39,7 @@ from rig.wire import Answer, Wire
 from tests.support.clocks import LeapingClock
 from tests.support.context import Context
 from tests.support.fresh import fresh_process
+from tests.support.short import SHORT
 
 from .hunt import CONTENTS, CREDENTIALS, Heap, Hook, Log, decoded, forms
 
@@ -457,14 +459,14 @@ def sweep(
 # The usual transport shows the most of its own; the others take minutes all together, and are slow tests.
 _QUICK = [("environment", kind) for kind in ("success", "invalid signature")]
 _QUICK += [("container", "invalid"), ("profile", "denied"), ("boto3", "invalid signature")]
+_SLOW = [each for each in itertools.product(SOURCES, KINDS) if each not in _QUICK]
 
 
 @pytest.mark.parametrize(
     ("source", "kind"),
     [
-        pytest.param(source, kind, marks=() if (source, kind) in _QUICK else pytest.mark.slow)
-        for source in SOURCES
-        for kind in KINDS
+        *_QUICK,
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in _SLOW[:: 3 if SHORT else 1]),
     ],
 )
 def test_no_operation_shows_a_secret(source: str, kind: str, sweep: Sweep) -> None:

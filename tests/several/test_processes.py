@@ -20,6 +20,7 @@ from rig.wire import Wire
 from tests.support.clients import Make
 from tests.support.elsewhere import in_thread
 from tests.support.rows import Rows
+from tests.support.short import SHORT
 from tests.support.waiting import wait_until
 
 WORKER = Path(__file__).with_name("worker.py")
@@ -45,7 +46,7 @@ def start(table: str) -> Iterator[Start]:
 
 
 @pytest.mark.parametrize(
-    ("processes", "rounds", "among"), [(4, 12, 4), pytest.param(8, 150, 6, marks=pytest.mark.slow)]
+    ("processes", "rounds", "among"), [(4, 12, 4), pytest.param(8, 50 if SHORT else 150, 6, marks=pytest.mark.slow)]
 )
 def test_transfers_between_random_pairs_of_accounts_lose_no_cent_and_never_stand_still(
     processes: int, rounds: int, among: int, engine: Ministack, table: str, rows: Rows, start: Start

@@ -108,6 +108,7 @@ class Account:
         while self.status(execution) != "SUCCEEDED":
             assert time.monotonic() < until, "nobody was woken"
             self.turn()
+            time.sleep(0.05)
 
 
 @pytest.fixture
@@ -195,6 +196,7 @@ def test_a_waker_that_is_killed_at_any_of_its_writes_and_calls_forgets_nobody(
     while not killed:
         assert time.monotonic() < until, "the waker never got there"
         account.turn(kill)
+        time.sleep(0.05)
     for execution in (first, second):
         account.wake(execution)
         assert account.client.acquire("k", holder=execution, wait=0).release()

@@ -7,11 +7,14 @@ import pytest
 from tests.simulation.runs import Totals
 from tests.simulation.waking.plans import MUTATIONS, PLANS, play, shown_by
 from tests.simulation.waking.scene import simulate
+from tests.support.short import SHORT
 
 LONG = {"beside those in the queue", "beside those in the queue, permits"}
 
 
-@pytest.mark.parametrize("runs", [pytest.param(2, id="a few"), pytest.param(150, id="more", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "runs", [pytest.param(2, id="a few"), pytest.param(40 if SHORT else 150, id="more", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("name", sorted(PLANS))
 def test_nobody_works_beside_another_and_no_sleeper_is_forgotten(name: str, runs: int) -> None:
     total, runs = Totals(), -(-runs // 4) if name in LONG else runs

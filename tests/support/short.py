@@ -1,0 +1,9 @@
+"""How much the slow tests play: all, or what CI has time for."""
+
+from __future__ import annotations
+
+import os
+
+ALL = 150_000
+SCHEDULES = int(os.environ.get("LAMBDA_LOCK_SCHEDULES", ALL))  # that `make test-slow` simulates
+SHORT = SCHEDULES < ALL  # then its other proofs are short, too
