@@ -46,7 +46,8 @@ def write_both(engine: Engine, keys: str, number: int) -> None:
 
 
 @pytest.mark.dynamodb_local_only
-def test_a_transaction_that_was_answered_is_there_after_a_kill() -> None:
+@pytest.mark.parametrize("kills", [4, pytest.param(15, marks=pytest.mark.long)])
+def test_a_transaction_that_was_answered_is_there_after_a_kill(kills: int) -> None:
     """DynamoDB Local answers a transaction before it has stored it. One of eight kills here would lose one."""
     over = threading.Event()
 
@@ -62,7 +63,7 @@ def test_a_transaction_that_was_answered_is_there_after_a_kill() -> None:
         for keys in ("cd", "ef", "gh", "ij"):
             writers.submit(write, keys)
         try:
-            for number in range(60):
+            for number in range(4 * kills):
                 write_both(engine, "ab", number)
                 if number % 4:
                     continue
