@@ -22,7 +22,7 @@ _PINS = ROOT / "requirements" / "pythons.txt"
 _UNPACKED = ROOT / "build" / "python" / "org" / "bytedeco" / "cpython" / "linux-x86_64" / "bin"  # by make
 _NOTHING_TO_RUN = 5  # pytest's exit code, as with --last-failed where only another version had failures
 _SECONDS = 60  # for an interpreter that only says what it is
-#: The folders whose tests run on every version. `make test-slow` runs tests/runtime/test_ending.py on all of them.
+#: Folders whose tests run on every version. tests/runtime/test_ending.py does, too: `make test` and `make test-slow`.
 FOLDERS = ("core", "transport", "with_lock", "deduplicate", "batch", "handover", "observe", "greenlets", "stopping")
 
 CLAIMED = tuple(

@@ -88,7 +88,7 @@ _ONE_RUN = ("tests/demo/test_play.py", "tests/rig/test_verify.py")  # tests of w
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Tests go to the workers one by one, groups as a whole and first.
 
-    xdist's own groups (marks) do not work with pytest 9.2: they are written into a node's id, which it keeps elsewhere.
+    xdist's own groups (marks) do not work with pytest 9.2: xdist writes them where a node's id is read no more.
     """
     from xdist.scheduler import LoadScopeScheduling
 

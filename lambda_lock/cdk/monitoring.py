@@ -299,7 +299,7 @@ class _Joined:
 
 
 def _add_action(alarm: cloudwatch.Alarm, action: cloudwatch.IAlarmAction | sns.ITopic) -> None:
-    """Raise TypeError if no action is added: the CDK also takes other objects that can be bound, as a subscription."""
+    """Add the action. The CDK takes whatever can be bound: TypeError if it is no alarm action, as a subscription."""
     if hasattr(action, "topic_arn"):
         action = cloudwatch_actions.SnsAction(cast("sns.ITopic", action))
     before = _count_actions(alarm)

@@ -123,7 +123,7 @@ class Waker(Construct):
                 "call it. Use a lock table of its own account and Region"
             )
         # The policy is a part of the sleeper's stack, which refers to the lock table's already. The other way round, no
-        # stack could be deployed first. It gets a name, as policies from other stacks could have its logical id.
+        # stack could be deployed first. Named by its logical id, it could replace another stack's policy of the role.
         name = cdk.Names.unique_resource_name(sleeper, max_length=120, separator="-")
         stack, id = cdk.Stack.of(sleeper), f"Wake{self.node.addr[-8:]}{sleeper.node.addr[-8:]}"
         policy = cast("iam.Policy | None", stack.node.try_find_child(id))

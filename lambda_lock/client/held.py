@@ -115,7 +115,7 @@ class LastActs:
             )
 
     def last(self, check: Callable[[], None], steps: Begin[T]) -> Begin[T]:
-        """The steps of a last act. They raise if another one is under way, and begin by `end`.
+        """The steps of a last act. They raise if another one is under way, and begin with `end`.
 
         check: raises if a last act that has just ended leaves nothing to do.
         """
@@ -414,7 +414,7 @@ class HeldLock(LastActs):
         self.renewer.lose(message)
 
     def _close(self) -> None:
-        """Note that nothing is left to end, for close() of the client either."""
+        """Note that nothing is left to end, also not by close() of the client."""
         self.released = True
         self.session.open_locks.discard(self.hold)
 

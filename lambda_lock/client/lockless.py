@@ -207,9 +207,10 @@ def limit_of(limit: object, per: object, burst: object, n: object, wait: object)
 
 def has_waker(session: Session) -> bool:
     """Whether the client's table has a waker. LockTable.connect sets the variables that say so."""
-    table = bare_name(session.settings.names()[0])
-    connected = bare_name(os.environ.get(TABLE_VARIABLE, table))
-    return os.environ.get(WAKE_VARIABLE, "0") not in ("", "0") and connected == table
+    table = session.settings.names()[0]
+    connected = os.environ.get(TABLE_VARIABLE, table)
+    is_this = connected == table or bare_name(connected) == table or connected == bare_name(table)
+    return os.environ.get(WAKE_VARIABLE, "0") not in ("", "0") and is_this
 
 
 def lie_down(

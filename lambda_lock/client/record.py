@@ -31,7 +31,7 @@ _INFINITY = float("inf")
 _LONGEST_NUMBER = 200  # characters; DynamoDB's numbers have up to 38 digits, and exponents up to 125
 _ITEM_LIMIT = 400 * 1024  # bytes: DynamoDB's limit for an item, names and values together
 _LOCK_SIZE = 1500  # bytes of an item: the attributes of a lock, with 64 tickets
-#: A stored text begins with this if the hash of a payload stands before its JSON. No JSON text begins like this.
+#: A stored text begins with this if it has the hash of a payload before its JSON. No JSON text begins like this.
 _HASH = "sha256:"
 _AFTER_HASH = len(_HASH) + 64
 

@@ -45,7 +45,7 @@ _MOST_TOLD = 100  # events of rows that `tell_once` logs
 
 
 class Session:
-    """The shared state. Safe to use from several threads."""
+    """What the locks of one client share. Safe to use from several threads."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -76,7 +76,8 @@ class Session:
     ) -> T:
         """Run an operation on this thread and return its result.
 
-        after_wait: called after each pause of an operation that waits. It raises what ends the wait. None: for others.
+        after_wait: called after each pause of an operation that waits, which close() cuts short. It raises what ends
+            the wait. None: for others.
         ends: for a last act, makes the error if closing the client ends it. With ``after_wait``, it is `given_back`.
         """
         timeline = self.timeline
@@ -273,7 +274,7 @@ class Explained:
             from .explain import explain
 
             raise explain(error, self._place)[1] from error
-        if isinstance(error, TransportError) and error.key is None and self._place.key:  # a list has none
+        if isinstance(error, TransportError) and error.key is None and self._place.key:  # a list may have none
             error.about(self._place.key)
         if isinstance(error, LockNotGrantedError) and error.retry_after is not None:
             error.retry_after = max(1, int(-(-error.retry_after // 1)))  # as headers and visibility timeouts take it

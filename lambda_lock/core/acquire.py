@@ -149,7 +149,7 @@ class Acquisition:
             step = yield from self.contend(step)
         if self.queue is not None:
             yield from self.queue.leave(granted=True)
-            if self.reading.elapsed >= step.valid_until:  # leaving the queue took too long: correct it (rule 4)
+            if self.reading.elapsed >= step.valid_until:  # leaving the queue took too long: correct the grant (rule 4)
                 self.sent[step.version].struck = True
                 step = yield from self.contend(Take(step.version, self.row))
         self.memory.observations.forget(self.wanted.place.where)
@@ -342,7 +342,7 @@ class Acquisition:
         return [max(moment, lease.FIRST_BACKOFF) for moment in moments if moment > 0]
 
     def given_up(self, error: Exception | None) -> Exception:
-        """Return the final error of a wait that is over. error: why the last request showed no row, if it did not."""
+        """Return the final error of a wait that is over. error: as in `Held`: why nothing is known about the holder."""
         if error is None:
             return self.not_granted()
         if not self.lease_left():
@@ -352,7 +352,7 @@ class Acquisition:
         return refused
 
     def lease_left(self) -> float | None:
-        """Return how many seconds the holder's lease in the newest row has left. None if that row shows no holder."""
+        """Return `Row.lease_left` of the newest row, in seconds. None also if that row shows no holder."""
         row = self.last.row
         if row is None or row is not self.row:
             return None

@@ -10,9 +10,9 @@ The rules, in addition to those of protocol.py
 3. Versions keep rising. If no Date is known, adopt reads the row first. It goes above the version that it finds. If the
    expiry of a grant had to be too far in the future for its lease, the grant is corrected, like any other.
 4. An adopt that is given up is followed by a release under its version, like a claim.
-5. A resumed handle *parks* its hold under ``o/``, an owner that no handle uses (resume.py). Parked under ``o``, a first
-   handle that is still alive would own it. So adopt accepts two owners in the row: ``o``, and ``o/``, from which it
-   goes on under an owner of its own. It refuses the owner of an attempt. The string names ``o``.
+5. A resumed handle that hands over *parks* the hold under ``o/``, an owner that no handle uses (resume.py). Under
+   ``o``, it would belong to a first handle that is still alive. So adopt accepts two owners in the row: ``o``, and
+   ``o/``, from which it goes on under an owner of its own. It refuses the owner of an attempt. The string names ``o``.
 6. A lock that deletes its row cannot be handed over: a late copy of the claim could bring back its owner and token, and
    a second adopt would be granted. The process that adopted the lock must not delete the row either.
 """

@@ -1,7 +1,7 @@
 """Waiting for a permit first come, first served. Loaded when an acquire with permits= has to wait.
 
 The rules are those of queue.py, with these differences. "Free" means that fewer than N hold. With F permits free, the
-first F in the queue may claim: a waiter with i others ahead that count claims while more than i are free. A permit
+first F in the queue may claim: a waiter claims while more permits are free than tickets that count are ahead. A permit
 becomes free N times as often as one holder releases. So when to look follows from the time that the last one was held,
 divided by N.
 """

@@ -370,7 +370,7 @@ def exchange(
 ) -> Steps[tuple[Outcome, bool, ClockReading]]:
     """Send a request. Send the same body again while its outcome is unknown or temporary (rule 3).
 
-    until: no further send begins after this, in elapsed seconds. There is a pause before each further send.
+    until: no further send is planned after this, in elapsed seconds. There is a pause before each further send.
 
     Returns the last outcome, whether any send was ambiguous, and the last reading of the clocks.
     """
@@ -433,7 +433,7 @@ def may_pass(outcome: Outcome) -> bool:
 
 
 def row_of(outcome: Outcome | None, place: Place) -> Row | None:
-    """Return the row that a refusal shows, or None if there was none. What cannot be read in it is None: not mine."""
+    """Return the row that a refusal shows, None if there was none. What cannot be read in it is None, so never mine."""
     return place.view(outcome.item) if isinstance(outcome, ConditionFailed) and outcome.item else None
 
 

@@ -19,7 +19,7 @@ holder: rules 1 to 5 of protocol.py decide who is granted the lock, no matter wh
 5. **Claiming** with a ticket requires that it is mine, and that none of those ahead counts. It removes mine and those
    ahead, each as observed. A claim without a ticket requires that no ticket counts, and removes all, as observed.
 6. **Passing.** The first of those ahead also counts as dead if it let the lock go by for PATIENCE seconds: I saw that
-   everybody might take the lock, and nobody was granted it. I wait that long for each one ahead. So a live waiter ahead
+   everybody could take the lock, and nobody was granted it. I wait that long for each one ahead. So a live waiter ahead
    of me passes the dead one before I do. The time begins anew when one of several ahead expires, and after a look
    without an answer. When it is over, I claim from my place, and remove the first ticket. The others ahead keep theirs.
 7. **Giving up** first removes the ticket. After that, no claim with it can land. The last try of a wait ignores the
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 LONGEST_NAP = 2.0  # seconds
 PATIENCE = 3.0  # seconds for each one ahead: more than a nap and a request take
 RENEWED = 5.0  # seconds: a ticket that counts for less is renewed; more than a nap, a look and a renewal take
-SHORTEST_LEASE = 10.0  # seconds of a ticket: so long others may wait for a dead waiter whose turn is near
+SHORTEST_LEASE = 10.0  # seconds of a ticket: others may wait this long for a dead waiter whose turn is near
 LONGEST_LEASE = LONGEST_BELIEVED - 5.0
 LONGEST_COUNTED = 1.0  # seconds that one look adds at most to the patience: clocks may step, and answers may be slow
 SHORTEST_NAP = 0.01  # seconds of a pause
@@ -77,7 +77,7 @@ class Queue:
         self._crowding = 0  # grows with looks that were throttled while there is no ticket left, and falls with others
         self._stalls = 0  # pauses in a row because writes were refused
         self._refused = 0  # writes, in a row
-        self._renewed = False  # my ticket, since the last pause: only once, because Dates may jump to and fro
+        self._renewed = False  # whether my ticket was, since the last pause: once only, for Dates may jump to and fro
         self.patience = Patience()
         self.pace = Pace()
 
@@ -219,7 +219,7 @@ class Queue:
             request = tickets.renew_ticket(place, index, waiters[index], self._asked)
         else:
             request = tickets.take_ticket(place, self._asked)
-        outcome, unclear = yield from acquisition.exchange(request)  # if it raises, this stays asked
+        outcome, unclear = yield from acquisition.exchange(request)  # if it raises, `_asked` stays
         if not (unclear or known or isinstance(outcome, Reply)):
             self._there.pop(self._asked)
             self._asked = None
@@ -278,15 +278,15 @@ class Queue:
             seconds = min(seconds, max(self.patience.left(living), SHORTEST_NAP))
         self._stalls, self._renewed = self._stalls + 1 if refused else 0, False
         yield from self._sleep(min(seconds, acquisition.wait_until - now))
-        # While those ahead have time, a look without an answer is not repeated. Only the last one needs one.
+        # While those ahead have time, a look without an answer is not repeated, unless it is the last one.
         patient = isinstance(step, Take) and living > 0 and not self._is_last()
         return (yield from (self._look_once() if outside or patient else acquisition.read()))
 
     def _nap_outside(self, step: Next) -> float:
         """How long to sleep while there is no ticket left: ever longer while looks are throttled.
 
-        They must leave room for those in the queue. DynamoDB serves 3,000 reads a second of a row, and throttles the
-        first one in the queue like any other.
+        Waiters without a ticket must leave room for those in the queue. DynamoDB serves 3,000 reads a second of a row,
+        and throttles the first one in the queue like any other.
         """
         error = step.error if isinstance(step, Held) else None
         throttled = isinstance(error, ServiceError) and error.code in NOT_DONE
@@ -386,7 +386,7 @@ class Patience:
     def left(self, ahead: int) -> float:
         """For how many more seconds I wait for the first one ahead. 0 or less: it counts as dead.
 
-        Those ahead may begin to count a nap later than I do. So the time grows with each: the nearest passes first.
+        Those ahead may begin to count a nap later than I do. So the time grows with each one ahead: they pass first.
         """
         return PATIENCE * ahead - self.seconds
 

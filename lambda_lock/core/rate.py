@@ -33,8 +33,8 @@ The rules
    use, because the next take may leave the same number. A take whose give back was sent never counts as a grant again.
 
 So starts in any W true seconds are at most (W + E) / T + burst. E is the difference of two callers' errors in
-DynamoDB's time, and `Limit.patience`. Proof: let x be the nextAt that a take found. It is due at max(x, now) at the
-latest. It leaves C more than max(x, now), and at most due + B. All other changes only add to nextAt, or remove a slot
+DynamoDB's time, and `Limit.patience`. Proof: a take that runs and found nextAt = x is due at max(x, now) at the latest.
+It leaves nextAt at max(x, now) + C, which is at most due + B. All other changes only add to nextAt, or remove a slot
 in which nobody runs.
 """
 

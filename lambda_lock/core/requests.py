@@ -278,7 +278,7 @@ class Place:
         return read_row(item, self.schema, self.key)
 
     def view(self, item: Item) -> Row:
-        """Return the row of an item without an error. What cannot be read in it is None: not mine."""
+        """Return the row of an item, without raising. What cannot be read in it is None, so never mine."""
         return Row(item, self.schema)
 
     def transact_item(self, owner: str, token: int) -> dict[str, Any]:

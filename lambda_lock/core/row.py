@@ -82,7 +82,7 @@ class Row:
     """
 
     permits = 1  # how many may hold at once
-    free = 1  # how many claims can be granted now, if it is free
+    free = 1  # how many claims can be granted now, if any can
 
     seen: Observation
 
@@ -139,7 +139,7 @@ class Row:
         return ends
 
     def lease_left(self, now: float, reading: ClockReading, date: int | None) -> float | None:
-        """Return how many seconds the holder's lease has left. (None only for a semaphore with a free permit.)"""
+        """Return how many seconds the holder's lease has left. (None only for a semaphore: permits.py.)"""
         if lease.may_take_over(self, self.seen, reading, date):
             return 0.0
         left = self.seen.seconds_left(reading.monotonic)
@@ -148,10 +148,10 @@ class Row:
         return max(left, 0.0)
 
     def turn(self, ahead: int, lease_left: float | None) -> float | None:
-        """Return an estimate of the seconds until a waiter with ``ahead`` others ahead gets the lock, at most a day.
+        """Return an estimate of the seconds until a waiter with ``ahead`` others ahead gets the lock.
 
         It assumes that each holds the lock for as long as the last holder did, and the present one at most until its
-        lease ends. If that time is not known, it is ``lease_left``. None if that is not known either.
+        lease ends. The sum is at most a day. If the last holder's time is not known, it is ``lease_left``, or None.
         """
         held_ms = self.held_ms()
         if held_ms is None:
@@ -314,7 +314,7 @@ def base_of(owner: str | None) -> str | None:
 
 
 def is_attempt(owner: str) -> bool:
-    """Return whether an owner is a resumed handle's, ``prefix#nonce/<hex>``, or the parked one, ``prefix#nonce/``."""
+    """Return whether an owner is an attempt's, ``prefix#nonce/<hex>``, or the parked one, ``prefix#nonce/``."""
     return base_of(owner) != owner
 
 

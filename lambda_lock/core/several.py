@@ -4,7 +4,7 @@ They are ordinary locks, each taken as core/acquire.py does and kept as core/kee
 the rules of protocol.py alone ensure that each of them has one holder. These rules come on top:
 
 1. **One order**: by the bytes of the keys in UTF-8, each key once. Each caller waits only for a key that comes after
-   all keys that it holds. So no two callers wait for each other.
+   all keys that it holds. So callers never wait for each other, not even in a circle.
 2. **One owner and one wait** for all. The locks held are renewed during the wait for later ones.
 3. **All or none**: after any error, the locks taken are released, the newest first.
 4. **Lost while waiting**: if a lock is lost before all are held, all are released. The acquisition begins anew, under a
@@ -221,7 +221,7 @@ class Several:
                     steps.close()
                     raise
                 except BaseException as error:
-                    if steps.gi_frame is None:  # type: ignore[attr-defined]  # the error has ended the steps
+                    if steps.gi_frame is None:  # type: ignore[attr-defined]  # they have ended
                         self.taking = None
                         if isinstance(error, StopIteration):
                             result: T = error.value

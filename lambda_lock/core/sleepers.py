@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 SUFFIX = "~sleepers"
 MOST_SLEEPERS = 256
 _MOST_BYTES = 380_000  # of all entries: a row has up to 400 KB
-_LONGEST_TEXT = 2048  # bytes of a holder or a callback; an entry with a longer one is not ours
+_LONGEST_TEXT = 2048  # bytes of a holder or a callback: more than is ever needed. A longer one counts as not ours
 _KEPT = 2 * 86_400  # seconds that the row is kept past the newest registration: nobody sleeps for longer than a day
 _ASLEEP, NEWEST = "asleep", "newest"
 

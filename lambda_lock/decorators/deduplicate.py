@@ -401,7 +401,7 @@ class _EventGuard(Guard):
         return partial(complete, lock, text), _NOT_COMPLETED, completed
 
     def text(self, lock: Any, result: object) -> str | None:
-        """The text of the result to store; None for none. A result that cannot be stored is left out."""
+        """The text to store, of the result if it can be stored, and of the payload's hash. None if there is neither."""
         held = held_by(lock)
         for value in (result if self.stores_result else None, None):
             try:

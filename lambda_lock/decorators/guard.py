@@ -283,7 +283,7 @@ class Guard:
         return None if self.on_not_granted == "skip" else self.on_not_granted(*call.args, **call.kwargs, error=error)
 
     def unlocked(self, call: Call, error: TransportError) -> Any:
-        """The stand-in for the lock of a call in an outage. Raises ``error`` if DynamoDB answered, or as asked for."""
+        """The stand-in for the lock in an outage. Raises ``error`` if DynamoDB answered, or as on_unavailable= says."""
         if self.on_unavailable == "raise" or error.answered:
             raise error
         call.targets, call.storing = (), None

@@ -78,14 +78,13 @@ def for_type(wanted: Any) -> Converter | None:
 def for_function(func: Any) -> Converter | None:
     """The converter for what a function says that it returns. None: JSON as it is, or nothing is known.
 
-    func: has annotations of its own. An annotation whose names are not defined yet is evaluated again with the
-    first result. Raises Unstorable.
+    func: has annotations of its own. An annotation whose names are not defined yet is evaluated again with each
+    result. Raises Unstorable.
     """
     try:
         return for_type(_returned(func))
     except NameError:
 
-        @functools.cache
         def later() -> Converter:
             try:
                 return for_type(_returned(func)) or _PLAIN

@@ -57,7 +57,7 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
                         (time.sleep if isinstance(step, Pause) else sleep)(step.seconds)
                     resume, value = steps.send, Resumption(timeline.reading(), outcome)
             except BaseException as error:
-                if steps.gi_frame is None:  # type: ignore[attr-defined]  # the error has ended them
+                if steps.gi_frame is None:  # type: ignore[attr-defined]  # they have ended
                     if isinstance(error, StopIteration):  # the steps' own: one of the application's does not end them
                         result: T = error.value
                         if pid != os.getpid():

@@ -96,7 +96,7 @@ async def drive_async(
     except GeneratorExit:
         raise
     except BaseException as error:
-        if steps.gi_frame is None:  # type: ignore[attr-defined]  # the error has ended them
+        if steps.gi_frame is None:  # type: ignore[attr-defined]  # they have ended
             if isinstance(error, StopIteration):  # the steps' own: one of the application's does not end them
                 result: T = error.value
                 check_process(pid)

@@ -161,7 +161,7 @@ class Heartbeat:
 class Renewals:
     """Sends the renewals of one client, on threads of its own, which end when the client is closed or collected.
 
-    It uses no lock, because a thread may be frozen while it has it. Each step is a single operation of a built-in type.
+    It uses no lock: a thread may be frozen while it has one. Each step is a single operation of a built-in type.
     A token in the queue entitles a sender to take one renewal, whichever is the most urgent then. Any other object
     there tells it to end. A sender passes that on.
 

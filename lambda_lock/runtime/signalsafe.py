@@ -136,7 +136,7 @@ class UnderWay:
         self._wake()
 
     def may_send(self, steps: Steps[Any]) -> bool:
-        """Whether a request of these steps may be sent: they were not left."""
+        """Whether a request of these steps may be sent: they were not left, and have not ended."""
         return self._by.get(steps, (0, 1))[1] != _NOBODY and steps.gi_frame is not None  # type: ignore[attr-defined]
 
     def leave_mine(self) -> None:

@@ -11,8 +11,7 @@ The rules
    that RFC 9112 does not allow, or that was not requested, is an error: this module never guesses. An answer is read in
    time linear in its size. Errors do not show its bytes, which may be secret.
 4. An idle connection is closed instead of used if there is something to read (usually its end), or if it is older than
-   IDLE by any clock (a frozen environment stops some clocks). A failure on a cut connection
-   would be ambiguous.
+   IDLE by any clock (a frozen environment stops some clocks). A failure on a cut connection would be ambiguous.
 5. Connections belong to the process that opened them. A forked child closes its copies, which does not end the parent's
    connection. It sends nothing over TLS either, because TLS connections are never unwrapped.
 6. Deadlines are readings of time.monotonic(). They apply to the whole step, including the name look-up, and not to

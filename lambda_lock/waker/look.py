@@ -182,7 +182,7 @@ class Look:
         return False
 
     def _seconds(self, claim: Claim, sleeper: Sleeper) -> float | None:
-        """Return the seconds until a lease or ticket ends. None: the sleeper has the lock. Call it again."""
+        """Return the seconds until a lease or ticket ends, or a call is repeated. None: repeat the call now."""
         row, now = claim.row, self._now()
         assert row is not None, "what is missing is free"
         if claim.ahead:  # they take the lock, which is a write, or their tickets expire

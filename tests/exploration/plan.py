@@ -55,7 +55,7 @@ class Try(NamedTuple):
 class Plan:
     """The jobs of a run.
 
-    seconds: for the cases, from the first job that is not a mutant. Then no more are begun, but each case once.
+    seconds: for the cases, from the first job that is not a mutant. Then only cases that were never begun are begun.
     processes: how many jobs run at once.
     """
 

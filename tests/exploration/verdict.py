@@ -43,7 +43,7 @@ class Judge:
         self._wrote: dict[tuple[int, int], Failure | None] = {}
         # A copy may land between an answer and its receipt. Without slow answers, the two are one step.
         self._is_sure = not (self.case.doubles and self.case.slow)
-        # With one fault at most and nothing slow, an acquire that ends without the lock has released its claim.
+        # No decision ends before the one fault is over: an acquire that ends without the lock has released its claim.
         self._retries = self.case.slow == 0 and self.case.faults <= 1
         queue = any(setup.queue for setup in self.case.processes)
         permits, window = self.case.processes[0].permits, self.case.processes[0].window

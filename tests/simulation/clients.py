@@ -471,7 +471,7 @@ class Client:
         client.process.call(Client, self.world, "", self.keys, self.kind, client, string)
 
     def commit(self, *holdings: OurHolding) -> Part[None]:
-        """Commit under one lock, or under several. If several are refused, those not yet released are released here."""
+        """Commit under one lock, or under several. If that fails, those of several that are still held are released."""
         process, world, is_one = self.process, self.world, len(holdings) == 1
         items: list[dict[str, Any]] = []
         for holding in holdings:

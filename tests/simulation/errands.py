@@ -60,7 +60,7 @@ class Errand:
             self.outcome = outcome
 
     def unsent(self, action: Send | Wait) -> None:
-        """Something is thrown into the generator before this action."""
+        """Something is thrown into the generator instead of this."""
 
     def dropped(self) -> None:
         """The generator does not see the newest answer."""
@@ -295,7 +295,7 @@ class Waiter(Errand):
             judge.forgets.served(self.key, until, self.started)
 
     def _is_free(self) -> bool:
-        """Whether a permit is free. A holder that has expired by every front end's Date is not counted."""
+        """Whether it is free. A holder that has expired by every front end's Date is not counted."""
         ends = [one.expiry_ms / 1000 - EPOCH + DATES if one.expiry_ms else float("inf") for one in self._held()]
         return sum(end >= self.world.now for end in ends) < (self.wanted.place.permits or 1)
 

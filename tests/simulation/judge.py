@@ -399,7 +399,7 @@ class Judge:
     # -- holds that outlive an invocation
 
     def is_fenced(self, holding: Holding) -> bool:
-        """Whether another may have the hold by now: a later attempt of it, or a release by string, has landed.
+        """Whether the hold has gone on without this holding: a later attempt, or a release by string, has landed.
 
         This goes by the order in which requests landed, and not by the names in the row.
         """

@@ -146,7 +146,7 @@ class Network:
         again = action.request.get("ClientRequestToken") in world.table.done
         try:
             outcome = Reply(world.table.apply(action.operation, action.request), self._date())
-        except (ConditionFailed, TransactionCanceled, ServiceError) as refused:  # the last: by forged waiters
+        except (ConditionFailed, TransactionCanceled, ServiceError) as refused:  # the last: if waiters are forged
             if isinstance(refused, ServiceError) and not world.settings.forge:
                 raise
             refused.date = self._date()

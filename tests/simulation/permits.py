@@ -168,7 +168,7 @@ class PermitJudge(Judge):
 
 
 def _named(request: Any) -> set[str]:
-    """The tokens and versions that a request names. To give up a claim is to name its version only."""
+    """The tokens and versions that a request names. One that gives up a claim names its version only."""
     updates = [request, *(next(iter(item.values())) for item in request.get("TransactItems", ()))]
     values = [value for update in updates for value in update.get("ExpressionAttributeValues", {}).values()]
     return {text for value in values for text in value.values() if isinstance(text, str)}

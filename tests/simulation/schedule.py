@@ -346,6 +346,7 @@ BIASES: dict[str, dict[str, Any]] = {
         _CLEAN, _QUEUE, pollers=0.6, queue=1.0, clients=(10, 14), grants=80, leases=("second",), replace=0.0, die=0.02,
         no_heartbeat=0.0, waits=(20.0, 40.0), deadline=0.0,
     ),
+    # Waits that are over before the patience of those who wait is.
     "queue-brief": _bias(
         _QUEUE, pollers=0.2, queue=1.0, waits=(0.3, 1.0, 1.5), dead=(0, 1, 2, 64), clients=(4, 6), grants=20,
         leases=("second",), replace=0.0, fail_fast=0.0,
@@ -380,6 +381,7 @@ BIASES: dict[str, dict[str, Any]] = {
         _SEVERAL, lost=0.15, reply_lost=0.1, late=0.2, double=0.1, commit=0.9, is_open=0.4, freeze=0.02, step=0.0,
         die=0.0, forget=0.0, keys=(2, 3), leases=("short", "medium"),
     ),
+    # Freezes in the middle of a commit, longer than DynamoDB remembers its client token.
     "several-commits-frozen": _bias(
         _SEVERAL, lost=0.02, reply_lost=0.2, late=0.1, double=0.1, freeze=0.2, commit=0.9, is_open=0.9, die=0.0,
         leases=("long", "hours"), forget=0.0, keys=(2,), clients=(2,), queue=0.0, fail_fast=0.6, grants=6,

@@ -480,6 +480,8 @@ ARN = "arn:aws:dynamodb:us-east-1:123456789012:table/"
         (f"{ARN}locks", "locks", True),
         ("locks", "others", False),
         ("locks", f"{ARN}others", False),
+        (f"{ARN}locks", f"{ARN}locks", True),
+        (f"{ARN}locks", f"{ARN.replace('us-east-1', 'us-west-2')}locks", False),
     ],
 )
 def test_a_table_has_the_waker_that_it_was_connected_with_by_name_or_by_arn(

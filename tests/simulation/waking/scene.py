@@ -358,7 +358,7 @@ class Execution:
         """An invocation of its function."""
         if self.over:
             return
-        if self._lying_down:  # its entry was called before that write was answered: a copy may replace the next entry
+        if self._lying_down:  # its entry was called before its write was answered: a copy may replace the next entry
             self.scene.judge.trouble(3700)
         self._number += 1
         process = Process(self.scene.world, f"{self.name}.{self._number}", self.scene.rng.choice(CLOCKS))
