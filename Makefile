@@ -90,7 +90,7 @@ quick: $(DEV) $(ENGINE) ## Run the tests of the core, transport, decorators, bat
 
 .PHONY: test-slow
 test-slow: SCHEDULES ?= 150000
-test-slow: $(DEV) $(ENGINE) $(NEWEST) $(if $(shell command -v npm),$(CDK)) ## Run the slow proofs (SCHEDULES=3000: in the short form that CI runs)
+test-slow: $(DEV) $(ENGINE) $(NEWEST) $(if $(shell command -v npm),$(CDK)) ## Run the slow proofs (SCHEDULES=1500: in the short form that CI runs)
 	@LAMBDA_LOCK_SCHEDULES=$(SCHEDULES) $(BIN)/pytest --quiet $(PARALLEL) -m "slow or long" -o timeout=900 $(ARGS)
 
 .PHONY: checker

@@ -26,7 +26,7 @@ def check(total: Totals) -> None:
         *(
             pytest.param(bias, 1, id=f"{bias}-a few") for bias in sorted(BIASES)[::3]
         ),  # the other seeds draw all of them
-        *(pytest.param(bias, 4 if SHORT else 15, id=f"{bias}-more", marks=pytest.mark.slow) for bias in sorted(BIASES)),
+        *(pytest.param(bias, 2 if SHORT else 15, id=f"{bias}-more", marks=pytest.mark.slow) for bias in sorted(BIASES)),
     ],
 )
 def test_every_bias_holds_and_grants_locks(bias: str, runs: int) -> None:
