@@ -25,6 +25,9 @@ __all__ = ["fresh_process", "rows"]
 
 Make = Callable[..., AsyncLockClient]
 
+#: What the network loses. A request that never arrives is the simpler case.
+LOST = [pytest.param("the request", marks=pytest.mark.long), "the reply"]
+
 
 class KeepingClient(AsyncLockClient):
     """As KeepingClient of tests/support/clients.py, asynchronous."""

@@ -20,7 +20,7 @@ from rig.wire import Fault, Wire
 from tests.support.clocks import LeapingClock
 from tests.support.rows import Rows
 
-from .conftest import Make, ended, reading, renewed, start, ticking, until
+from .conftest import LOST, Make, ended, reading, renewed, start, ticking, until
 
 # When a cancellation comes: the request is on its way, or it was carried out and the reply is on its way.
 STAGES = ["hold", "delay_reply"]
@@ -471,7 +471,7 @@ LAST_ACTS: dict[str, Callable[[AsyncLock, str], Coroutine[Any, Any, Any]]] = {
 
 
 @pytest.mark.parametrize("name", [*LAST_ACTS, "close"])
-@pytest.mark.parametrize("lost", [pytest.param("the request", marks=pytest.mark.long), "the reply"])
+@pytest.mark.parametrize("lost", LOST)
 async def test_a_last_act_cancelled_anywhere_leaves_nothing_held(
     name: str, lost: str, wire: Wire, make: Make, engine: Ministack, table: str
 ) -> None:
@@ -494,7 +494,7 @@ async def test_a_last_act_cancelled_anywhere_leaves_nothing_held(
     assert not any(lock.is_held or lock.lost for lock in kept)
 
 
-@pytest.mark.parametrize("lost", ["nothing", pytest.param("the request", marks=pytest.mark.long), "the reply"])
+@pytest.mark.parametrize("lost", ["nothing", *LOST])
 @pytest.mark.parametrize("dead", [False, True])
 async def test_an_acquire_cancelled_anywhere_leaves_nothing_held(
     dead: bool, lost: str, wire: Wire, make: Make, engine: Ministack, rows: Rows, table: str
@@ -544,7 +544,7 @@ RESUMING: dict[str, Callable[[AsyncLockClient, str], Coroutine[Any, Any, Any]]] 
 
 
 @pytest.mark.parametrize("act", RESUMING)
-@pytest.mark.parametrize("lost", ["nothing", pytest.param("the request", marks=pytest.mark.long), "the reply"])
+@pytest.mark.parametrize("lost", ["nothing", *LOST])
 async def test_a_resume_cancelled_anywhere_releases_nothing(
     act: str, lost: str, wire: Wire, make: Make, engine: Ministack, table: str
 ) -> None:

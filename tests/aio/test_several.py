@@ -15,7 +15,7 @@ from rig.wire import Request, Wire
 from tests.support.clocks import LeapingClock
 from tests.support.rows import Rows
 
-from .conftest import Make
+from .conftest import LOST, Make
 from .test_cancellation import everywhere, held_rows
 
 
@@ -144,7 +144,7 @@ async def test_unknown_options_and_bad_keys_are_errors(client: AsyncLockClient) 
         await client.acquire_all("ab")
 
 
-@pytest.mark.parametrize("lost", ["nothing", pytest.param("the request", marks=pytest.mark.long), "the reply"])
+@pytest.mark.parametrize("lost", ["nothing", *LOST])
 async def test_an_acquire_cancelled_anywhere_leaves_nothing_held(
     lost: str, wire: Wire, make: Make, engine: Ministack, table: str
 ) -> None:
@@ -185,7 +185,7 @@ LAST_ACTS: dict[str, Callable[[AsyncMultiLock, str], Coroutine[Any, Any, Any]]] 
 
 
 @pytest.mark.parametrize("name", LAST_ACTS)
-@pytest.mark.parametrize("lost", [pytest.param("the request", marks=pytest.mark.long), "the reply"])
+@pytest.mark.parametrize("lost", LOST)
 async def test_a_last_act_cancelled_anywhere_leaves_nothing_held(
     name: str, lost: str, wire: Wire, make: Make, engine: Ministack, table: str
 ) -> None:

@@ -253,31 +253,17 @@ def _another_name(name: bytes, other: bytes) -> Callable[[str, bytes], bytes]:
     return lambda operation, text: text if operation.endswith("Table") else text.replace(name, other)
 
 
+_ALTERED: list[tuple[str, Callable[[str, bytes], bytes]]] = [
+    ("errors.condition", _without_item),
+    ("errors.validation", _another_name(b"ValidationException", b"InvalidParameterException")),
+    ("errors.no_table", _another_name(b"ResourceNotFoundException", b"NoSuchTableException")),
+    ("transactions.reasons", _another_name(b'"ConditionalCheckFailed"', b'"ConditionFailed"')),
+    ("transactions.token_other_items", _another_name(b"IdempotentParameterMismatch", b"Mismatch")),
+]
+
+
 @pytest.mark.parametrize(
-    ("claim", "alter"),
-    [
-        ("errors.condition", _without_item),
-        pytest.param(
-            "errors.validation",
-            _another_name(b"ValidationException", b"InvalidParameterException"),
-            marks=pytest.mark.long,
-        ),
-        pytest.param(
-            "errors.no_table",
-            _another_name(b"ResourceNotFoundException", b"NoSuchTableException"),
-            marks=pytest.mark.long,
-        ),
-        pytest.param(
-            "transactions.reasons",
-            _another_name(b'"ConditionalCheckFailed"', b'"ConditionFailed"'),
-            marks=pytest.mark.long,
-        ),
-        pytest.param(
-            "transactions.token_other_items",
-            _another_name(b"IdempotentParameterMismatch", b"Mismatch"),
-            marks=pytest.mark.long,
-        ),
-    ],
+    ("claim", "alter"), [_ALTERED[0], *(pytest.param(*each, marks=pytest.mark.long) for each in _ALTERED[1:])]
 )
 def test_an_answer_of_another_form_is_found(cloud: Cloud, claim: str, alter: Callable[[str, bytes], bytes]) -> None:
     with Altering(cloud.engine.port, alter=alter) as network:
