@@ -65,7 +65,7 @@ def damage(draw: st.DrawFn) -> tuple[Schema, dict[str, Any]]:
 
 
 fuzzed = settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
 )
 DOCUMENTED = (LockError, ServiceError)
 
