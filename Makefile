@@ -89,7 +89,6 @@ quick: $(DEV) $(ENGINE) ## Run the tests of the core, transport, decorators, bat
 	@$(BIN)/pytest --quiet $(PARALLEL) $(addprefix tests/,core transport with_lock deduplicate batch testing) $(ARGS)
 
 .PHONY: test-slow
-test-slow: SCHEDULES ?= 150000
 test-slow: $(DEV) $(ENGINE) $(NEWEST) $(if $(shell command -v npm),$(CDK)) ## Run the slow proofs (SCHEDULES=1500: in the short form that CI runs)
 	@LAMBDA_LOCK_SCHEDULES=$(SCHEDULES) $(BIN)/pytest --quiet $(PARALLEL) -m "slow or long" -o timeout=900 $(ARGS)
 
