@@ -72,6 +72,8 @@ def _module_name(name: str) -> Any:
 
 sys.meta_path.insert(0, _Finder())
 
+import sphinx.search  # noqa: E402
+from docutils import nodes  # noqa: E402
 from sphinx.pycode import ModuleAnalyzer  # noqa: E402
 
 from lambda_lock import __version__  # noqa: E402 - it is found by the line above
@@ -137,7 +139,7 @@ _ELSEWHERE = "(On the site there is a calculator here.)\n"
 
 
 def _found_by(match: re.Match[str]) -> str:
-    """Words that people use for what a page or section is about: the search finds it by each of them first.
+    """Words that people use for what a page or section is about: scorer.js finds it by each of them first.
 
     They are written as a comment, which readers of the file do not see.
     """
@@ -193,12 +195,28 @@ def one_signature(analyze: Any) -> Any:
     return read
 
 
+class SectionIndex(sphinx.search.IndexBuilder):
+    """The search's index, in which each section stands for itself, as ``page#section``: scorer.js leads to it."""
+
+    def feed(self, docname: str, filename: Any, title: str, doctree: nodes.document) -> None:
+        for section in doctree.findall(nodes.section):
+            is_page = isinstance(section.parent, nodes.document)
+            name = docname if is_page else f"{docname}#{section['ids'][0]}"
+            part = doctree.copy()
+            part += [child.deepcopy() for child in section if not isinstance(child, nodes.section)]
+            super().feed(name, filename, section.next_node(nodes.title).astext(), part)
+
+    def prune(self, docnames: Any) -> None:
+        super().prune([name for name in self._titles if name.partition("#")[0] in docnames])
+
+
 def leave_out(app: Any, what: str, name: str, subject: object, skip: bool, options: object) -> bool | None:
     """Show no ``__new__``, which nobody calls, and no errors below their module: the page has them one by one."""
     return True if name == "__new__" or (what == "module" and name.endswith("Error")) else None
 
 
 def setup(app: Any) -> None:
+    sphinx.search.IndexBuilder = SectionIndex  # type: ignore[misc]
     ModuleAnalyzer.analyze = one_signature(ModuleAnalyzer.analyze)  # type: ignore[method-assign]
     app.connect("source-read", read_page)
     app.connect("autodoc-process-docstring", read_docstring)

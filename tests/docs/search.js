@@ -19,7 +19,7 @@ page._ = (text) => text;
 page._ready = () => {}; // the page would begin to search
 
 const [site] = process.argv.slice(2);
-for (const name of ["_static/language_data.js", "_static/searchtools.js", "searchindex.js"]) {
+for (const name of ["_static/searchtools.js", "_static/language_data.js", "searchindex.js"]) {
   vm.runInContext(fs.readFileSync(path.join(site, name), "utf8"), page, { filename: name });
 }
 page.queries = JSON.parse(fs.readFileSync(0, "utf8"));

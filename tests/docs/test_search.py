@@ -24,24 +24,60 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("node") is None, reason="the site's search runs in Node"),
 ]
 
-WANTED = {
+WANTED = {  # what people type, and the page or section that answers
     "skip a run": "recipes/cron",
     "cron": "recipes/cron",
-    "once an hour": "recipes/once-an-hour",
-    "rate limit": "semaphores",
-    "at most 5": "semaphores",
-    "throttle": "semaphores",
-    "semaphore": "semaphores",
-    "throttling": "semaphores",
-    "distributed lock": "locks-around-functions",
-    "lock stuck": "troubleshooting",
-    "how to test": "testing",
-    "fargate": "workers",
     "cron jobs": "recipes/cron",
-    "409": "locks-around-functions",
+    "once an hour": "recipes/once-an-hour",
+    "rate": "rate-limits",
+    "rate limit": "semaphores",
+    "rate limiter": "rate-limits",
+    "requests per second": "rate-limits",
+    "too many requests": "rate-limits",
+    "429": "rate-limits",
+    "token bucket": "rate-limits",
+    "throttle": "semaphores",
+    "throttled": "rate-limits",
+    "throttling": "semaphores",
+    "at most 5": "semaphores",
+    "semaphore": "semaphores",
+    "concurrency limit": "semaphores",
+    "max concurrency": "semaphores",
+    "who holds a permit": "semaphores#seeing-who-holds",
+    "distributed lock": "locks-around-functions",
     "mutex": "locks-around-functions",
-    "readers": "locks-around-functions",
+    "singleton": "locks-around-functions",
     "with_lock": "locks-around-functions",
+    "race condition": "locks-around-functions",
+    "readers": "locks-around-functions#what-there-is-not",
+    "reentrant": "locks-around-functions#inside-the-function",
+    "409": "locks-around-functions#answer-409-while-busy",
+    "503": "locks-around-functions#answer-409-while-busy",
+    "retry-after header": "locks-around-functions#answer-409-while-busy",
+    "lock stuck": "troubleshooting",
+    "stuck lock": "command-line#release-by-force",
+    "unlock": "command-line#release-by-force",
+    "force release": "command-line#release-by-force",
+    "release all": "command-line#release-by-force",
+    "delete lock": "command-line#release-by-force",
+    "who holds": "command-line#see-who-holds-what",
+    "see who holds a lock": "command-line#see-who-holds-what",
+    "list locks": "command-line#see-who-holds-what",
+    "pause": "command-line#pause-a-job-for-maintenance",
+    "maintenance": "command-line#pause-a-job-for-maintenance",
+    "dashboard": "command-line#over-time-in-a-browser",
+    "flock": "command-line#run-a-command-under-a-lock",
+    "local": "command-line#a-local-engine",
+    "local development": "getting-started",
+    "how to test": "testing",
+    "unit test": "testing",
+    "mock": "testing",
+    "moto": "testing#with-moto",
+    "freezegun": "testing#time",
+    "time travel": "testing#time",
+    "fargate": "workers",
+    "ECS": "workers",
+    "SIGTERM": "workers",
     "debounce": "recipes/debounce",
     "fastapi": "recipes/fastapi",
     "flask": "recipes/fastapi",
@@ -61,59 +97,84 @@ WANTED = {
     "resume a workflow": "holds",
     "workflow": "holds",
     "shared result": "compute-once",
-    "token bucket": "rate-limits",
-    "provisioned concurrency": "recipes/provisioned",
-    "exactly once": "deduplicate",
-    "idempotency": "deduplicate",
-    "SQS": "batches",
-    "visibility timeout": "batches",
     "cache stampede": "compute-once",
     "token refresh": "compute-once",
+    "double charge": "compute-once#idempotency-key",
+    "idempotency key": "compute-once#idempotency-key",
+    "422": "compute-once#idempotency-key",
+    "forget": "compute-once#forget",
+    "invalidate cache": "compute-once#forget",
+    "multi tenant": "compute-once#tenants",
+    "provisioned concurrency": "recipes/provisioned",
+    "snapstart": "recipes/provisioned",
+    "cold start": "cold-start",
+    "exactly once": "deduplicate",
+    "idempotency": "deduplicate",
+    "duplicate": "deduplicate",
+    "dedupe": "deduplicate",
+    "duplicate message": "deduplicate",
+    "SQS": "batches",
+    "visibility timeout": "batches",
+    "batch item failures": "batches",
+    "fifo queue": "batches",
+    "pipes": "batches",
+    "kafka": "batches#kafka",
     "leader": "leader-election",
-    "ECS": "workers",
-    "SIGTERM": "workers",
     "fencing token": "transactions",
     "deadlock": "several-keys",
-    "unit test": "testing",
     "permissions": "deploy",
+    "iam": "deploy",
+    "permission denied": "troubleshooting#lockconfigurationerror",
+    "access denied": "troubleshooting#lockconfigurationerror",
+    "AccessDeniedException": "troubleshooting#lockconfigurationerror",
+    "ResourceNotFoundException": "troubleshooting#lockconfigurationerror",
+    "unable to locate credentials": "troubleshooting#lockconfigurationerror",
+    "encryption": "deploy#permissions",
+    "kms": "deploy#permissions",
+    "vpc": "deploy-cdk#vpc-endpoints",
+    "cross account": "deploy-cdk#other-accounts",
     "terraform": "deploy-templates",
-    "kafka": "batches",
+    "async": "asyncio",
+    "asyncio": "asyncio",
+    "mypy": "stability#what-is-supported",
+    "type hints": "stability#what-is-supported",
+    "upgrade": "stability",
     "web framework": "web",
-    "snapstart": "recipes/provisioned",
+    "ALB": "web",
+    "cost": "costs",
     "costs": "costs",
-    "log events": "troubleshooting",
-    "environment variables": "settings",
-    "LockNotGrantedError": "troubleshooting",
-    "LockTimeoutError": "troubleshooting",
-    "AccessDeniedException": "troubleshooting",
-    "ResourceNotFoundException": "troubleshooting",
+    "price": "costs",
+    "hot partition": "costs#a-hot-key",
+    "gdpr": "table#what-it-stores-and-for-how-long",
+    "personal data": "table#what-it-stores-and-for-how-long",
+    "delete": "table#what-it-stores-and-for-how-long",
+    "log events": "troubleshooting#log-events",
+    "environment variables": "settings#environment-variables",
+    "disable locks": "settings#environment-variables",
+    "lambda timeout": "settings",
+    "timeout": "waiting#the-defaults-of-wait",
+    "LockNotGrantedError": "troubleshooting#locknotgrantederror",
+    "LockTimeoutError": "troubleshooting#locktimeouterror",
+    "lock lost": "troubleshooting#locklosterror",
     "ThrottlingException": "outages",
     "lock expired": "troubleshooting",
-    "race condition": "locks-around-functions",
-    "429": "locks-around-functions",
-    "503": "locks-around-functions",
-    "ALB": "web",
     "clock skew": "safety-assumptions",
     "global table": "safety-assumptions",
-    "lambda timeout": "settings",
-    "type hints": "stability",
-    "double charge": "compute-once",
-    "see who holds a lock": "command-line",
-    "local development": "getting-started",
-    "duplicate message": "deduplicate",
     "starvation": "waiting",
-    "batch item failures": "batches",
 }
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, list[str]]:
-    """The pages that are found, in order, by what was searched."""
+def found() -> dict[str, dict[str, str]]:
+    """The pages that are found, in order, each with the section to which the hit leads, by what was searched."""
     command = ["node", str(ROOT / "tests" / "docs" / "search.js"), str(_SITE)]
     queries = [*WANTED, *_words()]
     asked = subprocess.run(command, input=json.dumps(queries), capture_output=True, text=True, check=True, timeout=60)
     results = json.loads(asked.stdout)
-    return {query: [page for page, *_ in results[query]] for query in queries}
+    for query in queries:
+        pages = [page for page, *_ in results[query]]
+        assert len(pages) == len(set(pages)), f"{query!r} lists a page twice"
+    return {query: {page: anchor for page, anchor, _ in results[query]} for query in queries}
 
 
 def _words() -> dict[str, set[str]]:
@@ -126,12 +187,23 @@ def _words() -> dict[str, set[str]]:
     return words
 
 
-@pytest.mark.parametrize(("query", "page"), WANTED.items())
-def test_what_people_search_for_is_among_the_first_results(query: str, page: str, found: dict[str, list[str]]) -> None:
-    assert page in found[query][:_FIRST]
+@pytest.mark.parametrize(("query", "wanted"), WANTED.items())
+def test_what_people_search_for_is_among_the_first_results(
+    query: str, wanted: str, found: dict[str, dict[str, str]]
+) -> None:
+    page, _, section = wanted.partition("#")
+    assert page in list(found[query])[:_FIRST]
+    assert not section or found[query][page] == f"#{section}"
 
 
-def test_each_page_is_among_the_first_results_for_the_words_that_it_names(found: dict[str, list[str]]) -> None:
+def test_each_page_is_among_the_first_results_for_the_words_that_it_names(found: dict[str, dict[str, str]]) -> None:
     words = _words()
     assert len(words) > 100
-    assert {word: pages for word, pages in words.items() if not pages <= set(found[word][:_FIRST])} == {}
+    assert {word: pages for word, pages in words.items() if not pages <= set(list(found[word])[:_FIRST])} == {}
+
+
+def test_each_result_leads_to_a_place_that_its_page_has(found: dict[str, dict[str, str]]) -> None:
+    places = {(page, anchor) for pages in found.values() for page, anchor in pages.items() if anchor}
+    assert len(places) > 100
+    ids = {page: re.findall(r'\bid="([^"]+)"', (_SITE / f"{page}.html").read_text()) for page, _ in places}
+    assert {(page, anchor) for page, anchor in places if anchor.removeprefix("#") not in ids[page]} == set()
