@@ -230,6 +230,28 @@ def test_the_calculator_of_settings_warns_of_work_that_does_not_fit(calculator: 
     assert "0 or more" in page.inner_text("output")
 
 
+_FIVE = "<thead><tr>" + "<th>of one thing</th>" * 5 + "</tr></thead>"
+
+
+def _table(cell: str) -> str:
+    row = "<tr><td>a row</td>" + f"<td>{cell}</td>" * 4 + "</tr>"
+    return f'<div class="table-wrapper" style="overflow-x: auto"><table>{_FIVE}<tbody>{row}</tbody></table></div>'
+
+
+def test_on_a_narrow_screen_a_table_of_texts_is_a_list_and_what_scrolls_says_so(browser: Browser) -> None:
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    texts, figures = _table("many words that take many lines " * 5), _table("1,000,000&nbsp;requests")
+    picture = '<p><img src="data:,.svg"></p>'
+    page.set_content(f'<article class="content">{texts}{figures}{picture}</article>')
+    page.add_style_tag(path=DOCS / "_static" / "site.css")
+    page.add_script_tag(path=DOCS / "_static" / "tables.js")
+    assert page.locator("table").evaluate_all("all => all.map((one) => one.className)") == ["listed", ""]
+    hints = "all => all.map((one) => getComputedStyle(one, '::before').content.includes('scrolls sideways'))"
+    assert page.locator(".table-wrapper, p").evaluate_all(hints) == [False, True, True]
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    page.close()
+
+
 def test_each_page_is_in_the_table_of_contents() -> None:
     index = (DOCS / "index.md").read_text()
     named = set(re.findall(r"^([a-z/-]+\*?)$", index, re.MULTILINE))
