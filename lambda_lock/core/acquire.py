@@ -231,6 +231,7 @@ class Acquisition:
             return requests.replace(
                 wanted.place, grant, wanted.content, observed=step.row, only_if_exists=wanted.only_if_exists
             )
+        until, date = step.row.completed_until if step.row else None, self.date
         return requests.claim(
             wanted.place,
             grant,
@@ -239,7 +240,8 @@ class Acquisition:
             row=step.row,
             only_if_exists=wanted.only_if_exists,
             event=self.of_event,
-            completed_until=step.row.completed_until if step.row else None,
+            completed_until=until,
+            keeps_result=until is not None and (date is None or date < until + lease.MARGIN),
             queue=step.queue,
         )
 

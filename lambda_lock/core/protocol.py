@@ -53,7 +53,9 @@ The rules
     keeps its token. So its owner gets a part that is unique for each handle (resume.py).
 11. **A claim or take-over for an event also requires that the event's completion is as observed**: absent, or passed by
     DynamoDB's Date. A release keeps the version, so with the version alone, a late take-over could erase a completion.
-    A completion later than the Date means "done", no matter who holds the row. Only forget.py removes one.
+    A completion later than the Date means "done", no matter who holds the row. Only forget.py removes one. The Dates of
+    two front ends may differ by a second. So where one says that the window has passed, another may still say "done",
+    and give a duplicate the result. A claim removes that only when no front end can say so any more.
 12. **The release itself completes an event**, in one request and under the same condition. So a late owner can neither
     complete nor release what another owns. A release that follows a failed commit completes nothing.
 

@@ -4,7 +4,7 @@
 |--------------|--------------------------------------------------------------|---------------------------------------|
 | claim        | no version (of any schema), or released                      | new owner, version, lease, token      |
 | take over    | version = the one observed                                   | the same                              |
-| … an event   | … and completedUntil absent, or as observed and passed       | the same, and the old result is gone  |
+| … an event   | … and completedUntil absent, or as observed and passed       | the same; an old result goes (rule 11)|
 | renew        | owner and token mine, not released, version < the new one    | new version and lease                 |
 | resume, park | the same, with the owner seen                                | and a new owner                       |
 | adopt        | the same                                                     | and the next token                    |
@@ -364,6 +364,7 @@ def claim(
     only_if_exists: bool = False,
     event: bool = False,
     completed_until: int | None = None,
+    keeps_result: bool = False,
     queue: QueueCondition | None = None,
 ) -> Request:
     """Claim a free slot, or take one over under the version ``observed``.
@@ -371,6 +372,7 @@ def claim(
     row: the row that was observed, if any.
     event: write only while the event's completion is as observed: absent (``completed_until`` None), or
         ``completed_until``, which has passed.
+    keeps_result: leave the result of that completion, because a duplicate may still be given it.
     queue: what the claim requires of those who wait. None: nothing.
     """
     update = place.update_type(place)
@@ -380,7 +382,7 @@ def claim(
         update.require("attribute_exists(#key)")
     if event:
         update.expect(completed_until=None if completed_until is None else {"N": str(completed_until)})
-        if completed_until is not None:
+        if completed_until is not None and not keeps_result:
             # Nobody is given its result any more, and each write is charged by the whole row.
             update.removes.append("#result")
     if queue is not None and place.schema.waiters is not None:

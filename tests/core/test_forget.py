@@ -8,8 +8,9 @@ import pytest
 
 from lambda_lock.core import forget, keep, requests
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
-from lambda_lock.core.protocol import DECISION, STEPS, Hold
+from lambda_lock.core.protocol import DECISION, STEPS, Hold, Send
 from lambda_lock.errors import (
+    DuplicateEventError,
     LockConfigurationError,
     LockFormatError,
     LockNotGrantedError,
@@ -23,7 +24,15 @@ WINDOW = 3600
 
 
 class Forgetful(OnTable):
-    """A process that does events and forgets them."""
+    """A process that does events and forgets them. behind: how many seconds the Dates that it is told are behind."""
+
+    behind = 0
+
+    def send(self, step: Send) -> Any:
+        outcome = super().send(step)
+        if self.behind:
+            outcome.date -= self.behind
+        return outcome
 
     def do(self, result: str | None = '"x"', window: int = WINDOW) -> Hold:
         hold = self.begin(window)
@@ -312,6 +321,30 @@ def test_a_replacement_in_flight_does_not_bring_a_completion_back(process: Forge
     process.forget()
     with pytest.raises(ConditionFailed):
         process.table.apply(*replacement)
+
+
+@pytest.mark.parametrize("result", ['"x"', None])
+def test_a_duplicate_whose_date_is_a_second_behind_is_given_the_result_also_once_the_event_is_taken_anew(
+    process: Forgetful, result: str | None
+) -> None:
+    first = process.do(result, window=10)
+    until = first.completed_until or 0
+    process.now = until - NOW
+
+    def ask_behind() -> None:
+        process.behind = 1
+        with pytest.raises(DuplicateEventError) as done:
+            process.begin()
+        assert done.value.result == result
+        process.behind = 0
+
+    hold = process.begin()  # by a Date of U
+    ask_behind()
+    process.release(hold)  # it failed
+    ask_behind()
+    process.now += 2
+    process.begin()
+    assert "result" not in process.row
 
 
 def test_a_claim_that_takes_an_event_anew_removes_the_result_that_nobody_is_given_any_more(process: Forgetful) -> None:

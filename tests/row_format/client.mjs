@@ -85,7 +85,7 @@ class Client {
     return !row?.[this.schema.version] || (this.schema.released !== null && row[this.schema.released]?.S === "1");
   }
 
-  async claim(step, observed, row) {
+  async claim(step, observed, row, date) {
     const s = this.schema, now = this.now(step), expiry = now + GRACE + step.lease_ms, lease = step.lease_ms;
     const version = `L1:${String(expiry).padStart(13, "0")}:${this.clock.nonce()}`;
     const values = {
@@ -100,7 +100,7 @@ class Client {
       const done = row?.[s.done];
       condition += done ? " AND #u = :done" : " AND attribute_not_exists(#u)";
       values[":done"] = done;
-      if (done) removes.push("#r");
+      if (done && date >= Number(done.N) + MARGIN) removes.push("#r"); // no front end says "done" any more
       names["#r"] = "result";
     }
     if (step.data) (sets.push("#d = :d"), (values[":d"] = { B: step.data }), (names["#d"] = "data"));
@@ -111,9 +111,9 @@ class Client {
 
   async acquire(step) {
     const s = this.schema, sent = new Map(), struck = new Set();
-    let observed = null, row = null;
+    let observed = null, row = null, date = null;
     for (let writes = 0; writes < 6; writes++) {
-      const grant = await this.claim(step, observed, row), started = this.clock.seconds;
+      const grant = await this.claim(step, observed, row, date), started = this.clock.seconds;
       sent.set(grant.version, { ...grant, started });
       let answer = await this.write("UpdateItem", grant.request);
       if (!answer && step.given_up) {
@@ -124,7 +124,7 @@ class Client {
         return { "given up": true };
       }
       while (!answer) answer = await this.write("UpdateItem", grant.request); // the same body again
-      row = answer.row;
+      ({ row, date } = answer);
       const version = row?.[s.version]?.S, mine = sent.get(version);
       if (mine && !this.isFree(row)) {
         const valid = Math.min(mine.lease / 1000, mine.expiry / 1000 - answer.date - MARGIN) * (1 - DRIFT);

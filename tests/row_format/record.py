@@ -160,6 +160,11 @@ EVENTS = [
     scenario(
         "The window has passed: the claim requires the completion that it has seen, and removes the old result",
         acquire(TWO, window=60),
+        before=free(completedUntil={"N": str(N - 2)}, result={"S": '"r"'}),
+    ),
+    scenario(
+        "The window ends in this second: the claim leaves the old result to duplicates whose Date is a second behind",
+        acquire(TWO, window=60),
         before=free(completedUntil={"N": str(N)}, result={"S": '"r"'}),
     ),
     scenario("An event whose holder died is taken over", acquire(TWO, window=60), before=row(-3)),

@@ -427,6 +427,7 @@ class Client:
         if settings.until_the_hour and rng.random() < settings.until_the_hour:  # a window that the result gives
             now = -int(-self.memory.server.after_freezes(self.process.reading()) // 1)
             holding.hold.window = 7200 - now % 3600
+        holding.result = None if holding.hold.token % 5 == 0 else f"by {holding}"
         if not holding.failed and rng.random() < settings.commit:
             yield from self.commit(holding)
         else:
@@ -482,7 +483,8 @@ class Client:
         under = holdings[0] if is_one else list(holdings)
         world.trace(process.name, f"commits under {under}")
         holds, told = [holding.hold for holding in holdings], None if is_one else released.append
-        steps = transaction.commit(holds, items, self.memory, world.entropy, process.reading(), told)
+        result = holdings[0].result
+        steps = transaction.commit(holds, items, self.memory, world.entropy, process.reading(), told, result=result)
         try:
             yield from self.watched(errand, steps, "commit" if is_one else "commit under several")
             errand.told_done()
@@ -562,8 +564,9 @@ class Client:
         was_unclear = holding.hold.unclear
         delete = None if self.rng.random() < 0.9 or world.deletes else False
         steps = keep.release(
-            holding.hold, self.memory, world.entropy, process.reading(), delete=delete, complete=complete
-        )
+            holding.hold, self.memory, world.entropy, process.reading(), delete=delete, complete=complete,
+            result=holding.result if complete else None,
+        )  # fmt: skip
         try:
             done = yield from self.watched(errand, steps, None if settled else "release")
         except THROWN as error:

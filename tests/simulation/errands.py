@@ -293,6 +293,10 @@ class Waiter(Errand):
             )
         else:
             judge.forgets.served(self.key, until, self.started)
+            if error.result not in judge.results[self.key, until]:
+                judge.fail(
+                    "false result", f"{self.wanted.owner} was given {error.result!r} for {self.key} until {until}"
+                )
 
     def _is_free(self) -> bool:
         """Whether it is free. A holder that has expired by every front end's Date is not counted."""

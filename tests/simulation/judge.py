@@ -61,6 +61,7 @@ class OurHolding:
         self.interrupted = 0  # how often something was thrown into its last act
         self.freed = False  # a release or commit of this handle was carried out
         self.completed = False  # ... and it completed the event
+        self.result: str | None = None  # that it stores then
 
     @property
     def over(self) -> bool:
@@ -106,6 +107,7 @@ class Judge:
         self.commits: dict[str, Commit] = {}  # by client token
         self.releases: dict[int, Release] = {}  # of our holdings, by any of their requests, including late copies
         self.completed: dict[str, list[int]] = {}  # until when events are done, in order of completion, by key
+        self.results: dict[tuple[str, int], set[str | None]] = {}  # what was stored then, by key and that time
         self.forgets = Forgets(world)
         self.line = Line(world)
         self.reaper = Reaper(world) if world.settings.reap else None
@@ -243,6 +245,7 @@ class Judge:
         if holding.committing and not by_commit:
             self.fail("no effects", f"{key} was completed without what {holding} meant to write with it")
         self.completed.setdefault(key, []).append(until)
+        self.results.setdefault((key, until), set()).add(holding.result)
         self.forgets.completed(key, until, holding.since)
 
     def _release(self, action: Send) -> Release | None:

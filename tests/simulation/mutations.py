@@ -657,6 +657,10 @@ MUTATIONS: dict[str, Mutation] = {
     "a completion observed as there or not there alone": Mutation(
         "events-passing", 400, edit(requests.Update.expect, _THERE_OR_NOT), shows=_NOT_ONCE,
     ),
+    "a result removed while a front end may say done": Mutation(
+        "events-ends", 100,
+        edit(acquire.Acquisition.request, "date < until + lease.MARGIN → date < until"), shows="false result",
+    ),
     "a completion that has passed counted as none": Mutation(
         "events-passing", 40, edit(requests.claim,
         "update = place.update_type(place) → update, completed_until = place.update_type(place), None"),

@@ -552,6 +552,11 @@ BIASES: dict[str, dict[str, Any]] = {
         _LATE, _EVENTS, windows=("short",), next_event=0.0, keys=(1,), no_heartbeat=0.8, late_release=0.5, freeze=0.04,
         die=0.03, deadline=0.1, leases=("short", "second"), fail=0.1, grants=10,
     ),
+    # Many callers that come when a window ends, to front ends that differ.
+    "events-ends": _bias(
+        _CLEAN, _EVENTS, windows=("short",), next_event=0.0, keys=(1,), clients=(5, 8), leases=("second",),
+        fail_fast=0.6, fail=0.3, die=0.0, grants=24, pollers=0.9, front_ends=0.25,
+    ),
     "events-commits": _bias(_LATE, _EVENTS, commit=0.9, is_open=0.5, freeze=0.03, deadline=0.1, fail=0.1),
     "events-odd": _bias(_EVENTS, dateless=0.02, answered_twice=0.05),
     # Events that are forgotten, while they are in progress and after it, and done again at once.
