@@ -26,7 +26,9 @@ The rules
    given back.
 4. **Start** when due, by the monotonic clock, counted from the send. A caller that is over `Limit.patience` late by
    elapsed time does not start: it gives the slot back and takes again, while its wait or the first decision lasts. So
-   callers do not all start at once after a thaw, or when a network delivers delayed requests together.
+   callers do not all start at once after a thaw, or when a network delivers delayed requests together. If now was the
+   lower bound of rule 1, lateness counts from before the request that brought this Date: the caller may have been
+   frozen at any time since then.
 5. **No answer**: take again, under a new name and with a new now. A copy that lands uses up a slot in which nobody
    runs: fewer starts, never more. A row that shows a take of mine as the last one, not given back, is a grant.
 6. **Give back** once, best effort, and by the name: with the number alone, a second copy would free a slot that is in
@@ -85,7 +87,8 @@ class Start:
 
     wanted: says where, how long to wait, for how long to try without an answer, and how long the row is kept.
     differs: called with the rate in the row (as in ``Limit.text``) if another caller wrote a different one.
-    sent: the takes that may have landed and were not given back, by name, each with its now and the reading before it.
+    sent: the takes that may have landed and were not given back, by name, each with its now, the reading before it, and
+        the elapsed time from which lateness counts.
     shown: the last take in the row that was seen last, and its nextAt.
     """
 
@@ -106,7 +109,7 @@ class Start:
         self.reading = reading
         self.differs = differs
         self.started = reading.elapsed
-        self.sent: dict[str, tuple[int, ClockReading]] = {}
+        self.sent: dict[str, tuple[int, ClockReading, float]] = {}
         self.shown = "", 0
 
     def steps(self) -> Steps[float]:
@@ -127,19 +130,19 @@ class Start:
             if self.reading.elapsed > max(self.wanted.wait_until, self.started + self.wanted.decision):
                 raise self.limited("its slot passed while this process or DynamoDB stood still")
 
-    def is_in_time(self, slot: tuple[ClockReading, float]) -> Steps[bool]:
+    def is_in_time(self, slot: tuple[ClockReading, float, float]) -> Steps[bool]:
         """Wait until a slot is due. Return False if it is too late to start in it (rule 4)."""
-        sent, due = slot
-        while self.reading.elapsed - sent.elapsed - due <= self.limit.patience:
+        sent, since, due = slot
+        while self.reading.elapsed - since - due <= self.limit.patience:
             left = due - (self.reading.monotonic - sent.monotonic)
             if left < 1e-6:  # nextAt counts microseconds
                 return True
             self.reading = (yield Wait(min(left, self.wanted.refresh_period))).reading
         return False
 
-    def take(self) -> Steps[tuple[ClockReading, float]]:
-        """Take a slot, by rules 1 to 3 and 5. Return the clock reading before the take was sent, and how many seconds
-        after that the slot is due.
+    def take(self) -> Steps[tuple[ClockReading, float, float]]:
+        """Take a slot, by rules 1 to 3 and 5. Return the clock reading before the take was sent, the elapsed time from
+        which lateness counts, and how many seconds after both the slot is due.
         """
         until = self.reading.elapsed + self.wanted.decision
         writes = 0
@@ -156,7 +159,7 @@ class Start:
                 raise self.limited()
             busy = busy or next_at > now
             name = self.entropy.nonce()[:_NAME]
-            self.sent[name] = now, self.reading
+            self.sent[name] = now, self.reading, self.reading.elapsed - self.behind()
             writes += 1
             outcome = yield from self.send(self.request(name, now, latest, busy), until - self.reading.elapsed)
             if isinstance(outcome, Reply):
@@ -180,11 +183,11 @@ class Start:
                 raise outcome
             self.reading = (yield Wait(pause)).reading
 
-    def slot(self, name: str, next_at: int) -> tuple[ClockReading, float]:
+    def slot(self, name: str, next_at: int) -> tuple[ClockReading, float, float]:
         """The slot of a take that left ``next_at``. From here on no other take of mine counts."""
-        now, sent = self.sent[name]
-        self.sent = {name: (now, sent)}
-        return sent, max(next_at - self.limit.room - now, 0) / 1e6
+        now, sent, since = self.sent[name]
+        self.sent = {name: (now, sent, since)}
+        return sent, since, max(next_at - self.limit.room - now, 0) / 1e6
 
     def give_back(self) -> Steps[None]:
         """Give back the newest take that may have landed, once (rule 6)."""
@@ -271,6 +274,11 @@ class Start:
             raise undated(self.place.key)
         low, high, _ = found
         return int((low if high - low > _APART else min(max(self.reading.wall, low), high)) * 1e6)
+
+    def behind(self) -> float:
+        """By how many seconds now may be behind DynamoDB's time, if it is the lower bound. Else 0."""
+        found = self.memory.server.bounds(self.reading)
+        return found[2] if found is not None and found[1] - found[0] > _APART else 0.0
 
     def limited(self, why: str = "no start is free within the wait") -> RateLimitedError:
         limit = self.limit

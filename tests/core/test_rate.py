@@ -130,6 +130,22 @@ def test_who_is_late_gives_the_slot_back_and_takes_another(process: Pacing) -> N
     assert process.after() == pytest.approx(0.1, abs=0.01)
 
 
+def test_who_was_stopped_in_the_first_read_does_not_start_in_a_slot_of_the_time_before(process: Pacing) -> None:
+    def stopped(operation: str, request: dict[str, Any]) -> Reply:
+        reply = process.apply(operation, request)
+        process.now += 30 if operation == "GetItem" else 0
+        return reply
+
+    process.answer = stopped
+    slow = rate.Limit(1, 20.0, 1, 1)
+    process.start(slow, wait=60.0)
+    assert process.operations == ["GetItem", "UpdateItem", "UpdateItem", "UpdateItem"]
+    assert "- :cost" in process.sent[2][1]["UpdateExpression"]
+    assert process.after() == pytest.approx(20, abs=0.1)
+    with pytest.raises(RateLimitedError):
+        process.start(slow)
+
+
 def test_who_is_interrupted_gives_the_slot_back_once(process: Pacing) -> None:
     process.start()
     process.thrown[len(process.sent) + 2] = KeyboardInterrupt()  # in the pause after the take

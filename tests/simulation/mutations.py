@@ -1084,9 +1084,13 @@ MUTATIONS: dict[str, Mutation] = {
         "rates-freezes rates-rare", 100,
         edit(rate.Start.is_in_time, "- due <= self.limit.patience → - due <= 1e9"), shows=_OFTEN,
     ),
+    "lateness from the send, though now is of a read before a freeze": Mutation(
+        "rates-first-read", 100, edit(rate.Start.take, "self.reading.elapsed - self.behind() → self.reading.elapsed"),
+        shows=_OFTEN,
+    ),
     "lateness by the monotonic clock": Mutation(
         "rates-freezes", 200,
-        edit(rate.Start.is_in_time, "while self.reading.elapsed - sent.elapsed → "
+        edit(rate.Start.is_in_time, "while self.reading.elapsed - since → "
         "while self.reading.monotonic - sent.monotonic"), shows=_OFTEN,
     ),
     "a start given back without its name": Mutation(

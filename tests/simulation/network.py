@@ -61,6 +61,9 @@ class Network:
         self._deliver(task, serial, action, timeout, self._hop(), self._hop())
         if world.settings.freeze and rng.random() < world.settings.freeze / 2:
             world.at(world.now + rng.uniform(0, 0.05), task.process.maybe_freeze)
+        stopped = world.settings.stopped_reads
+        if stopped and action.operation == "GetItem" and not task.process.spared and rng.random() < stopped:
+            world.at(world.now + rng.uniform(0, 0.02), task.process.freeze, 10 ** rng.uniform(0, 1.7), set())
 
     def _meet(self, fate: str, task: Task, serial: int, action: Send, timeout: float) -> None:
         """Let this fate happen to a request."""

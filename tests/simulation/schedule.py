@@ -33,6 +33,7 @@ class Settings:
     forgiven: tuple[str, ...] = ()  # failures that do not count, because what is assumed about drift is broken
     step = 0.05  # the wall clock is stepped, for each send or wait
     freeze = 0.03  # for each send or wait
+    stopped_reads = 0.0  # of the reads: the process is stopped meanwhile, but none of its clocks
     unwatched = False
     die = 0.08
     foreign = 0  # how many processes are foreign clients
@@ -519,6 +520,11 @@ BIASES: dict[str, dict[str, Any]] = {
     "rates-given-back": _bias(
         _LATE, _RATES, _RIGHT, interrupt=0.4, give_up=0.3, freeze=0.03, late_give_backs=0.4, clients=(8,), hurry=3.0,
         rate_waits=(2.0, 5.0), grants=250, rates=((5, 1.0, 1), (10, 1.0, 1)),
+    ),
+    # Processes that are stopped in their first read, for longer than starts are apart.
+    "rates-first-read": _bias(
+        _CLEAN, _RATES, _RIGHT, rates=((1, 10.0, 1), (1, 20.0, 1)), rate_waits=(0.0, 5.0), grants=80, hurry=1.0,
+        stopped_reads=0.5, die=0.7, interrupt=0.0, clients=(3, 5), freeze=0.02,
     ),
     # Starts so far apart that a single one too many shows.
     "rates-rare": _bias(
