@@ -276,6 +276,7 @@ class Acquisition:
             return self.last
         if row is None:
             observations.forget(place.where)
+            self.last = Held()
             return Take()
         if row.version in self.sent and not row.is_free:
             return self.own(row, row.version, date)
@@ -288,6 +289,7 @@ class Acquisition:
                 return self.last
         else:
             observations.forget(place.where)
+            self.last = Held()
         row.check_token(place.key)
         return Take(row.taken_over, row)
 
@@ -366,6 +368,8 @@ class Acquisition:
         ahead, lease_left = None, self.lease_left()
         if row is not None and row.waiters is not None and wanted.place.schema.waiters is not None:
             ahead = row.waiting(self.date) if self.queue is None else self.queue.ahead(row)
+        if not ahead and self.vacancy():
+            lease_left = 0.0
         said = f"{wanted.place.noun} {wanted.place.key!r} {self.state(ahead or 0)}"
         if wanted.waits:
             said += f", even after {waited:.1f} s of waiting"
@@ -387,10 +391,17 @@ class Acquisition:
         waiting = "1 waits" if ahead == 1 else f"{ahead} wait"
         if self.row is not None and self.row.sleepers:
             waiting += f" ({self.row.sleepers} asleep)"
-        if ahead and self.row is not None and self.row.vacancy:
-            return f"{self.row.vacancy}, but {waiting} before this one"
+        vacancy = self.vacancy()
+        if vacancy:
+            return f"{vacancy}, but {waiting} before this one" if ahead else f"{vacancy}, but no claim came in time"
         state = "is held by somebody else" if self.last.row is None else self.last.row.state()
         return f"{state}, and {waiting} before this one" if ahead else state
+
+    def vacancy(self) -> str | None:
+        """Return that the lock is free, for an error, if the newest answer shows it."""
+        if self.row is not None:
+            return self.row.vacancy
+        return None if self.date is None or self.last.missing else "is free"
 
     def abandon(self, *, looked: bool = False) -> Steps[None]:
         """Release any version of mine that may be in the row, the newest first (rule 5).

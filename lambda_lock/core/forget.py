@@ -50,10 +50,14 @@ class Forgetting(Acquisition):
     """One forget. It waits, takes over and gives back as an acquisition does."""
 
     def run(self) -> Steps[Any]:
-        """Look, and act on what is seen. This is bounded: STEPS looks and writes between two pauses."""
-        step, unpaused = (yield from self.read()), 0
-        while unpaused < STEPS:
-            unpaused += 1
+        """Look, and act on what is seen.
+
+        This is bounded: at most STEPS writes in a row fail between two pauses, and `write` takes over nobody any more
+        when the wait and a decision are over.
+        """
+        step, failed = (yield from self.read()), 0
+        while failed < STEPS:
+            failed += isinstance(step, Take)
             if isinstance(step, Take) and step.version is not None:
                 # If the event is done, the holder has a plain lock, which leaves the completion and result alone.
                 self.of_event = step.row is not None and not self.is_done(step.row)
@@ -66,9 +70,10 @@ class Forgetting(Acquisition):
             elif isinstance(step, Hold):  # taken over from a dead holder: release it. It never counts as a grant again
                 yield from self.abandon(looked=True)
                 self.sent[step.version].struck = True
+                failed = 0
             elif isinstance(step, Held):
                 yield from self.pause(step)
-                unpaused = 0
+                failed = 0
             step = yield from self.read()
         raise self.contradicted()
 

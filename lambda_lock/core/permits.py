@@ -243,7 +243,7 @@ class PermitRow(Row):
 
     @property
     def vacancy(self) -> str | None:
-        return "has a free permit" if self.free > 0 else None
+        return "has a free permit" if self.free > 0 and not self.own else None
 
     def state(self) -> str:
         if self.own:

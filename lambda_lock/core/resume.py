@@ -250,7 +250,7 @@ class HolderAcquisition(Acquisition):
             except _FoundError as found:
                 row = found.row
             yield from self.give_up_claims(looked=True)
-            self.last, self.row = Held(), None  # unknown again, until a refusal shows who has the lock
+            self.last, self.row, self.date = Held(), None, None  # unknown again, until a refusal shows who has the lock
             try:
                 return (yield from self.resume(row))
             except LockLostError as lost:

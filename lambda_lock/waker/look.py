@@ -78,8 +78,10 @@ class Claim(Acquisition):
     """The claim for a sleeper, from the row as it was just read.
 
     If it is not granted, ``row`` is the newest that was shown. ``ahead`` are the tickets of the awake waiters whose
-    turn it is; empty if the lock is held.
+    turn it is; empty if the lock is held. ``is_due`` says whether that row can be claimed: an answer came too late.
     """
+
+    is_due = False
 
     def __init__(self, place: Place, sleeper: Sleeper, read: Reply | ConditionFailed, *shared: Any) -> None:
         """shared: as for an Acquisition."""
@@ -102,6 +104,7 @@ class Claim(Acquisition):
         The claim takes the sleepers' tickets out of the queue, and the expired ones ahead of them.
         """
         step, self.ahead = super().see(item, date), []
+        self.is_due = isinstance(step, Take)
         if not isinstance(step, Take) or step.version in self.sent:
             return step
         row, gone = step.row, dict[int, str]()
@@ -116,6 +119,7 @@ class Claim(Acquisition):
             elif is_before:
                 self.ahead.append(ticket)
         if self.ahead and (not ours or len(self.ahead) >= row.free):
+            self.is_due = False
             return Held()
         condition = QueueCondition(gone, alone=not ours, behind=len(self.ahead))
         self.ahead = []
@@ -168,6 +172,8 @@ class Look:
                 pass
             except LockNotGrantedError:
                 self.reading = claim.reading
+                if claim.is_due:
+                    return False
                 seconds = self._seconds(claim, sleeper)
                 if seconds is not None:
                     return (yield from self._mark(claim, len(entries), seconds))

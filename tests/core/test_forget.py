@@ -9,6 +9,7 @@ import pytest
 from lambda_lock.core import forget, keep, requests
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
 from lambda_lock.core.protocol import DECISION, STEPS, Hold, Send
+from lambda_lock.core.row import make_version
 from lambda_lock.errors import (
     DuplicateEventError,
     LockConfigurationError,
@@ -135,6 +136,28 @@ def test_a_dead_holder_is_taken_over_and_its_row_released(process: Forgetful) ->
     assert "completedUntil" not in process.row
     assert process.complete(dead) is False  # it comes late
     assert "completedUntil" not in process.row
+
+
+def test_late_claims_that_land_expired_are_taken_over_one_after_the_other(process: Forgetful) -> None:
+    apply, late = process.answer, 4
+
+    def answer(operation: str, request: dict[str, Any]) -> Reply:
+        nonlocal late
+        if operation == "GetItem" and late:
+            late -= 1
+            version = make_version(int((NOW + process.now) * 1000) - 3000, f"{late:032x}")
+            process.damage(
+                ownerName={"S": f"late#{late}"},
+                recordVersionNumber={"S": version},
+                leaseDuration={"S": "1000"},
+                fencingToken={"N": str(10 - late)},
+                isReleased=None,
+            )
+        return apply(operation, request)
+
+    process.answer = answer
+    assert process.forget() is False
+    assert process.operations == ["GetItem", "UpdateItem", "UpdateItem"] * 4 + ["GetItem"]
 
 
 def test_a_dead_holder_of_another_kind_leaves_what_is_done_to_be_forgotten(process: Forgetful) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from lambda_lock.core.outcome import ConditionFailed, ServiceError, TransportError
 from lambda_lock.core.protocol import DECISION
+from lambda_lock.errors import LockNotGrantedError
 
 from .driver import OnTable
 
@@ -128,3 +129,20 @@ def test_an_interrupt_after_a_long_sleep_leaves_the_giving_back_its_whole_time()
         driver.acquire()
     assert not driver.is_held
     assert driver.releases == 7
+
+
+@pytest.mark.parametrize(
+    "row", [{}, {"isReleased": {"S": "1"}, "recordVersionNumber": {"S": "x"}}], ids=["none", "free"]
+)
+def test_an_answer_that_comes_too_late_for_another_claim_does_not_name_a_holder_of_a_free_lock(row: Any) -> None:
+    driver = OnTable()
+
+    def late(operation: str, request: dict[str, Any]) -> Any:
+        driver.now += DECISION + 0.1
+        raise ConditionFailed({"key": {"S": "k"}, **row} if row else None, 0)
+
+    driver.answer = late
+    with pytest.raises(LockNotGrantedError, match="lock 'k' is free, but no claim came in time") as refused:
+        driver.acquire()
+    assert refused.value.holder is None
+    assert refused.value.retry_after in (0, 0.05)

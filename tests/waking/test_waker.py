@@ -13,11 +13,14 @@ from botocore.exceptions import ClientError
 from lambda_lock import GO, JAVA, PYTHON, LockArgumentError, LockClient, LockConfigurationError, LockNotGrantedError
 from lambda_lock.client.base import run, session_of
 from lambda_lock.client.lockless import has_waker, lie_down
+from lambda_lock.core.outcome import ConditionFailed
 from lambda_lock.core.sleepers import MOST_SLEEPERS, Sleeper, read_sleeper
+from lambda_lock.core.sleepers import lie_down as lie_down_steps
 from lambda_lock.core.tickets import make_ticket
 from lambda_lock.testing.memory import Memory
 from lambda_lock.waker.function import Calls, Waker
-from lambda_lock.waker.look import ClosedError
+from lambda_lock.waker.look import ClosedError, Look
+from tests.core.driver import OnTable, place
 
 from .support import Scene, lain_down, message, record
 
@@ -87,6 +90,28 @@ def test_a_dead_holder_is_taken_over_at_its_expiry_which_the_look_before_asked_a
     scene.memory.clock.advance(seconds)  # type: ignore[attr-defined]
     scene.look()
     assert scene.calls.called == ["token-a"]
+
+
+@pytest.mark.parametrize(
+    "row", [{}, {"isReleased": {"S": "1"}, "recordVersionNumber": {"S": "x"}}], ids=["none", "free"]
+)
+def test_a_look_whose_claim_is_answered_too_late_looks_again_if_the_lock_can_be_taken(row: Any) -> None:
+    driver, called, late = OnTable(), [], [6.0, 0.0]
+    sleeper = Sleeper("a", "task", "token-a")
+    driver.run(lie_down_steps(place(), sleeper, driver.memory, driver.entropy, driver.reading()))
+
+    def answer(operation: str, request: dict[str, Any]) -> Any:
+        if operation == "Call":
+            called.append(request["callback"])
+            return None
+        if "if_not_exists(#token" in request.get("UpdateExpression", "") and late[0]:
+            driver.now += late.pop(0)
+            raise ConditionFailed({"key": {"S": "k"}, **row} if row else None, 0)
+        return driver.apply(operation, request)
+
+    driver.answer = answer
+    driver.run(Look(place(), driver.memory, driver.entropy, driver.reading()).run())
+    assert called == ["token-a"]
 
 
 def test_a_look_that_finds_everything_as_it_left_it_writes_and_asks_for_nothing(scene: Scene) -> None:
