@@ -66,6 +66,8 @@ class Handle(Entered):
     def fencing_token(self) -> int:
         """Rises with every grant of this key, as long as the row is kept.
 
+        Where releases delete the row (``delete_on_release``, the schema PYTHON), it may be equal or fall.
+
         Pass it to stores that must refuse late writers. See Kleppmann, "How to do distributed locking" (2016).
         """
         return self._held.hold.token

@@ -82,7 +82,8 @@ class LockClient(Client):
         sort_key: the value of the table's sort key, where it has one.
         lease_duration: seconds, 1 or more. None: the client's.
         refresh_period: the longest pause between two polls, in seconds, 0.01 or more. None: the client's.
-        delete_on_release: delete the row on release. The order of fencing tokens is then not guaranteed.
+        delete_on_release: delete the row on release. Fencing tokens then have no guaranteed order, and two holders may
+            have the same one.
         replace: rewrite the row, which removes columns that others left in it. Costs one more request.
         only_if_exists: take the lock only if its row exists.
         queue: wait first come, first served. False: poll, and take the lock when it is found free. An acquire with a

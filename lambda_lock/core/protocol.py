@@ -164,6 +164,23 @@ class Recall:
         self.observations = lease.Observations(observation_cache_size)
         # Of rate limits: the newest nextAt, when it was seen, and whether the busy form was right (rate.py).
         self.rates: dict[object, tuple[int, float, bool]] = {}
+        self._seed_ms = 0
+
+    def seed_ms(self, reading: ClockReading) -> int:
+        """Return where the tokens of a new row start: DynamoDB's time, in epoch ms.
+
+        A Date is half a second off on average, so rows that are deleted and made anew would often have equal tokens. So
+        it is the wall clock as far as Dates confirm it, and each seed of a client is above its last one. Two clients'
+        clocks may still give equal tokens, or a lower one later.
+        """
+        found, now = self.server.bounds(reading), reading.wall
+        if found is not None:
+            now = min(max(now, found[0]), found[1])
+        seed_ms, last = int(now * 1000), self._seed_ms
+        if seed_ms <= last < seed_ms + 1000:  # a last one further ahead came from a wrong clock
+            seed_ms = last + 1
+        self._seed_ms = seed_ms
+        return seed_ms
 
 
 class AcquireRequest:

@@ -374,6 +374,14 @@ def test_delete_on_release_leaves_no_row(client: LockClient, rows: Rows) -> None
     assert rows.get("a") is None
 
 
+def test_one_clients_fencing_tokens_rise_also_where_each_release_deletes_the_row(client: LockClient) -> None:
+    tokens = []
+    for _ in range(20):
+        with client.acquire("a", delete_on_release=True) as lock:
+            tokens.append(lock.fencing_token)
+    assert tokens == sorted(set(tokens))
+
+
 def test_release_can_decide_whether_the_row_goes(client: LockClient, rows: Rows) -> None:
     assert client.acquire("a").release(delete=True) is True
     assert rows.get("a") is None

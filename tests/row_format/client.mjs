@@ -55,6 +55,13 @@ class Client {
     return Math.floor((this.guess.date + 0.5 + this.clock.seconds - this.guess.at) * 1000);
   }
 
+  // where the tokens of a new row start, in ms: by the wall clock, as far as the latest Date confirms it
+  seed(step) {
+    const wall = this.clock.epoch() + (step.clock_ahead ?? 0), low = this.guess && this.guess.date + this.clock.seconds - this.guess.at;
+    const seed = Math.floor((this.guess ? Math.min(Math.max(wall, low), low + 1) : wall) * 1000), last = this.last ?? 0;
+    return (this.last = seed <= last && last < seed + 1000 ? last + 1 : seed); // no two are equal
+  }
+
   // a conditional write; null: no answer came
   async write(operation, { sets = [], removes = [], condition, values = {}, names = {}, returns }) {
     const update = (sets.length ? `SET ${sets.join(", ")} ` : "") + (removes.length ? `REMOVE ${removes.join(", ")}` : "");
@@ -89,7 +96,7 @@ class Client {
     const s = this.schema, now = this.now(step), expiry = now + GRACE + step.lease_ms, lease = step.lease_ms;
     const version = `L1:${String(expiry).padStart(13, "0")}:${this.clock.nonce()}`;
     const values = {
-      ":o": { S: step.owner }, ":v": { S: version }, ":l": s.write(lease), ":seed": { N: String(now) }, ":one": { N: "1" },
+      ":o": { S: step.owner }, ":v": { S: version }, ":l": s.write(lease), ":seed": { N: String(this.seed(step)) }, ":one": { N: "1" },
       ":e": this.ttl(expiry, step, Number(row?.[s.done]?.N ?? 0)), ":seen": { S: observed ?? "" }, ":yes": { S: "1" },
     };
     const sets = ["#o = :o", "#v = :v", "#l = :l", "#t = if_not_exists(#t, :seed) + :one", "#e = :e"];
