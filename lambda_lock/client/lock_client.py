@@ -399,7 +399,7 @@ class LockClient(Client):
         sort_key, context: as for `acquire`.
         wait: seconds to wait while the event is in progress, 0 or more. 0: raise at once. None, inf: as for `acquire`.
 
-        Once this has returned, no caller gets the result of a run that began before it was called, except from the
+        Once this has returned True, no caller gets the result of a run that began before it was called, except from the
         caches of functions (``cache_size``), until their entries end. ``handler.forget`` clears the cache of its
         function, in this environment.
 

@@ -13,7 +13,8 @@ It reads the row, and acts on what that shows:
    result would be served for a whole window. A dead holder's completion could still arrive. So a dead holder is taken
    over by rule 2 of protocol.py, under rule 11, and the row is released.
 
-So after forget has returned, no caller gets the result of a run that began before it was called. A claim that is in
+So after forget has returned True, no caller gets the result of a run that began before it was called. After False, a
+front end whose Date is behind may still give one whose window ends in this second. A claim that is in
 flight meanwhile expects no completion, or another one, and is refused by rule 11 or seen as a holder.
 """
 
