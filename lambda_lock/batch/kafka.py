@@ -10,7 +10,7 @@ from binascii import a2b_base64
 from collections import UserDict
 from functools import wraps
 
-from ..keys.arguments import Unusable, name_of
+from ..keys.parameters import Unusable, name_of
 from .source import Source
 
 TYPE_CHECKING = False

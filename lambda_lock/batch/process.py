@@ -15,8 +15,8 @@ from ..decorators.functions import check_function, is_async
 from ..decorators.guard import check_result
 from ..decorators.with_lock import with_lock
 from ..errors import LockArgumentError, LockConfigurationError, LockNotGrantedError, RateLimitedError
-from ..keys.arguments import Parameters, name_of
 from ..keys.compile import Compiled, compile_key
+from ..keys.parameters import Parameters, name_of
 from ..observe.log import logger, tell
 from ..runtime import invocation
 from ..runtime.timeline import elapsed

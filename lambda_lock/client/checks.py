@@ -263,7 +263,7 @@ def data(value: object) -> bytes:
 
 
 def callback(name: str, value: object, takes: int = 1) -> None:
-    from ..keys.arguments import Parameters
+    from ..keys.parameters import Parameters
 
     if value is not None and not (callable(value) and Parameters(value, follow_wrapped=False).take(takes)):
         what = "takes the Lock" if takes else "takes nothing"

@@ -12,8 +12,9 @@ from ..client.options import order
 from ..client.record import Storing, decode_result, result_parts
 from ..client.taking import Fresh, entered_before, tell_refused
 from ..errors import DuplicateEventError, KeyTemplateError, LockArgumentError, PayloadMismatchError
-from ..keys.arguments import Parameters, name_of, scoped
+from ..keys.arguments import scoped
 from ..keys.compile import compile_key
+from ..keys.parameters import Parameters, name_of
 from ..observe.log import NOT_RELEASED, logger, tell
 from ..runtime import invocation
 from .functions import check_answer, check_answer_of, check_decorated, refuse_bare, undecorated
@@ -425,7 +426,7 @@ class _EventGuard(Guard):
         Example: ``handler.forget(event, context, wait=10)``
         """
         Parameters(self.func, follow_wrapped=False).check_known(args, kwargs, name_of(self.func))
-        call = Call(args, kwargs)
+        call = Call(self.func, args, kwargs)
         token = invocation.enter(call.invocation)
         try:
             key = self.build_key(args, kwargs)

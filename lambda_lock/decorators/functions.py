@@ -6,7 +6,7 @@ import functools  # the Lambda runtime has it loaded
 import sys
 
 from ..client import checks
-from ..keys.arguments import Parameters, name_of
+from ..keys.parameters import Parameters, name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -87,7 +87,8 @@ def check_answer_of(func: Callable[..., Any], name: str, answer: object) -> None
     """Raise TypeError if an answer (``name``: on_not_granted, on_duplicate) does not fit the calls of ``func``."""
     if not callable(answer):
         return
-    if "error" in Parameters(func).names:
+    taken = Parameters(func)
+    if "error" in taken.names or "error" in taken.hidden:
         raise TypeError(
             f"the function has a parameter named error, but {name}= gets an argument of that name: rename it"
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress  # the Lambda runtime has it loaded
 from contextvars import ContextVar  # a few lines over a built-in module
-from functools import wraps  # the Lambda runtime has it loaded
+from functools import partial, wraps  # the Lambda runtime has it loaded
 
 from .. import errors
 from ..client import checks
@@ -16,7 +16,7 @@ from ..client.base import Client, session_of
 from ..client.lock import held_by
 from ..client.lock_client import LockClient
 from ..errors import LockError, TransportError
-from ..keys.arguments import name_of
+from ..keys.parameters import name_of
 from ..observe.log import NOT_RELEASED, logger, tell, tell_not_released
 from ..runtime import invocation
 from .functions import acquire_of, is_async
@@ -111,9 +111,11 @@ class Call:
 
     __slots__ = ("args", "client", "forgets", "invocation", "key", "kwargs", "storing", "targets")
 
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.args = args
         self.kwargs = kwargs
+        if isinstance(func, partial):  # it may have bound the context
+            args, kwargs = (*args, *func.args), func.keywords | kwargs
         self.invocation = invocation.find(args, kwargs)
         self.client: Any = None
         self.key: Any = None
@@ -170,7 +172,7 @@ class Guard:
 
         @wraps(func)
         def locked(*args: Any, **kwargs: Any) -> Any:
-            call = Call(args, kwargs)
+            call = Call(func, args, kwargs)
             token = invocation.enter(call.invocation)
             try:
                 try:
@@ -212,7 +214,7 @@ class Guard:
 
         @wraps(func)
         async def locked_async(*args: Any, **kwargs: Any) -> Any:
-            call = Call(args, kwargs)
+            call = Call(func, args, kwargs)
             token = invocation.enter(call.invocation)
             try:
                 try:

@@ -5,7 +5,7 @@ Loaded for functions with ``result=``, ``done_if=`` or a function as ``window=``
 
 from __future__ import annotations
 
-from ..keys.arguments import Parameters, name_of
+from ..keys.parameters import Parameters, name_of
 from ..observe.log import logger, tell
 from .functions import is_async, undecorated
 

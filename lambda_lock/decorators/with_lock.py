@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ..client import checks
-from ..keys.arguments import name_of
 from ..keys.compile import compile_key, compile_keys
+from ..keys.parameters import name_of
 from ..observe.log import NOT_RELEASED, logger, tell
 from .functions import check_answer, check_decorated, refuse_bare
 from .guard import CurrentLocks, Guard, check_times, key_of, prepare
@@ -124,12 +124,12 @@ def with_lock(
     """Run the decorated function only while it holds a lock.
 
     key: a template, or a function of the call's own arguments that returns the key. In a template, a name that is a
-        parameter of the function is that argument. Any other name is a field of the first argument (after self or
-        cls). Nested fields are written with ``[name]`` and ``[index]``, also within JSON text:
-        ``"order#{body[order][id]}"``. Dates are written in ISO 8601, datetimes with a
-        zone in UTC. Different values give different keys: if a field's value contains the text that follows the field
-        in the template, it is escaped. A list of templates and functions: the function runs while it
-        holds all these locks, taken as by `LockClient.acquire_all`.
+        parameter of what is called is that argument: of the function, or of the decorator below this one, unless that
+        takes ``*args, **kwargs``. Any other name is a field of the first argument (after self or cls). Nested fields
+        are written with ``[name]`` and ``[index]``, also within JSON text: ``"order#{body[order][id]}"``. Dates are
+        written in ISO 8601, datetimes with a zone in UTC. Different values give different keys: if a field's value
+        contains the text that follows the field in the template, it is escaped. A list of templates and functions: the
+        function runs while it holds all these locks, taken as by `LockClient.acquire_all`.
     key_jmespath: a JMESPath expression over the first argument, instead of key. Needs jmespath.
     client: the LockClient. None: default_client(), which reads LAMBDA_LOCK_TABLE.
     wait: seconds to wait for the lock, 0 or more. None: the invocation's time left less ``reserve`` (outside Lambda:

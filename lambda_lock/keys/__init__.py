@@ -2,7 +2,7 @@
 
 All of this is private. `payload_hash` is public as ``lambda_lock.payload_hash``.
 
-The modules, lowest first: `arguments` finds an argument in a call, turns it into text, and makes keys from templates.
-`jmespath` makes keys from expressions. `compile` decides which kind of key a ``key=`` is. `payload_hash` hashes the
-content of an event.
+The modules, lowest first: `parameters` finds an argument in a call. `arguments` turns it into text, and makes keys from
+templates. `jmespath` makes keys from expressions. `compile` decides which kind of key a ``key=`` is. `payload_hash`
+hashes the content of an event.
 """

@@ -1,4 +1,4 @@
-"""Keys from a call's arguments: which of them a name means, the text of a value, and templates made of both.
+"""Keys from a call's arguments: the text of a value, and templates made of such texts.
 
 Errors in a template itself are raised when the function is decorated.
 
@@ -17,6 +17,7 @@ from functools import partial  # the Lambda runtime has it loaded
 from string import Formatter  # loaded by logging
 
 from ..errors import KeyTemplateError
+from .parameters import MISSING, Parameters, Unusable, name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 MAX_KEY_BYTES = 2048  # DynamoDB's limit for a partition key
 _EXACT_FLOAT = 2**53  # from here on a float represents several whole numbers, so two ids would share a key
 _MAX_DIGITS = 2048  # a number with more digits than a key can have is refused
-_VARARGS, _VARKEYWORDS = 0x04, 0x08  # flags of a code object, as inspect names them
-MISSING = object()
 #: What a template can have of a Lambda context, in a parameter named context.
 _OF_CONTEXT = ("tenant_id", "function_name", "function_version", "invoked_function_arn", "aws_request_id")
 _OF_BATCHES = ". Of a batch, let @sqs_batch() or process_stream() call a function of one record (lambda_lock.batch)"
@@ -40,127 +39,7 @@ _BRACKETS = frozenset("[]{}")
 _BETWEEN = "#"  # put between fields that are adjacent in a template
 
 
-def name_of(func: object) -> str:
-    return str(getattr(func, "__qualname__", type(func).__name__))
-
-
-_CODE = type(name_of.__code__)  # a mock may have anything as its __code__
-
-
-class Parameters:
-    """The parameters of a function, and how a call's arguments match them.
-
-    They are read from the code object, because importing inspect costs milliseconds of a cold start. Like
-    inspect.signature, this follows ``__wrapped__``, so a decorator that hides the signature does not hide the names.
-    """
-
-    __slots__ = ("_defaults", "_named", "_positions", "_required", "_varargs", "_varkeywords", "first", "names")
-
-    def __init__(self, func: Callable[..., Any], *, follow_wrapped: bool = True) -> None:
-        while follow_wrapped and not hasattr(func, "__signature__") and hasattr(func, "__wrapped__"):
-            func = func.__wrapped__
-        is_bound = hasattr(func, "__self__")
-        function = func.__func__ if is_bound and hasattr(func, "__func__") else func
-        code = getattr(function, "__code__", None)
-        if type(code) is not _CODE or hasattr(function, "__signature__"):
-            positional, keyword_only, varargs, varkeywords, defaults = _inspected(func, follow_wrapped)
-        else:
-            end = code.co_argcount + code.co_kwonlyargcount
-            positional, keyword_only = code.co_varnames[: code.co_argcount], code.co_varnames[code.co_argcount : end]
-            varargs = code.co_varnames[end] if code.co_flags & _VARARGS else None
-            varkeywords = code.co_varnames[end + bool(varargs)] if code.co_flags & _VARKEYWORDS else None
-            values = function.__defaults__ or ()
-            defaults = dict(zip(positional[len(positional) - len(values) :], values, strict=True))
-            defaults |= function.__kwdefaults__ or {}
-            positional = positional[1:] if is_bound else positional
-        self._positions = {name: index for index, name in enumerate(positional)}
-        self._defaults = defaults
-        self._varargs = varargs
-        self._varkeywords = varkeywords
-        self._named = frozenset((*positional, *keyword_only))
-        self._required = self._named.difference(defaults)
-        self.names = frozenset(name for name in (*positional, *keyword_only, varargs, varkeywords) if name)
-        #: The first parameter after self or cls. These two can be recognized only by their names.
-        self.first = next((name for name in positional if name not in ("self", "cls")), varargs)
-
-    def argument(self, name: str | None, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> object:
-        """The value of the parameter ``name`` in a call, or its default. MISSING if there is neither.
-
-        name: None: the first argument after self or cls, positional or keyword.
-        """
-        if name is None:
-            name = self.first
-            if name == self._varargs:
-                return args[len(self._positions)] if len(args) > len(self._positions) else MISSING
-        assert name is not None, "checked when the key was compiled"
-        if name == self._varargs:
-            return args[len(self._positions) :]
-        if name == self._varkeywords:
-            return {given: value for given, value in kwargs.items() if given not in self.names}
-        position = self._positions.get(name)
-        if position is not None and position < len(args):
-            return args[position]
-        return kwargs[name] if name in kwargs else self._defaults.get(name, MISSING)
-
-    def check_known(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], name: str) -> None:
-        """Raise TypeError for arguments that the function ``name`` does not take. It may be given fewer."""
-        more = args[len(self._positions) :] if self._varargs is None else ()
-        unknown = sorted(kwargs.keys() - self._named) if self._varkeywords is None else []
-        if more or unknown:
-            what = f"the argument {unknown[0]}=" if unknown else f"{len(args)} positional arguments"
-            raise TypeError(f"{name}() does not take {what}: pass those of a call, and wait= by its name")
-
-    def take(self, count: int) -> bool:
-        """Whether the parameters accept a call with exactly ``count`` positional arguments and nothing else."""
-        return (count <= len(self._positions) or self._varargs is not None) and self._required <= self._first(count)
-
-    def take_calls_of(self, other: Parameters, *added: str) -> bool:
-        """Whether the parameters accept some call that ``other`` accepts, with the keywords ``added`` as well."""
-        most = max(len(other._positions), len(self._positions) if other._varargs else 0)
-        if self._varargs is None:
-            most = min(most, len(self._positions))
-        for count in range(most + 1):
-            filled, passed = self._first(count), other._first(count)  # by position
-            given = other._required - passed | set(added)  # by keyword, at least
-            if (
-                filled.isdisjoint(given)
-                and (given <= self._named or self._varkeywords is not None)
-                and (self._required - filled - given <= other._named - passed or other._varkeywords is not None)
-            ):
-                return True
-        return False
-
-    def _first(self, count: int) -> frozenset[str]:
-        """The parameters that ``count`` positional arguments fill."""
-        return frozenset(name for name, position in self._positions.items() if position < count)
-
-
-def _inspected(func: Callable[..., Any], follow_wrapped: bool) -> tuple[Any, Any, Any, Any, dict[str, object]]:
-    """For callables without a code object of their own: partial objects, callable objects, built-in functions."""
-    from inspect import Parameter, signature
-
-    try:
-        found = signature(func, follow_wrapped=follow_wrapped).parameters.values()
-    except (TypeError, ValueError):  # some built-in functions and mocks have no signature
-        return (), (), "args", "kwargs", {}
-    return (
-        [one.name for one in found if one.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)],
-        [one.name for one in found if one.kind is Parameter.KEYWORD_ONLY],
-        next((one.name for one in found if one.kind is Parameter.VAR_POSITIONAL), None),
-        next((one.name for one in found if one.kind is Parameter.VAR_KEYWORD), None),
-        {one.name: one.default for one in found if one.default is not Parameter.empty},
-    )
-
-
 # --- the text of a value ---------------------------------------------------------------------------------------------
-
-
-class Unusable(Exception):
-    """A value cannot be part of a key, or a text cannot be read. The message says why. field: of KeyTemplateError."""
-
-    def __init__(self, message: str, field: str | None = None) -> None:
-        super().__init__(message)
-        self.field = field
 
 
 def builder(made_by: str, read: Callable[..., Callable[..., object]], *written: Any) -> KeyBuilder:
@@ -330,12 +209,20 @@ class Field:
             )
         if name in parameters.names:
             self.source, self.path = name, tuple(steps)
+        elif name in parameters.hidden:
+            first = "" if parameters.first is None else f", or a field of the first ({{{parameters.first}[{name}]}})"
+            raise Unusable(
+                f"the field {{{text}}} names a parameter of {name_of(parameters.hidden[name])}(), but another "
+                f"decorator takes the call, as {parameters}, and nobody can tell what it passes on. Write this "
+                f"decorator below that one, name an argument of the call{first}, or use a function for key=",
+                text,
+            )
         elif parameters.first is not None:
             self.source, self.path = None, (name, *steps)
         else:
             raise Unusable(
                 f"the field {{{text}}} does not name a parameter, and the function has no first argument to look it up "
-                "in",
+                "in, or none that is surely the first",
                 text,
             )
         self.text = text

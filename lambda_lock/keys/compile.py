@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from .arguments import Parameters, builder, check_key, from_template, name_of, quoted
+from .arguments import builder, check_key, from_template, quoted
+from .parameters import Parameters, name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

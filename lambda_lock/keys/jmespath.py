@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from ..errors import LockConfigurationError
-from .arguments import MISSING, Parameters, Unusable, declared_fields, joined, scalar_text, separated
+from .arguments import declared_fields, joined, scalar_text, separated
+from .parameters import MISSING, Parameters, Unusable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

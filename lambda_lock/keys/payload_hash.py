@@ -7,8 +7,9 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 
-from .arguments import Field, Parameters, Unusable, builder, declared_fields, found_text, raw_event, scalar_text
+from .arguments import Field, builder, declared_fields, found_text, raw_event, scalar_text
 from .compile import Compiled
+from .parameters import Parameters, Unusable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

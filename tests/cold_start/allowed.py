@@ -60,6 +60,7 @@ PACKAGE = {
     "lambda_lock.keys": "the package of the keys",
     "lambda_lock.keys.arguments": "the key's template, the arguments it names, and the text of a value",
     "lambda_lock.keys.compile": "decides which kind of key it is",
+    "lambda_lock.keys.parameters": "which argument of a call a name means",
     "lambda_lock.observe": "the package of log, metrics and hooks",
     "lambda_lock.observe.log": "reports events to the log",
     "lambda_lock.observe.observer": "reports the events of one client to its log, metrics, traces and hooks",

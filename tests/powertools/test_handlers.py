@@ -74,6 +74,40 @@ def stacked(order: list[Decorator], handler: Callable[..., Any]) -> Callable[...
     return handler
 
 
+# Names
+
+
+@pytest.mark.filterwarnings("ignore:No application metrics to publish")
+@pytest.mark.parametrize("key", ["{event[detail][customer_id]}", "{detail[customer_id]}", "{context[aws_request_id]}"])
+def test_above_decorators_of_powertools_names_are_those_that_these_give_them(
+    key: str, logger: Logger, metrics: Metrics, store: DynamoDBPersistenceLayer, context: Context
+) -> None:
+    tracer = Tracer(service="orders")
+    kept = idempotent(config=IdempotencyConfig(event_key_jmespath="id"), persistence_store=store)
+    typed = event_source(data_class=EventBridgeEvent)
+    for below in (
+        [logger.inject_lambda_context],
+        [tracer.capture_lambda_handler],
+        [metrics.log_metrics(raise_on_empty_metrics=False)],
+        [middleware],
+        [typed],
+        [tracer.capture_method],
+        [kept],
+        [logger.inject_lambda_context, tracer.capture_lambda_handler, typed, middleware],
+        [tracer.capture_method, logger.inject_lambda_context, typed],
+    ):
+        called = with_lock(key, wait=0)(stacked(below, lambda event, context: current_lock().key))
+        expected = context.aws_request_id if key.startswith("{context") else "c-1"
+        assert called(requested(), context) == expected
+
+
+def test_a_name_that_only_a_handler_below_powertools_has_is_refused_with_a_remedy(logger: Logger) -> None:
+    for decorator in (logger.inject_lambda_context, middleware, event_source(data_class=EventBridgeEvent)):
+        handler = decorator(lambda placed, ctx: None)
+        with pytest.raises(KeyTemplateError, match=r"takes the call, as \(event, context.*Write this decorator below"):
+            with_lock("{placed[id]}")(handler)
+
+
 # Any order
 
 OTHERS = ("Logger", "Tracer", "Metrics", "middleware", "idempotent")

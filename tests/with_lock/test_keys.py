@@ -177,11 +177,13 @@ def test_fields_are_reached_through_powertools_event_classes() -> None:
     assert key_of("{detail[customer_id]}", EventBridgeEvent(EVENT), None) == "c-7"
 
 
-def test_a_function_under_powertools_decorators_has_its_parameters() -> None:
+def test_a_function_under_powertools_decorators_has_the_parameters_of_the_decorator() -> None:
     @event_source(data_class=EventBridgeEvent)
     def typed(placed: EventBridgeEvent, context: Any) -> None: ...
 
-    assert key_of("{placed[id]}#{id}", EVENT, None, func=typed) == "e-1#e-1"
+    assert key_of("{event[id]}#{id}", EVENT, None, func=typed) == "e-1#e-1"
+    with pytest.raises(KeyTemplateError, match=r"another decorator takes the call, as \(event, context, "):
+        compile_key(typed, "{placed[id]}", None)
 
 
 def test_an_event_class_that_is_no_mapping_is_reached_through_its_raw_event() -> None:
