@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence  # loaded by every Pytho
 
 from ..core.lease import MIN_LEASE
 from ..core.requests import bare_name, encode_data
-from ..core.row import LONGEST_LEASE, MOST_PERMITS
+from ..core.row import LONGEST_LEASE, MOST_PERMITS, NOT_A_KEY, OF_SLEEPERS
 from ..core.schema import Schema
 from ..errors import LockArgumentError, LockConfigurationError
 from ..observe.log import logger
@@ -90,6 +90,14 @@ def key_text(name: str, value: object, limit: int = PARTITION_KEY_LIMIT) -> str:
     return value
 
 
+def lock_key(name: str, value: object) -> str:
+    """Check the key of what is taken or written: as key_text, and not that of a row of sleepers."""
+    key = key_text(name, value)
+    if key.endswith(OF_SLEEPERS):
+        raise LockArgumentError(f"{name}={key!r} {NOT_A_KEY}", key=key)
+    return key
+
+
 def several_keys(keys: object) -> list[str]:
     """Check the keys of several locks: 1 to MOST_KEYS different ones. They are read once.
 
@@ -102,7 +110,7 @@ def several_keys(keys: object) -> list[str]:
         raise TypeError(f"keys must be a list of keys, not {keys!r} ({type(keys).__name__}): {write}")
     found: dict[str, None] = {}
     for number, key in enumerate(keys):
-        found[key_text(f"keys[{number}]", key)] = None
+        found[lock_key(f"keys[{number}]", key)] = None
         if len(found) > MOST_KEYS:
             raise LockArgumentError(
                 f"keys has more than {MOST_KEYS} different keys: take at most {MOST_KEYS} locks together. One lock for "

@@ -10,7 +10,7 @@ from functools import partial
 
 from ..core.outcome import unusable
 from ..core.requests import Place, bare_name
-from ..core.row import LONGEST_LEASE, Row
+from ..core.row import LONGEST_LEASE, OF_SLEEPERS, Row
 from ..core.schema import JAVA
 from ..errors import LockArgumentError, LockConfigurationError, LockNotGrantedError, RateLimitedError
 from . import checks
@@ -271,19 +271,11 @@ def sleep(
 
 def _place(session: Session, key: str, sort_key: str | None, holder: object, permits: int | None) -> Place:
     """Where the lock is. Raises LockArgumentError, TypeError or LockConfigurationError if nobody can sleep for it."""
-    from ..core import sleepers
-
     place = session.settings.place(key, sort_key)
     check_holder(holder, key)
     if permits is not None:
         checks.permits(permits, place)
-    if key.endswith(sleepers.SUFFIX):
-        raise LockArgumentError(
-            f"key={key!r} ends with {sleepers.SUFFIX!r}, as the row of another lock's sleepers does: give the lock "
-            "another key",
-            key=key,
-        )
-    checks.key_text("key", key + sleepers.SUFFIX)
+    checks.key_text("key", key + OF_SLEEPERS)
     if place.schema != JAVA:
         raise LockConfigurationError(
             f"nobody can sleep until lock {key!r} is free: the waker reads rows of the schema JAVA as it is, and this "

@@ -386,7 +386,7 @@ class LockRecord:
 
 def get(session: Session, key: str, sort_key: str | None) -> Operation[LockRecord | None]:
     """The operation of `LockClient.get`."""
-    place = session.settings.place(key, sort_key)
+    place = session.settings.place(key, sort_key, reads=True)
     session.check_open()
 
     def steps(reading: ClockReading) -> Steps[LockRecord | None]:

@@ -48,7 +48,7 @@ def named(
             f"{method} was not given {', '.join(missing)}: a hold without its string is named by key=, owner= and "
             "fencing_token= together"
         )
-    checks.key_text("key", key)
+    checks.lock_key("key", key)
     checks.key_text("owner", owner)
     if "#" not in owner:
         raise LockArgumentError(

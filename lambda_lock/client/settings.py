@@ -139,9 +139,12 @@ class Settings:
                 sort = checks.key_name(SORT_KEY_VARIABLE, named, self.schema)
         return table, partition or self.schema.partition_key, sort or self.schema.sort_key
 
-    def place(self, key: str, sort_key: str | None) -> Place:
-        """Where the row of a lock is. Raises LockArgumentError or TypeError for keys that the table cannot have."""
-        checks.key_text("key", key)
+    def place(self, key: str, sort_key: str | None, *, reads: bool = False) -> Place:
+        """Where the row of a lock is. Raises LockArgumentError or TypeError for keys that a lock cannot have.
+
+        reads: whether nothing is written, so that the row may be one of sleepers.
+        """
+        (checks.key_text if reads else checks.lock_key)("key", key)
         table, partition_key_name, sort_key_name = self.names()
         if sort_key is not None and sort_key_name is None:
             raise LockArgumentError(

@@ -46,6 +46,11 @@ _LONGEST_TICKET = 64  # characters; ours have 14
 TICKET_NAME = 8  # characters of a ticket; the other 6 are its expiry
 LONGEST_BELIEVED = 35  # seconds from now to a ticket's expiry: the longest lease of a ticket, and 5 s for wrong clocks
 SLEEPERS = "~sleeper"  # the name of the ticket that the waker has for all sleepers (waker/)
+OF_SLEEPERS = "~sleepers"  # the end of the key of a row of sleepers (sleepers.py). No lock may have such a key
+NOT_A_KEY = (  # the end of the error
+    f"ends with {OF_SLEEPERS!r}, as the row of another lock's sleepers does, and would be mixed up with it: give it "
+    "another key, such as one with a field behind"
+)
 LONGEST_NAP_ASLEEP = 935  # seconds from now to that ticket's expiry: the waker's longest time between looks, + 35 s
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _SECONDS_DIGITS = 11  # enough for epoch seconds up to the year 5138

@@ -9,8 +9,8 @@ the lock dearer. It has no version, so it is not a lock's, and no request for a 
 | `newest`  | S         | random: a registration sets it, a removal removes it. The waker's filter requires it |
 | `ttl`     | N         | two days past the newest registration                                                |
 
-1. **A registration requires that the row has no version**, of any schema. Otherwise, a lock whose own key ends like
-   this would get the sleepers' time to live, and be deleted while it is held.
+1. **A registration requires that the row has no version**, of any schema. No lock of ours has such a key (row.py), but
+   one of another client or an older version may. It would get the sleepers' time to live, and be deleted while held.
 2. **It replaces the holder's own entry**, as observed, or appends one. So a step that runs twice registers once. If the
    holder is woken before its write has an answer, the repeated write may replace the entry of its next sleep. It then
    goes on at its time-out.
@@ -26,7 +26,7 @@ from . import requests
 from .outcome import ConditionFailed, Reply
 from .protocol import DECISION, STEPS, exchange
 from .requests import Place, Update
-from .row import MOST_PERMITS
+from .row import MOST_PERMITS, OF_SLEEPERS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
     Entry: TypeAlias = dict[str, Any]  # a value in DynamoDB's JSON: a string, unless somebody else wrote it
 
-SUFFIX = "~sleepers"
 MOST_SLEEPERS = 256
 _MOST_BYTES = 380_000  # of all entries: a row has up to 400 KB
 _LONGEST_TEXT = 2048  # bytes of a holder or a callback: more than is ever needed. A longer one counts as not ours
@@ -85,7 +84,9 @@ def read_sleeper(entry: Entry) -> Sleeper | None:
 def place_of_sleepers(place: Place) -> Place:
     """Return where the sleepers of a lock are."""
     partition, *sort = place.key_names
-    return Place(place.table, place.schema, partition, place.key + SUFFIX, sort[0] if sort else None, place.sort_key)
+    return Place(
+        place.table, place.schema, partition, place.key + OF_SLEEPERS, sort[0] if sort else None, place.sort_key
+    )
 
 
 def entries_of(item: Item | None) -> list[Entry]:

@@ -12,7 +12,7 @@ from ..client.options import order
 from ..client.record import Storing, decode_result, result_parts
 from ..client.taking import Fresh, entered_before, tell_refused
 from ..errors import DuplicateEventError, KeyTemplateError, LockArgumentError, PayloadMismatchError
-from ..keys.arguments import scoped
+from ..keys.arguments import check_key, scoped
 from ..keys.compile import compile_key
 from ..keys.parameters import Parameters, name_of
 from ..observe.log import NOT_RELEASED, logger, tell
@@ -458,14 +458,16 @@ def _scoped(func: Any, scope: str | None, build_key: KeyBuilder) -> KeyBuilder:
     """
     told: list[str] = []
     func = undecorated(func)
+    made_by = f"the scope and key of {name_of(func)}()"
 
     def build(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         key, tenant = build_key(args, kwargs), invocation.tenant_id()
         if scope is None:
             names = (os.environ.get("AWS_LAMBDA_FUNCTION_NAME"), getattr(func, "__module__", None), name_of(func))
             default = ".".join(name for name in names if name)
-            return scoped(f"{default}@{tenant}" if tenant else default, key)
-        key = scoped(scope, key) if scope else key  # "" shares the row with everything that uses the key
+            return check_key(scoped(f"{default}@{tenant}" if tenant else default, key), made_by)
+        if scope:  # "" shares the row with everything that uses the key
+            key = check_key(scoped(scope, key), made_by)
         if tenant and not told and tenant not in key:
             told.append(tenant)
             message = (

@@ -110,7 +110,7 @@ def durable_lock(
     if client is not None and not isinstance(client, LockClient):
         raise TypeError(f"client= must be a LockClient, not {type(client).__name__}")
     several = isinstance(key, (list, tuple))
-    keys = checks.several_keys(key) if several else [checks.key_text("key", key)]
+    keys = checks.several_keys(key) if several else [checks.lock_key("key", key)]
     lease_duration = checks.lease_duration(lease_duration)
     checks.optional_seconds("wait", wait, endless=True)
     poll = checks.seconds("poll", poll, least=1.0)

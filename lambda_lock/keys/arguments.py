@@ -16,6 +16,7 @@ from enum import Enum  # already loaded by the Lambda runtime
 from functools import partial  # the Lambda runtime has it loaded
 from string import Formatter  # loaded by logging
 
+from ..core.row import NOT_A_KEY, OF_SLEEPERS
 from ..errors import KeyTemplateError
 from .parameters import MISSING, Parameters, Unusable, name_of
 
@@ -64,7 +65,8 @@ def builder(made_by: str, read: Callable[..., Callable[..., object]], *written: 
 
 
 def check_key(key: object, made_by: str) -> str:
-    """Return ``key`` if it can be a partition key: a str of 1 to 2048 bytes in UTF-8. Otherwise raise KeyTemplateError.
+    """Return ``key`` if a lock can have it: a str of 1 to 2048 bytes in UTF-8, and not the key of a row of sleepers.
+    Otherwise raise KeyTemplateError.
 
     made_by: the source of the key, for the message.
     """
@@ -81,6 +83,8 @@ def check_key(key: object, made_by: str) -> str:
             f"{made_by} produced a key of {size} bytes, but DynamoDB allows {MAX_KEY_BYTES}: use a shorter field or a "
             "hash"
         )
+    if key.endswith(OF_SLEEPERS):
+        raise KeyTemplateError(f"{made_by} produced a key that {NOT_A_KEY}")
     return key
 
 

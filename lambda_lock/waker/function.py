@@ -12,8 +12,9 @@ import os
 from ..client.base import run, session_of
 from ..client.lock_client import LockClient
 from ..core.protocol import Resumption, Send, Wait
+from ..core.row import OF_SLEEPERS
 from ..core.schema import ASLEEP
-from ..core.sleepers import NEWEST, SUFFIX
+from ..core.sleepers import NEWEST
 from ..errors import LockConfigurationError, LockError
 from ..observe.log import logger, tell
 from .look import CALL, LONGEST_LOOK, MESSAGE, ClosedError, Look
@@ -168,8 +169,8 @@ class Waker:
         image, key = stream.get("NewImage") or {}, stream["Keys"][partition]["S"]
         sort_key = stream["Keys"][sort]["S"] if sort else None
         keys = [key] if ASLEEP in image else []
-        if key.endswith(SUFFIX) and NEWEST in image:
-            keys.append(key.removesuffix(SUFFIX))
+        if key.endswith(OF_SLEEPERS) and NEWEST in image:
+            keys.append(key.removesuffix(OF_SLEEPERS))
         return [place(key, sort_key) for key in keys]
 
     def _done(self, place: Place, act: Any) -> bool:

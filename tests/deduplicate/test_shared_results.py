@@ -288,6 +288,13 @@ def test_an_error_of_the_function_or_of_its_key_function_is_no_bad_key(once: Onc
         once(key, on_not_granted="skip", on_bad_key=lambda event, error: "bad")(lambda event: None)(EVENT)
 
 
+@pytest.mark.parametrize(("scope", "told"), [(None, True), ("s" * 40, True), ("", False)])
+def test_a_key_that_is_too_long_only_with_its_scope_is_a_bad_key(scope: str | None, told: bool, once: Once) -> None:
+    handler = once("{id}", scope=scope, on_bad_key=lambda event, error: str(error))(lambda event: "ran")
+    answer = handler({"id": "k" * 2047})
+    assert ("the scope and key of " in answer and "but DynamoDB allows 2048" in answer) is told
+
+
 @pytest.mark.parametrize("wrong", ["skip", 400, None])
 def test_an_answer_to_a_bad_key_is_a_word_or_a_function(wrong: Any) -> None:
     with pytest.raises(TypeError, match="on_bad_key= must be 'raise' or a function"):

@@ -282,7 +282,7 @@ def test_an_execution_whose_entry_cannot_be_written_polls(
 ) -> None:
     """The row where its sleepers would be is a lock's own."""
     held = client.acquire("a", lease_duration=HOUR)
-    client.acquire("a~sleepers", lease_duration=HOUR)
+    rows.put_foreign("a~sleepers", lease_seconds=HOUR)
     before = rows["a~sleepers"]
 
     def handler(event: str, context: DurableContext) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 from lambda_lock import LockClient
 from lambda_lock.client.base import run, session_of
 from lambda_lock.client.lockless import get_up
-from lambda_lock.core.sleepers import SUFFIX
+from lambda_lock.core.row import OF_SLEEPERS
 from lambda_lock.testing.memory import Memory
 from lambda_lock.waker.function import Calls, Waker
 
@@ -61,4 +61,4 @@ def record(key: str, number: str = "1", **image: Any) -> dict[str, Any]:
 
 
 def lain_down(key: str = "k") -> dict[str, Any]:
-    return record(key + SUFFIX, newest={"S": "a"})
+    return record(key + OF_SLEEPERS, newest={"S": "a"})

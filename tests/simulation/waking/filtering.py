@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lambda_lock.core.sleepers import SUFFIX
+from lambda_lock.core.row import OF_SLEEPERS
 from lambda_lock.waker import function
 
 FILTERS: Any = function.FILTERS
@@ -25,4 +25,4 @@ def key_of(key: str, image: Any) -> str | None:
     """The lock that a record causes a look at. None: it does not pass."""
     if not passes(image):
         return None
-    return key.removesuffix(SUFFIX) if "newest" in image else key
+    return key.removesuffix(OF_SLEEPERS) if "newest" in image else key
