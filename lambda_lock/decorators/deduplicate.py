@@ -237,7 +237,7 @@ def deduplicate(
     check_answer("on_not_granted", on_not_granted, ("raise", "skip"))
     check_answer("on_duplicate", on_duplicate, ("return", "raise"))
     check_answer("on_bad_key", on_bad_key, ("raise",))
-    serializer, fields, is_done, window_of = None, None, None, None
+    serializer, fields, as_written, is_done, window_of = None, None, None, None, None
     if result is not None or done_if is not None or callable(window):
         from . import returned
 
@@ -252,6 +252,7 @@ def deduplicate(
 
         payload_hash(*named)  # raises for what is not a path
         fields = PayloadHash(named, may_be_empty=True)
+        as_written = PayloadHash(named, may_be_empty=True, as_written=True)
     checks.whole("cache_size", cache_size, least=0)
     seconds = int(DAY) if callable(window) else _whole(window)
     if scope is not None and scope != "":
@@ -311,6 +312,8 @@ def deduplicate(
         guard.stores_result = result is not None
         guard.serializer = returned.serializer_for(func) if result == "json" else serializer
         guard.payload = None if fields is None else compile_key(func, fields, None)
+        if as_written is not None:
+            guard.payload_as_written = compile_key(func, as_written, None)
         guard.known = known
         guard.is_done = is_done
         guard.window_of = window_of
@@ -329,6 +332,7 @@ class _EventGuard(Guard):
     on_bad_key: Any
     on_duplicate: Any
     payload: KeyBuilder | None
+    payload_as_written: KeyBuilder
     serializer: Any
     stores_result: bool
     is_done: Callable[[object], bool] | None
@@ -352,7 +356,8 @@ class _EventGuard(Guard):
         if self.known is not None:
             self.known.learn(session_of(call.client), error, call.forgets)
         payload, stored = call.storing and call.storing.payload, result_parts(error.result)[1]
-        if payload is not None and stored not in (None, payload):  # an event stored without validate= has none
+        # An event stored without validate= has none. Version 0.2.0 stored one of each JSON text as it was written.
+        if payload is not None and stored not in (None, payload, self.payload_as_written(call.args, call.kwargs)):
             mismatch = PayloadMismatchError(
                 f"event {error.key!r} was completed with another payload, so {name_of(self.func)}() is neither run for "
                 "this one nor given the result. Two different events have one key: give them different ones, or repeat "

@@ -6,6 +6,7 @@ import time
 from decimal import Decimal
 from email.utils import formatdate
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -19,6 +20,7 @@ from lambda_lock import (
     payload_hash,
 )
 from lambda_lock.batch import process_sqs
+from lambda_lock.keys.payload_hash import PayloadHash, _plain
 from rig import events
 from rig.wire import Answer, Wire
 from tests.support.context import Context
@@ -203,6 +205,29 @@ def test_a_nested_step_of_the_same_event_does_not_replace_the_outer_payload() ->
     assert outer(event(100)) == "e-1"
     with pytest.raises(PayloadMismatchError):
         outer(event(200))
+
+
+def test_a_json_body_is_compared_as_json(once: Once) -> None:
+    handler = once("{id}", result="json", scope="", validate=["body"])(lambda event: "charged")
+    for body in ('{"amount": 100, "to": "a"}', '{"to":"a","amount":100.0}'):
+        assert handler({"id": "e-1", "body": body}) == "charged"
+    for body in ('{"amount": 101, "to": "a"}', '{"amount": 100, "to": "a", "to": "a"}', "", "eyJ0byI6ICJhIn0="):
+        with pytest.raises(PayloadMismatchError):
+            handler({"id": "e-1", "body": body})
+
+
+def test_a_hash_that_version_0_2_0_stored_is_that_of_the_same_text_and_of_no_other(once: Once) -> None:
+    stored = PayloadHash(("body",), may_be_empty=True, as_written=True)({"body": '{"amount": 100, "to": "a"}'})
+    assert stored == "af4381b3dc13fe38e8636b22e6c91a0fd8d20f52062d2eca87f5f776c1e6da98"
+    with mock.patch("lambda_lock.keys.payload_hash._whole", _plain):
+        once("{id}", result="json", scope="", validate=["body"])(lambda event: "charged")(
+            {"id": "e-1", "body": '{"amount": 100, "to": "a"}'}
+        )
+    handler = once("{id}", result="json", scope="", validate=["body"])(lambda event: "again")
+    assert handler({"id": "e-1", "body": '{"amount": 100, "to": "a"}'}) == "charged"
+    for body in ('{"amount": 101, "to": "a"}', '{"to": "a", "amount": 100}'):
+        with pytest.raises(PayloadMismatchError):
+            handler({"id": "e-1", "body": body})
 
 
 @pytest.mark.parametrize("validate", [iter, tuple, set], ids=["iter", "tuple", "set"])

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from enum import Enum, IntEnum, StrEnum
+from ipaddress import IPv4Address, IPv4Network, IPv6Address
+from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
@@ -20,7 +22,7 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes import EventBridgeEvent, SQSEvent
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import BaseModel
+from pydantic import AnyUrl, BaseModel, SecretStr
 
 from lambda_lock import KeyTemplateError, deduplicate, payload_hash
 from lambda_lock.keys.compile import compile_key
@@ -143,6 +145,14 @@ def test_decimals_hash_alike_only_if_they_are_equal(one: Decimal, two: Decimal) 
         ({1, "a"}, frozenset({"a", 1.0})),
         (AT, AT.astimezone(timezone(timedelta(hours=2))), "2026-11-21T00:00:00+00:00"),
         (AT.date(), "2026-11-21"),
+        (timedelta(hours=1), timedelta(minutes=60)),
+        ({1: "a", 2: "b"}, {2: "b", 1.0: "a"}, {Level.HIGH - 2: "a", Decimal(2): "b"}),
+        ({uuid.UUID(int=5): 1}, {str(uuid.UUID(int=5)): 1}),
+        ({Color.RED: 1}, {"red": 1}),
+        (PurePosixPath("/a/b"), "/a/b"),
+        (IPv4Address("10.0.0.1"), "10.0.0.1"),
+        (IPv6Address("::1"), IPv6Address("0:0::1")),
+        (AnyUrl("https://a.example/x"), "https://a.example/x"),
     ],
 )
 def test_what_is_equal_hashes_alike(values: tuple[Any, ...]) -> None:
@@ -164,12 +174,61 @@ def test_what_is_equal_hashes_alike(values: tuple[Any, ...]) -> None:
         (b"x", "x", "78", "b78", {"bytes": "78"}, [120]),
         ({1}, {1, 2}, {"1"}, [1], {"set": ["1"]}, {"set": [1]}, 'c["\\"n1\\""]'),
         (AT, AT + timedelta(microseconds=1), AT.replace(tzinfo=None), AT.date()),
+        (timedelta(1), timedelta(0, 1), timedelta(0, 0, 1), timedelta(-1), 86_400, "d1,0,0", "1 day, 0:00:00"),
+        ({1: "a"}, {"1": "a"}, {"n1": "a"}, {1: "a", "1": "a"}, {True: "a"}, {None: "a"}, {"a": 1}, [[1, "a"]]),
+        (IPv4Address("10.0.0.1"), IPv4Network("10.0.0.1"), IPv4Address("10.0.0.2"), int(IPv4Address("10.0.0.1"))),
+        (AnyUrl("https://a.example/x"), AnyUrl("https://b.example/x"), AnyUrl("https://u:p@a.example/x")),
     ],
 )
 def test_what_is_different_hashes_differently(values: tuple[Any, ...]) -> None:
     assert len({key_of(event={"value": value}) for value in values}) == len(values)
     chosen = [value for value in values if value not in (None, "", [], {})]
     assert len({key_of("value", event={"value": value}) for value in chosen}) == len(chosen)
+
+
+# A text that is JSON
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ('{"a": 1, "b": [1.0, true]}', '{"b":[1,true],\n"a":1.00}', b' {"a": 1, "b": [1e0, true]}',
+         r'{"\u0061": 1, "b": [1, true]}'),
+        ('[{"a": 1, "b": null}]', '[ {"b": null, "a": 1.0} ]'),
+        ('{"n": 12345678901234567890.10}', '{"n": 12345678901234567890.1}'),
+    ],
+)  # fmt: skip
+def test_a_field_that_is_json_is_compared_as_json(texts: tuple[Any, ...]) -> None:
+    assert len({key_of("body", event={"body": text}) for text in texts}) == 1
+    assert len({key_of(event=text) for text in texts}) == 1
+    assert len({key_of(event={"body": text}) for text in texts}) == len(texts)  # of the whole event it is a text
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ('{"a": 1}', '{"a": 2}', '{"a": "1"}', '{"a": true}', '{"a": null}', '{"a": [1]}', '[{"a": 1}]', "{}", "[]"),
+        ('{"a": 1, "a": 2}', '{"a": 2}', '{"a": 2, "a": 1}', '{"a":2, "a":1}', '{"x": {"a": 1, "a": 2}}'),
+        ('{"a": NaN}', '{"a":NaN}', '{"a": Infinity}', '{"a": "NaN"}'),
+        ("1", "1.0", '"1"', " 1", "007", "7", "true", "null", "None"),
+        ('{"a": 9007199254740992.0}', '{"a": 9007199254740993.0}', '{"a": 1e300}'),
+        ('{"a": 1', '{"a" : 1', "eyJhIjogMX0=", "eyJhIjoxfQ==", '{"a": 1e9999}', '{"a":1e9999}'),
+        ('{"a": 1}', {"a": 1}, 'j{"a": "n1"}', b"{", "{"),
+    ],
+)
+def test_json_texts_that_say_something_else_and_other_texts_are_told_apart(texts: tuple[Any, ...]) -> None:
+    assert len({key_of("body", event={"body": text}) for text in texts}) == len(texts)
+
+
+@given(EVENTS, EVENTS)
+def test_bodies_hash_alike_only_if_they_say_the_same(one: dict[str, Any], two: dict[str, Any]) -> None:
+    keys = [key_of("body", event={"body": json.dumps(each)}) for each in (one, shuffled_text(one), two)]
+    assert keys[0] == keys[1]
+    assert (keys[0] == keys[2]) == same(one, two)
+
+
+def shuffled_text(event: dict[str, Any]) -> dict[str, Any]:
+    return {name: event[name] for name in reversed(event)}
 
 
 # Chosen fields
@@ -253,8 +312,9 @@ def test_event_classes_of_powertools_are_their_raw_events() -> None:
 @pytest.mark.parametrize(
     "value",
     [
-        object(), math.nan, math.inf, Decimal("NaN"),
-        Decimal("-Infinity"), {1: "a"}, {None: "a"}, {"deep": [{"x": object()}]}, {object()}, lambda: 1, int,
+        object(), math.nan, math.inf, Decimal("NaN"), SecretStr("a"), iter("a"), {object(): 1},
+        Decimal("-Infinity"),
+        {math.nan: "a"}, {AT.date(): 1, "2026-11-21": 2}, {"deep": [{"x": object()}]}, {object()}, lambda: 1, int,
         10**5000, Decimal("1E+5000"),
     ],
     ids=lambda value: str(type(value).__name__),
