@@ -85,7 +85,7 @@ def test_above_decorators_of_powertools_names_are_those_that_these_give_them(
     tracer = Tracer(service="orders")
     kept = idempotent(config=IdempotencyConfig(event_key_jmespath="id"), persistence_store=store)
     typed = event_source(data_class=EventBridgeEvent)
-    for below in (
+    stacks: tuple[list[Any], ...] = (
         [logger.inject_lambda_context],
         [tracer.capture_lambda_handler],
         [metrics.log_metrics(raise_on_empty_metrics=False)],
@@ -95,7 +95,8 @@ def test_above_decorators_of_powertools_names_are_those_that_these_give_them(
         [kept],
         [logger.inject_lambda_context, tracer.capture_lambda_handler, typed, middleware],
         [tracer.capture_method, logger.inject_lambda_context, typed],
-    ):
+    )
+    for below in stacks:
         called = with_lock(key, wait=0)(stacked(below, lambda event, context: current_lock().key))
         expected = context.aws_request_id if key.startswith("{context") else "c-1"
         assert called(requested(), context) == expected
