@@ -11,8 +11,7 @@ from functools import wraps
 
 from ..client import checks
 from ..decorators.deduplicate import DAY, deduplicate
-from ..decorators.functions import check_function, is_async
-from ..decorators.guard import check_result
+from ..decorators.functions import check_function, check_result, is_async
 from ..decorators.with_lock import with_lock
 from ..errors import LockArgumentError, LockConfigurationError, LockNotGrantedError, RateLimitedError
 from ..keys.compile import Compiled, compile_key
@@ -109,7 +108,7 @@ def process_sqs(
 
     Returns the messageIds of the records that come back, as batchItemFailures. A record comes back
 
-    - if its handler raised an error;
+    - if its handler raised an error, or returned what has not run yet, such as a generator;
     - if its lock or its event is held elsewhere, or could not be acquired because of an error;
     - if its key cannot be built;
     - if too little time was left, so it was not started;
@@ -256,6 +255,20 @@ def _visibility(wanted: RetryVisibility | None, rate: Any) -> Visibility | None:
     return Visibility(wanted, None if rate is None else rate[1:])
 
 
+def _finishing(record_handler: RecordHandler, source: Source) -> RecordHandler:
+    """The record handler, with an error for what it returns that has not run yet."""
+    function = source.function + (f" (@{source.decorator})" if source.decorator else "")
+
+    @wraps(record_handler)
+    def finished(record: Record) -> object:
+        result = record_handler(record)
+        check_result(result, record_handler, function, is_event=True)
+        return result
+
+    finished.__qualname__ = name_of(record_handler)  # an object and a partial function have none to copy
+    return finished
+
+
 class _Batch:
     """How to process batches of one kind: the record handler with its dedup and its lock."""
 
@@ -301,7 +314,7 @@ class _Batch:
         self.max_workers = checks.whole("max_workers", max_workers, least=1)
         # Records that share one of these keys run one after another.
         self.in_common: list[tuple[str, KeyBuilder]] = []
-        self.handler: Callable[[Any], object] = source.of_view(record_handler)
+        self.handler: Callable[[Any], object] = source.of_view(_finishing(record_handler, source))
         self.began = threading.local()  # when the record of this thread began, or its slot if there is a rate
 
         def of_view(key: Any) -> Any:
@@ -424,7 +437,7 @@ class _Run:
                 self.fail(index, order, before if isinstance(before, RateLimitedError) else None)
                 continue
             try:
-                check_result(handler(source.view(record)), handler, source.decorator or source.function)
+                handler(source.view(record))
             except Exception as error:  # noqa: BLE001 - after any error this record comes back and the others continue
                 self.fail(index, order, error)
                 if not isinstance(error, _CONTENDED):

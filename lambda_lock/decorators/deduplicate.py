@@ -226,7 +226,8 @@ def deduplicate(
     Decorating raises what with_lock raises, LockArgumentError for a window, scope or cache_size out of range, and
     TypeError for a result of a type that cannot be stored, and for a window or done_if that is not a plain function of
     the result. A call raises what with_lock raises; PayloadMismatchError if the event is done with another payload;
-    LockFormatError if a stored result cannot be read.
+    LockFormatError if a stored result cannot be read; TypeError, and the event is not done, if the function returns
+    what has not run yet: an awaitable, a generator, ``map`` and the like, or a Future that is not done.
 
     Example::
 
@@ -328,6 +329,7 @@ def deduplicate(
 
 
 class _EventGuard(Guard):
+    is_event = True
     known: Completed | None
     on_bad_key: Any
     on_duplicate: Any

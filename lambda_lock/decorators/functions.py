@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import functools  # the Lambda runtime has it loaded
+import functools  # the Lambda runtime has these loaded
 import sys
+from itertools import starmap
 
 from ..client import checks
 from ..keys.parameters import Parameters, name_of
@@ -21,6 +22,7 @@ _PREPARED = "_original_name"  # what that module sets on a prepared step
 _MOST_DECORATORS = 50  # on one function: a bound, in case its __wrapped__ chain is a circle
 _OF_CONTEXTLIB = ("contextmanager.<locals>.helper", "asynccontextmanager.<locals>.helper")  # they make generators too
 _OPTIMIZED = 0x01  # a function's code, not a module's or class body's
+_LAZY = (map, filter, starmap)  # iterators that call a function for each element, when they are read
 
 
 def check_decorated(
@@ -101,6 +103,40 @@ def check_answer_of(func: Callable[..., Any], name: str, answer: object) -> None
             f"{name}= is called with the arguments of {name_of(func)}() and error=, which {name_of(answer)}() cannot "
             f"take: give it the parameters of {name_of(func)}(), and error"
         )
+
+
+def check_result(result: object, func: Callable[..., Any], decorator: str, *, is_event: bool = False) -> None:
+    """Raise TypeError if a function returned what has not run yet.
+
+    For a lock these are awaitables: their bodies would run after its release. For an event, which would count as done
+    without them, also generators, ``map`` and the like, context managers made of generators, and a Future that is not
+    done. The error of a Future that is done is raised.
+    """
+    is_awaitable = hasattr(type(result), "__await__")
+    if not is_awaitable and not (is_event and _has_not_run(result)):
+        return
+    close = getattr(result, "close", None) if is_awaitable else None
+    if close is not None:
+        close()  # its body has not begun; without this, Python warns that nothing awaited it
+    when = "has not run yet: the event would count as done" if is_event else "would run after the lock's release"
+    raise TypeError(
+        f"{name_of(func)} returned {type(result).__name__}, which {when}. {decorator} takes functions that do their "
+        "work before they return: await it, read it into a list, or wait for its result"
+    )
+
+
+def _has_not_run(result: Any) -> bool:
+    kind = type(result)
+    if kind in _LAZY or hasattr(kind, "throw") or hasattr(kind, "athrow"):  # a generator, an async one
+        return True
+    if kind.__module__ == "contextlib" and hasattr(result, "gen"):
+        return True
+    if not callable(getattr(kind, "done", None)) or not callable(getattr(kind, "result", None)):
+        return False
+    if not result.done():
+        return True
+    result.result()  # the work has run: its error is the function's
+    return False
 
 
 def is_async(func: object) -> bool:

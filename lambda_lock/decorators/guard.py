@@ -16,10 +16,9 @@ from ..client.base import Client, session_of
 from ..client.lock import held_by
 from ..client.lock_client import LockClient
 from ..errors import LockError, TransportError
-from ..keys.parameters import name_of
 from ..observe.log import NOT_RELEASED, logger, tell, tell_not_released
 from ..runtime import invocation
-from .functions import acquire_of, is_async
+from .functions import acquire_of, check_result, is_async
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -131,9 +130,11 @@ class Guard:
     build_key: gives a call's key or keys. acquire: gives the lock of a call, from an async client an awaitable.
     on_not_granted: "raise", "skip", or a function of the call's own arguments and ``error=``.
     bad_key: the errors about a key for which `answered` gives the call's result. All others are raised.
+    is_event: whether a result says that an event is done.
     """
 
     bad_key: tuple[type[LockError], ...] = ()
+    is_event = False
 
     def __init__(
         self,
@@ -168,7 +169,7 @@ class Guard:
         return self._awaited() if self.is_async else self._plain()
 
     def _plain(self) -> Callable[..., Any]:
-        func, entries = self.func, self.current.entries
+        func, entries, name = self.func, self.current.entries, f"@{self.current.decorator}"
 
         @wraps(func)
         def locked(*args: Any, **kwargs: Any) -> Any:
@@ -192,7 +193,7 @@ class Guard:
                 entered = entries.set((*entries.get(), (call.targets, lock)))
                 try:
                     result = func(*args, **kwargs)
-                    check_result(result, func, self.current.decorator)
+                    check_result(result, func, name, is_event=self.is_event)
                     end = self.last_act(call, lock, result)
                     return result
                 finally:
@@ -210,7 +211,7 @@ class Guard:
 
     def _awaited(self) -> Callable[..., Any]:
         """`_plain` for an async def function: the same steps, awaited."""
-        func, entries = self.func, self.current.entries
+        func, entries, name = self.func, self.current.entries, f"@{self.current.decorator}"
 
         @wraps(func)
         async def locked_async(*args: Any, **kwargs: Any) -> Any:
@@ -236,6 +237,8 @@ class Guard:
                 entered = entries.set((*entries.get(), (call.targets, lock)))
                 try:
                     result = await func(*args, **kwargs)
+                    if self.is_event:
+                        check_result(result, func, name, is_event=True)
                     end = self.last_act(call, lock, result)
                     return result
                 finally:
@@ -303,19 +306,6 @@ class Guard:
         from .disabled import AsyncStandIn, StandIn
 
         return (AsyncStandIn if self.is_async else StandIn)(call, self, why)
-
-
-def check_result(result: object, func: Callable[..., Any], decorator: str) -> None:
-    """Raise TypeError if a plain function returned a coroutine: its body would run after the lock's release."""
-    if not hasattr(type(result), "__await__"):
-        return
-    close = getattr(result, "close", None)
-    if close is not None:
-        close()  # its body has not begun; without this, Python warns that nothing awaited it
-    raise TypeError(
-        f"{name_of(func)} returned {type(result).__name__}, which would run after the lock's release: "
-        f"@{decorator} takes functions that do their work before they return"
-    )
 
 
 def key_of(lock: Any) -> str:
