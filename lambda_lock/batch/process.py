@@ -240,6 +240,7 @@ def _decorator(
         # Not functools.wraps: it would give the handler the signature of record_handler.
         for name in ("__module__", "__name__", "__qualname__", "__doc__"):
             setattr(handler, name, getattr(record_handler, name, getattr(handler, name)))
+        handler.lambda_lock_batch = source.decorator  # type: ignore[attr-defined]  # rate_limit refuses it
         return handler
 
     return decorate

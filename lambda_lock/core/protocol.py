@@ -162,8 +162,8 @@ class Recall:
     def __init__(self, observation_cache_size: int) -> None:
         self.server = lease.ServerTime()
         self.observations = lease.Observations(observation_cache_size)
-        # Of rate limits: the newest nextAt, when it was seen, and whether the busy form was right (rate.py).
-        self.rates: dict[object, tuple[int, float, bool]] = {}
+        # Of rate limits: the newest nextAt, when it was seen, whether the busy form was right, and the rate (rate.py).
+        self.rates: dict[object, tuple[int, float, bool, str]] = {}
         self._seed_ms = 0
 
     def seed_ms(self, reading: ClockReading) -> int:

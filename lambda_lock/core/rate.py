@@ -150,7 +150,9 @@ class Start:
             if not self.is_time_known():
                 yield from self.look(until)
             now = self.now()
-            next_at, seen, busy = self.memory.rates.get(self.place.where, (0, 0.0, False))
+            next_at, seen, busy, rate = self.memory.rates.get(self.place.where, (0, 0.0, False, self.limit.text))
+            if rate != self.limit.text:  # that of another caller of this client, who takes by the same row
+                self.differs(rate)
             wait = max(self.wanted.wait_until - self.reading.elapsed, 0.0)
             latest = now + max(int(wait * 1e6) + self.limit.room - self.limit.cost, 0)
             if self.shown[0] in self.sent and self.shown[1] <= latest + self.limit.cost:
@@ -258,7 +260,8 @@ class Start:
             if row.rate != self.limit.text:
                 self.differs(str(row.rate))
         rates, where = self.memory.rates, self.place.where
-        rates[where] = next_at, self.reading.elapsed, next_at > self.now() if busy is None else busy
+        busy = next_at > self.now() if busy is None else busy
+        rates[where] = next_at, self.reading.elapsed, busy, self.limit.text
         lease.drop_oldest(rates, _MOST)
 
     # -- time

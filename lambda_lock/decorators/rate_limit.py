@@ -81,8 +81,8 @@ def rate_limit(
     set, the function runs at once, with a warning.
 
     Decorating raises what `with_lock` does, LockArgumentError for a number out of range, and TypeError for a function
-    that another decorator of lambda_lock has decorated before. A call raises KeyTemplateError if its arguments give no
-    key, and what LockClient.rate_limit raises.
+    that another decorator of lambda_lock has decorated before, and for a handler made by sqs_batch or kafka_batch. A
+    call raises KeyTemplateError if its arguments give no key, and what LockClient.rate_limit raises.
 
     Example::
 
@@ -101,6 +101,12 @@ def rate_limit(
     def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
         check_decorated(func, "rate_limit", client, "raise", on_unavailable)
         check_answer_of(func, "on_limited", on_limited)
+        batch = getattr(func, "lambda_lock_batch", None)
+        if batch is not None:
+            raise TypeError(
+                f"@rate_limit above @{batch} would limit whole batches, not their records: write it below @{batch}, or "
+                f"pass rate={(key, limit, per)!r} to {batch}"
+            )
         if getattr(func, "__globals__", {}).get("__name__") == Guard.__module__:
             raise TypeError(
                 "write @rate_limit below @with_lock and @deduplicate, and once: a slot does not wait for another"

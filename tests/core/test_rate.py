@@ -239,10 +239,12 @@ def test_the_row_outlives_its_next_start_by_a_day(process: Pacing) -> None:
 def test_a_caller_is_told_of_another_rate(process: Pacing) -> None:
     process.start()
     process.start(rate.Limit(5, 1.0, 1, 1), wait=5)
+    assert process.others == ["10/1/1"]  # of the same process, which need not see the row
     process.now += 6
     process.memory.server.__init__()  # type: ignore[misc]  # a new process
+    process.memory.rates.clear()
     process.start(TEN, wait=5)
-    assert process.others == ["5/1/1"]
+    assert process.others == ["10/1/1", "5/1/1"]
 
 
 # A key is a lock, a semaphore or a rate limit, in every order.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 from typing import Any
 
@@ -19,6 +20,7 @@ from lambda_lock import (
     rate_limit,
     with_lock,
 )
+from lambda_lock.batch import kafka_batch, sqs_batch
 from lambda_lock.testing import in_memory, lambda_context
 from lambda_lock.testing.memory import Memory
 
@@ -137,6 +139,21 @@ def test_it_is_the_innermost_decorator(outer: Any) -> None:
     with pytest.raises(TypeError, match="write @rate_limit below @with_lock and @deduplicate"):
         rate_limit("a", 1)(outer(lambda: None))
     assert outer(rate_limit("a", 10)(lambda: 1))() == 1
+
+
+@pytest.mark.parametrize("batch", [sqs_batch, kafka_batch])
+def test_above_a_batch_it_would_limit_whole_batches(batch: Any) -> None:
+    def handler(record: Any) -> None: ...
+
+    def logged(function: Any) -> Any:
+        return functools.wraps(function)(lambda event, context: function(event, context))
+
+    words = rf"@rate_limit above @{batch.__name__} would limit whole batches.*rate=\('a', 10, 60\)"
+    for above in (batch()(handler), logged(batch()(handler))):
+        with pytest.raises(TypeError, match=words):
+            rate_limit("a", 10, per=60)(above)
+    assert batch()(rate_limit("a", 10)(handler))
+    assert batch(rate=("a", 10, 1))(handler)
 
 
 def test_the_switch_runs_everything_at_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

@@ -202,3 +202,14 @@ def test_another_rate_elsewhere_is_warned_about_once(make: Make, caplog: pytest.
     warned = [record for record in caplog.records if vars(record).get("lock_event") == "rate_differs"]
     assert [vars(record)["lock_key"] for record in warned].count("api") <= 4  # each client says it once
     assert "10/1/1 (limit/per/burst) here and 100/1/1 elsewhere" in caplog.text
+
+
+def test_two_rates_of_one_client_are_warned_about_once(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+    client = make()
+    for _ in range(2):
+        client.rate_limit("api", 100, burst=5)
+        client.rate_limit("other", 100)
+        client.rate_limit("api", 10, wait=10)
+    warned = [record for record in caplog.records if vars(record).get("lock_event") == "rate_differs"]
+    assert [vars(record)["lock_key"] for record in warned] == ["api"]
+    assert "10/1/1 (limit/per/burst) here and 100/1/5 elsewhere" in caplog.text
