@@ -168,7 +168,7 @@ def deduplicate(
     on_unavailable: Literal["raise", "run"] = "raise",
     on_bad_key: Any = "raise",
     window: float | Callable[[Any], float] = DAY,
-    done_if: Callable[[Any], object] | None = None,
+    done_if: Callable[[Any], bool] | None = None,
     scope: str | None = None,
     result: Any = None,
     validate: Sequence[str] | None = None,
@@ -189,8 +189,8 @@ def deduplicate(
     window: seconds for which an event counts as done, from its completion on, 1 second to 10 years, rounded up. Make it
         longer than the source may keep delivering the event: an SQS queue keeps a message for up to 14 days. A plain
         function of the result gives the seconds for this result.
-    done_if: a plain function of the result that says whether the event is done. If not, the lock is released, the
-        result is returned, and the next delivery runs again. commit() always completes. None: it is done.
+    done_if: a plain function of the result that returns True if the event is done, else False. If not, the lock is
+        released, the result is returned, and the next delivery runs again. commit() always completes. None: it is done.
     scope: a prefix of the stored key, so that two functions that consume one event do not suppress each other. None:
         the Lambda function's name, and this function's module and name (of a partial, those of its function; of an
         object, those of its class), and ``@`` and the tenant's id for a function with tenant isolation. "": no prefix.
@@ -216,8 +216,8 @@ def deduplicate(
     written to DynamoDB.
 
     A result that cannot be written as JSON, or is too large, is not stored: a warning says so, and duplicates get None.
-    If ``window`` or ``done_if`` raises, or gives no number of seconds, a warning says so, and the event is done (for a
-    day, if ``window`` failed).
+    If ``window`` or ``done_if`` raises, or gives no number of seconds or neither True nor False, a warning says so, and
+    the event is done (for a day, if ``window`` failed).
 
     The decorated function has a method ``forget``: ``handler.forget(event, context)`` forgets an event that is done,
     for its next delivery to run. It takes the function's arguments and ``wait=``, as `LockClient.forget`, and is
@@ -244,7 +244,7 @@ def deduplicate(
 
         serializer = returned.serializer_of(result)
         window_of = None if not callable(window) else returned.judged("window", window, _whole, int(DAY))
-        is_done = None if done_if is None else returned.judged("done_if", done_if, bool, True)
+        is_done = None if done_if is None else returned.judged("done_if", done_if, returned.yes_or_no, True)
     if validate is not None:
         named = () if isinstance(validate, str) or not hasattr(validate, "__iter__") else tuple(validate)
         if not named:

@@ -45,6 +45,16 @@ def judged(name: str, ask: Any, read: Callable[[Any], T], otherwise: T) -> Calla
     return asked
 
 
+def yes_or_no(answer: Any) -> bool:
+    """The answer of done_if=, a bool or numpy's. Raises TypeError for any other: None would turn protection off."""
+    found = answer.item() if type(answer).__module__ == "numpy" else answer
+    if not isinstance(found, bool):
+        raise TypeError(
+            f"done_if= must return True or False, but returned {type(answer).__name__}: is a return missing?"
+        )
+    return found
+
+
 def serializer_of(result: Any) -> Any:
     """The serializer that result= names. None for "json" (see `serializer_for`) and for None. Raises TypeError."""
     if result is None or result == "json":

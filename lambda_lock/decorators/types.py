@@ -136,5 +136,5 @@ if TYPE_CHECKING:  # DecoratorOptions exists for checkers only
         """What the overloads of deduplicate have in common."""
 
         window: float | Callable[[Any], float]
-        done_if: Callable[[Any], object] | None
+        done_if: Callable[[Any], bool] | None
         cache_size: int

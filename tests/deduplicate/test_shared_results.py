@@ -210,6 +210,31 @@ def test_a_predicate_that_raises_is_told_and_the_event_is_done(
     assert "done_if= gave no answer" in caplog.text
 
 
+@pytest.mark.parametrize("answer", [None, 0, 1, "", "no", [], {"ok": False}])
+def test_a_predicate_that_answers_neither_true_nor_false_is_told_and_the_event_is_done(
+    answer: Any, once: Once, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A forgotten return would otherwise turn protection off: each delivery would run."""
+    calls = Calls(result="made")
+    handler = once("{id}", scope="", result="json", done_if=lambda result: answer)(calls.handler)
+    assert [handler(EVENT) for _ in range(3)] == ["made"] * 3
+    assert calls.count == 1
+    assert warnings(caplog) == ["result_not_judged"]
+    assert f"done_if= must return True or False, but returned {type(answer).__name__}" in caplog.text
+
+
+@pytest.mark.parametrize("answer", [True, False])
+def test_a_predicate_may_answer_with_a_bool_of_numpy(answer: bool, once: Once, rows: Rows) -> None:
+    class bool_:  # noqa: N801 - numpy is not among what the tests need
+        __module__ = "numpy"
+
+        def item(self) -> bool:
+            return answer
+
+    once("{id}", scope="", done_if=lambda result: bool_())(lambda event: 1)(EVENT)
+    assert is_done(rows, "e-1") is answer
+
+
 def test_what_was_lost_and_is_not_done_is_told_to_be_lost(
     once: Once, rows: Rows, caplog: pytest.LogCaptureFixture
 ) -> None:
