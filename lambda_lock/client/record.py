@@ -200,7 +200,8 @@ def row_attributes(item: Item, place: Place) -> dict[str, Any]:
 class Storing:
     """How one call's result is stored.
 
-    serializer: has ``dump(value)``, which gives a JSON value, and ``load(value)``; None: the result is a JSON value.
+    serializer: has ``dump(value)``, which gives a JSON value, and ``load(value)``; None: the result is a JSON value. A
+    fits.OfType: made from a type.
     payload: the hash of the fields to validate; None: nothing is validated.
     window_of: gives the seconds for which the event counts as done with a result; None: as many as it was begun with.
     """
@@ -221,32 +222,46 @@ def encode_result(result: object, hold: Hold, data: str | None = None, storing: 
 
     data: what the row stores along with it, as base64 text; None: what the row holds now.
 
-    Raises LockArgumentError if JSON cannot represent ``result``, or if it is too large for the row.
+    Raises LockArgumentError if JSON cannot represent ``result``, if duplicates would get another value from the text,
+    or if it is too large for the row.
     """
     key, schema, how = hold.place.key, hold.place.schema, storing or _PLAIN
     text = None
     if result is not None:
-        try:
-            value = result if how.serializer is None else how.serializer.dump(result)
-            text = json.dumps(value, separators=(",", ":"))
-        except Exception as error:
-            remedy = "the serializer did not give a JSON value"
-            if how.serializer is None:
-                remedy = (
-                    "return dicts, lists, strs, numbers, bools or None, pass result= a type or a serializer, or pass "
-                    "result=None to store none"
-                )
-            raise LockArgumentError(
-                f"the result of event {key!r}, of type {type(result).__name__}, cannot be written as JSON ({error}): "
-                f"{remedy}",
-                key=key,
-            ) from error
+        text, why = _stored(result, how.serializer)
+        if why is not None:
+            raise LockArgumentError(f"the result of event {key!r}, of type {type(result).__name__}, {why}", key=key)
     if how.payload is not None:
         text = f"{_HASH}{how.payload} {text or ''}"
     if text is not None:
         stored = hold.item if data is None else {**hold.item, schema.data: {"B": data}}
         check_size({**stored, schema.result: {"S": text}}, key)
     return text
+
+
+def _stored(result: object, serializer: Any) -> tuple[str | None, str | None]:
+    """The text of a result, and why it does not fit. One of them is None."""
+    remedy = (
+        "return dicts with str keys, lists, strs, numbers, bools or None, pass result= a type or a serializer, or pass "
+        "result=None to store none"
+    )
+    if serializer is None:
+        try:
+            text = json.dumps(result, separators=(",", ":"))
+            loaded = json.loads(text)
+            if loaded == result:  # the usual case
+                return text, None
+        except Exception as error:  # noqa: BLE001 - JSON's own texts name types, not values
+            return None, f"cannot be written as JSON ({error}): {remedy}"
+    from . import fits
+
+    try:
+        if serializer is not None:
+            return fits.stored(result, serializer), None
+        found = fits.difference(result, loaded)
+    except fits.Unfit as unfit:
+        return None, str(unfit)
+    return (text, None) if found is None else (None, f"does not come back from JSON as it was{found}: {remedy}")
 
 
 def result_parts(text: object) -> tuple[str | None, str | None]:
@@ -275,9 +290,11 @@ def decode_result(text: object, key: str | None, serializer: Any = None) -> obje
     try:
         return value if serializer is None else serializer.load(value)
     except Exception as error:
+        from .fits import said
+
         raise LockFormatError(
-            f"the result stored with event {key!r} cannot be loaded ({error}). The result's type may have changed "
-            "since: let it read what older versions stored, or use another scope=",
+            f"the result stored with event {key!r} cannot be loaded ({said(error)}). The result's type may have "
+            "changed since: let it read what older versions stored, or use another scope=",
             key=key,
         ) from error
 

@@ -215,7 +215,8 @@ def deduplicate(
     Otherwise a warning says that it may have run twice. current_dedup().commit() prevents that for everything that is
     written to DynamoDB.
 
-    A result that cannot be written as JSON, or is too large, is not stored: a warning says so, and duplicates get None.
+    A result is loaded once when it is stored. If it cannot be written as JSON, is too large, has an iterator in it, or
+    would not come back as it was, it is not stored: a warning says so, and duplicates get None.
     If ``window`` or ``done_if`` raises, or gives no number of seconds or neither True nor False, a warning says so, and
     the event is done (for a day, if ``window`` failed).
 
@@ -416,7 +417,7 @@ class _EventGuard(Guard):
                 return held.checked_result(value)
             except LockArgumentError as unfit:
                 message = "a result is not stored, and duplicates of the event get None: %s"
-                tell(logger, "result_not_stored", message, unfit, cause=unfit.__cause__, key=lock.key, owner=lock.owner)
+                tell(logger, "result_not_stored", message, unfit, key=lock.key, owner=lock.owner)
         return None
 
     def forget(self, *args: Any, wait: float | None = 0, **kwargs: Any) -> Any:

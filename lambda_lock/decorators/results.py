@@ -23,6 +23,8 @@ from decimal import Decimal
 from typing import Any, Union
 from uuid import UUID
 
+from ..client.fits import OfType, Unfit, within
+
 _AS_IS = (None, type(None), bool, int, float, str, object, Any)
 _LISTS: dict[Any, Callable[[Any], Any]] = {
     **dict.fromkeys((list, abc.Sequence, abc.MutableSequence, abc.Iterable, abc.Collection), list),
@@ -36,7 +38,7 @@ _ALIAS: Any = getattr(typing, "TypeAliasType", ())
 _REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
-class Unstorable(Exception):
+class Unstorable(Unfit):
     """A type cannot be stored. The message says which, and where in the result."""
 
 
@@ -45,7 +47,7 @@ def _same(value: Any) -> Any:
 
 
 @dataclasses.dataclass(slots=True, eq=False)
-class Converter:
+class Converter(OfType):
     """A serializer: ``dump(value)`` gives a JSON value, ``load(value)`` the value again."""
 
     dump: Callable[[Any], Any]
@@ -163,9 +165,7 @@ class _Types:
         one = self.converter(members[0] if members else Any, f"{where}[]")
         if one is _PLAIN and make is list:
             return _PLAIN
-        return Converter(
-            lambda value: [one.dump(part) for part in value], lambda value: make([one.load(part) for part in value])
-        )
+        return Converter(_each(one, "dump", list), _each(one, "load", make))
 
     def _dict(self, members: tuple[Any, ...], where: str) -> Converter:
         name, value = members or (str, Any)
@@ -223,12 +223,39 @@ class _Types:
         make: Any = kind
 
         def dump(value: Any) -> Any:
-            return {name: one.dump(get(value, name)) for name, one in inner.items() if not some or name in value}
+            found = {}
+            for name, one in inner.items():
+                if not some or name in value:
+                    try:
+                        found[name] = one.dump(get(value, name))
+                    except Exception as error:
+                        raise within(error, f".{name}") from error
+            return found
 
         def load(value: Any) -> Any:  # fields that a later version of the type does not have any more are left out
-            return make(**{name: one.load(value[name]) for name, one in inner.items() if name in value})
+            found = {}
+            for name, one in inner.items():
+                if name in value:
+                    try:
+                        found[name] = one.load(value[name])
+                    except Exception as error:
+                        raise within(error, f".{name}") from error
+            return make(**found)
 
         return dump, load
+
+
+def _each(one: Converter, act: str, make: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function that makes a list, set or tuple of converted parts."""
+
+    def each(value: Any) -> Any:
+        convert = getattr(one, act)  # asked late: a type that contains itself is made around this
+        try:
+            return make([convert(part) for part in value])
+        except Exception as error:
+            raise within(error, "[]") from error
+
+    return each
 
 
 def _filled(hint: Any, given: dict[Any, Any]) -> Any:

@@ -301,7 +301,7 @@ def test_a_serializer_is_not_asked_about_none(once: Once) -> None:
 def test_a_commit_stores_by_the_serializer_too_and_refuses_before_it_writes(once: Once, rows: Rows) -> None:
     given: list[Any] = ["three"]
     handler = once("{id}", scope="", result=Roman())(lambda event: commit([put(rows, "effect")], result=given[0]))
-    with pytest.raises(LockArgumentError, match="cannot be written as JSON"):
+    with pytest.raises(LockArgumentError, match="cannot be written by its serializer: TypeError in dump"):
         handler(EVENT)
     assert rows.get("effect") is None
     given[0] = 3
