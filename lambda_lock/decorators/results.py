@@ -25,6 +25,8 @@ from uuid import UUID
 
 from ..client.fits import OfType, Unfit, within
 
+#: What stands around the type of a field: Annotated[int, "cents"], Final[int].
+_AROUND = (typing.Annotated, typing.Final)
 _AS_IS = (None, type(None), bool, int, float, str, object, Any)
 _LISTS: dict[Any, Callable[[Any], Any]] = {
     **dict.fromkeys((list, abc.Sequence, abc.MutableSequence, abc.Iterable, abc.Collection), list),
@@ -73,27 +75,76 @@ _NAMES = (*_MOMENTS, Decimal, UUID, bytes)  # types whose text can be the name o
 
 def for_type(wanted: Any) -> Converter | None:
     """The converter for results of a type. None if JSON represents it as it is. Raises Unstorable."""
-    made = _Types().converter(wanted, "")
-    return None if made is _PLAIN else made
+    return _made(lambda: wanted)
 
 
 def for_function(func: Any) -> Converter | None:
     """The converter for what a function says that it returns. None: JSON as it is, or nothing is known.
 
-    func: has annotations of its own. An annotation whose names are not defined yet is evaluated again with each
-    result. Raises Unstorable.
+    func: has annotations of its own. If a name is not defined yet, but will be by the module that is being loaded, the
+    annotation is evaluated with each result. Raises Unstorable, also for a name that nothing defines any more.
     """
+    return _made(lambda: _returned(func))
+
+
+def _made(read: Callable[[], Any]) -> Converter | None:
     try:
-        return for_type(_returned(func))
-    except NameError:
+        return _converter(read)
+    except _Undefined as unknown:
+        if not unknown.may_come():
+            raise
 
-        def later() -> Converter:
-            try:
-                return for_type(_returned(func)) or _PLAIN
-            except NameError:  # a name for type checkers only
-                return _PLAIN
+    def later() -> Converter:
+        return _converter(read) or _PLAIN
 
-        return Converter(lambda value: later().dump(value), lambda value: later().load(value))
+    return Converter(lambda value: later().dump(value), lambda value: later().load(value))
+
+
+def _converter(read: Callable[[], Any]) -> Converter | None:
+    made = _Types().converter(read(), "")
+    return None if made is _PLAIN else made
+
+
+class _Undefined(Unstorable):
+    """An annotation has a name that its module does not define, or not yet."""
+
+    def __init__(self, name: str, names: dict[str, Any], where: str = "") -> None:
+        super().__init__(
+            f"its annotation names {name!r}, which is not defined at run time. Import it outside of TYPE_CHECKING, or "
+            "define it in the module, before the function or after it",
+            where,
+        )
+        self.name = name
+        self.names = names
+
+    def may_come(self) -> bool:
+        """Whether the module whose globals are ``names`` is being loaded on this thread, and still sets the name."""
+        frame = inspect.currentframe()
+        while frame is not None and (frame.f_globals is not self.names or frame.f_code.co_name != "<module>"):
+            frame = frame.f_back
+        if frame is None:
+            return False
+        import dis
+
+        for step in dis.get_instructions(frame.f_code):
+            sets_it = step.opname == "STORE_NAME" and step.argval == self.name
+            if step.offset > frame.f_lasti and (sets_it or "IMPORT_STAR" in step.opname + step.argrepr):
+                return True
+        return False
+
+
+def _hints(of: Any, names: dict[str, Any], where: str, **options: Any) -> dict[str, Any]:
+    """The annotations of ``of``, evaluated. names: the globals in which they stand. Raises Unstorable."""
+    try:
+        return typing.get_type_hints(of, **options)
+    except NameError as error:
+        raise _Undefined(str(error.name), names, where) from error
+    except Exception as error:
+        raise Unstorable(f"its annotation cannot be evaluated ({error})", where) from error
+
+
+def _globals_of(kind: type) -> dict[str, Any]:
+    return getattr(sys.modules.get(kind.__module__), "__dict__", {})
 
 
 def _returned(func: Any) -> Any:
@@ -106,7 +157,7 @@ def _returned(func: Any) -> Any:
         annotations = func.__annotations__
     holder = types.SimpleNamespace(__annotations__={"return": annotations.get("return", Any)})
     names = getattr(inspect.unwrap(func), "__globals__", {})
-    return typing.get_type_hints(holder, names, include_extras=True)["return"]
+    return _hints(holder, names, "", globalns=names, include_extras=True)["return"]
 
 
 class _Types:
@@ -118,7 +169,7 @@ class _Types:
     def converter(self, wanted: Any, where: str) -> Converter:
         """where: the way from the result to this part, such as ".lines[]"."""
         origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
-        if origin is typing.Annotated:
+        if origin in _AROUND:
             return self.converter(arguments[0], where)
         if wanted in _AS_IS or isinstance(wanted, typing.TypeVar):
             return _PLAIN
@@ -195,7 +246,7 @@ class _Types:
             inner = self.converter(found.__value__, where)
             return inner.dump, inner.load
         if hasattr(kind, "model_validate_json"):
-            return _model(found)
+            return _model(found, where)
         if hasattr(kind, "parse_obj") and hasattr(kind, "__fields__"):  # pydantic 1
             return lambda value: json.loads(value.json()), found.parse_obj
         if _is_enum(kind, str, int, float):
@@ -208,7 +259,7 @@ class _Types:
                     raise Unstorable(f"{_name(kind, where)}, {needs}")
             return self._fields(wanted, kind, fields, where, getattr)
         if typing.is_typeddict(kind):
-            fields = list(typing.get_type_hints(kind))
+            fields = list(_hints(kind, _globals_of(kind), where))
             return self._fields(wanted, kind, fields, where, dict.get, some=True)
         if issubclass(kind, tuple) and hasattr(kind, "_fields"):
             return self._fields(wanted, kind, list(found._fields), where, getattr)
@@ -218,7 +269,7 @@ class _Types:
         self, wanted: Any, kind: type, names: list[str], where: str, get: Callable[[Any, str], Any], some: bool = False
     ) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
         given = dict(zip(getattr(kind, "__parameters__", ()), typing.get_args(wanted), strict=False))
-        hints = {name: _filled(hint, given) for name, hint in typing.get_type_hints(kind).items()}
+        hints = {name: _filled(hint, given) for name, hint in _hints(kind, _globals_of(kind), where).items()}
         inner = {name: self.converter(hints.get(name, Any), f"{where}.{name}") for name in names}
         make: Any = kind
 
@@ -279,11 +330,16 @@ def _bare(wanted: Any) -> Any:
     return kinds.pop() if origin is typing.Literal and len(kinds) == 1 else wanted
 
 
-def _model(model: Any) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
+def _model(model: Any, where: str) -> tuple[Callable[[Any], Any], Callable[[Any], Any]]:
     """The functions for a pydantic model. They name fields as the class does, or by alias before pydantic 2.11.
 
     A model of a subclass is stored as ``model`` is: with its own fields this could not be loaded if extra="forbid".
     """
+    if not getattr(model, "__pydantic_complete__", True):
+        try:
+            model.model_rebuild()
+        except NameError as error:
+            raise _Undefined(str(error.name), _globals_of(model), where) from error
     by_name = "by_name" in inspect.signature(model.model_validate_json).parameters
     names: dict[str, Any] = {"by_alias": False, "by_name": True} if by_name else {}
 

@@ -8,6 +8,8 @@ import enum
 import functools
 import subprocess
 import sys
+import textwrap
+import types
 import typing
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -212,11 +214,130 @@ def test_each_duplicate_gets_a_value_of_its_own(once: Once) -> None:
 
 
 def test_a_type_that_is_defined_later_is_found_by_the_first_result(once: Once) -> None:
-    names: dict[str, Any] = {}
-    exec("def body(event: object) -> 'Later': return Later(1)", names)
-    handler = once("{id}", scope="", result="json")(names["body"])
-    names["Later"] = dataclasses.make_dataclass("Later", [("n", int)])
-    assert handler(EVENT) == handler(EVENT) == names["Later"](1)
+    module = loaded(
+        """
+        @once("{id}", scope="", result="json")
+        def handler(event) -> "list[Outer]":
+            return [Outer(Later(1))]
+
+        @dataclasses.dataclass
+        class Outer:
+            inner: "Later"
+
+        @dataclasses.dataclass
+        class Later:
+            n: int
+        """,
+        once=once,
+    )
+    assert module.handler(EVENT) == module.handler(EVENT) == [module.Outer(module.Later(1))]
+
+
+def test_an_inner_type_of_a_type_that_is_given_may_be_defined_later(once: Once) -> None:
+    module = loaded(
+        """
+        @dataclasses.dataclass
+        class Outer:
+            inner: "Later"
+
+        @once("{id}", scope="", result=Outer)
+        def handler(event):
+            return Outer(Later(1))
+
+        @dataclasses.dataclass
+        class Later:
+            n: int
+        """,
+        once=once,
+    )
+    assert module.handler(EVENT) == module.handler(EVENT) == module.Outer(module.Later(1))
+
+
+def loaded(text: str, **names: Any) -> Any:
+    """A module of this text, as import loads it. It stays loaded until the next one."""
+    module = types.ModuleType("loaded_for_a_test")
+    vars(module).update(names, dataclasses=dataclasses, pydantic=pydantic, typing=typing)
+    sys.modules[module.__name__] = module
+    exec(compile(textwrap.dedent(text), "loaded.py", "exec"), vars(module))
+    return module
+
+
+UNDEFINED = {
+    "for type checkers": """
+        if typing.TYPE_CHECKING:
+            from somewhere import Missing
+        def make(event) -> "Missing": ...
+        """,
+    "in a union": """
+        if typing.TYPE_CHECKING:
+            from somewhere import Missing
+        def make(event) -> "int | Missing | None": ...
+        """,
+    "of a module for type checkers": """
+        if typing.TYPE_CHECKING:
+            import Missing
+        def make(event) -> "list[Missing.Receipt]": ...
+        """,
+    "local": """
+        def makes():
+            class Missing: ...
+            def make(event) -> "Missing": ...
+            return make
+        make = makes()
+        """,
+    "of a field": """
+        if typing.TYPE_CHECKING:
+            from somewhere import Missing
+        @dataclasses.dataclass
+        class Outer:
+            inner: "list[Missing]"
+        def make(event) -> Outer: ...
+        """,
+    "of an entry": """
+        class Outer(typing.TypedDict):
+            inner: "Missing"
+        def make(event) -> list[Outer]: ...
+        """,
+    "of a model": """
+        class Outer(pydantic.BaseModel):
+            inner: "Missing"
+        def make(event) -> "Outer | None": ...
+        """,
+}
+
+
+@pytest.mark.parametrize("where", UNDEFINED)
+def test_a_name_that_no_module_defines_is_told_when_decorating(where: str) -> None:
+    text = textwrap.dedent(UNDEFINED[where])
+    words = r"make\(\) has a result that cannot be stored: its annotation names 'Missing', which is not defined"
+    with pytest.raises(TypeError, match=words):
+        loaded(text + "once('{id}', result='json')(make)", once=deduplicate)
+    module = loaded(text)  # decorated when the module has been loaded
+    with pytest.raises(TypeError, match=words):
+        deduplicate("{id}", result="json")(module.make)
+
+
+class Fluent:
+    def itself(self, event: Any) -> typing.Self:
+        return self
+
+
+def final(event: Any) -> "typing.Final": ...  # type: ignore[valid-type]  # noqa: UP037
+
+
+@pytest.mark.parametrize(("function", "words"), [(Fluent.itself, r"typing\.Self"), (final, "typing.Final")])
+def test_what_is_no_type_of_its_own_is_told_when_decorating(function: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=rf"has a result that cannot be stored: .*{words}"):
+        deduplicate("{id}", result="json")(function)
+
+
+@dataclasses.dataclass
+class Finished:
+    number: typing.Final[Decimal]
+
+
+def test_a_field_may_be_final(once: Once) -> None:
+    assert round_trip(once, lambda event: Finished(Decimal("1.5")), Finished) == Finished(Decimal("1.5"))
 
 
 def test_what_a_function_returns_against_its_annotation_is_not_stored_and_does_not_fail(
@@ -259,6 +380,7 @@ class Opened:
         (Holding, r"Connection at .deep\[\]\[\]"),
         (list[complex], r"complex at \[\]"),
         (Receipt | Customer, "JSON would not say which"),
+        (Receipt | Connection, "Connection"),
         (dict[tuple[int, int], str], "as a key"),
         (memoryview, "memoryview"),
         (Literal["a", Colour.RED], "JSON would not say which"),
