@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from .cloud import ACCOUNT, Cloud
+from .cloud import ACCOUNT, SERVICES, Cloud
 from .engine import REGION, ROOT, Ministack, inherited_environment, stop
 
 _PROGRAM = ROOT / "node_modules" / ".bin" / "cdk"
@@ -22,6 +22,8 @@ _ENVIRONMENT = {
 }
 _FLAGS = ("--ci", "--no-notices", "--no-version-reporting", "--no-color")  # with these it connects to the engine only
 _SECONDS = 300
+#: What an engine needs so that it can be deployed to, and used (``Ministack(services=…)``).
+DEPLOYED = (*SERVICES, "cloudformation", "s3", "ssm", "states", "sns", "monitoring", "cloudcontrol")
 
 
 class CdkError(Exception):

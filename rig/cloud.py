@@ -1,6 +1,6 @@
 """Queues, rules and functions on an engine: what stands around a function on AWS, made with boto3.
 
-    with Ministack() as engine, Cloud(engine) as cloud:
+    with Ministack(services=SERVICES) as engine, Cloud(engine) as cloud:
         queue = cloud.queue("orders", visibility=2, dead_letter_after=5)
         function = cloud.function("orders.handler", folder, environment={"LAMBDA_LOCK_TABLE": table})
         cloud.subscribe(queue, function, batch_size=10)
@@ -35,6 +35,8 @@ from .engine import REGION, ROOT, EngineError, Ministack
 from .lambda_runtime import FunctionError
 
 ACCOUNT = "000000000000"
+#: What an engine needs for queues, rules and functions (``Ministack(services=…)``).
+SERVICES = ("dynamodb", "dynamodbstreams", "lambda", "sqs", "events", "logs", "iam", "sts")
 _BOOTSTRAP = '#!/bin/sh\nexec "$PYBIN" -m awslambdaric "$_HANDLER"\n'
 _POLL_SECONDS = 0.05
 _REPORTED_LINES = 20
@@ -56,7 +58,8 @@ class Counts(NamedTuple):
 class Cloud:
     """What is made through it is removed at its end, last first; the log groups of functions stay, as on AWS.
 
-    The engine may enforce IAM (``Ministack(auth=True)``): functions then have the rights of their role and no other.
+    The engine has SERVICES. It may enforce IAM (``Ministack(auth=True, …)``): functions then have the rights of their
+    role and no other.
     """
 
     def __init__(self, engine: Ministack) -> None:

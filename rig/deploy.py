@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from . import events
-from .cdk import Cdk, CdkError, check_installed
+from .cdk import DEPLOYED, Cdk, CdkError, check_installed
 from .cloud import Cloud
 from .engine import EngineError, Ministack
 from .lambda_runtime import FunctionError
@@ -54,7 +54,7 @@ def main() -> int:
         check_installed()
         with (
             tempfile.TemporaryDirectory(prefix="lambda-lock-deploy-") as folder,
-            Ministack(auth=True) as engine,
+            Ministack(auth=True, services=DEPLOYED) as engine,
             Cloud(engine) as cloud,
         ):
             run(report, cloud, Path(folder))

@@ -14,8 +14,11 @@ import socket
 import subprocess
 import tempfile
 import time
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, Self
+
+from lambda_lock.cli import guard
 
 ROOT = Path(__file__).resolve().parent.parent
 REGION = "us-east-1"
@@ -212,7 +215,7 @@ class Engine(abc.ABC):
         assert self._folder is not None
         scratch = self._folder / "tmp"
         scratch.mkdir(exist_ok=True)
-        environment = inherited_environment() | {"TMPDIR": str(scratch)} | self._settings(self._folder)
+        environment = guard.needed(os.environ) | self._settings(self._folder) | {"TMPDIR": str(scratch)}
         with (self._folder / "log").open("ab") as log:
             return subprocess.Popen(
                 command, env=environment, cwd=self._folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log
@@ -247,6 +250,10 @@ class Engine(abc.ABC):
 class Ministack(Engine):
     """ministack, an engine for DynamoDB and for what stands around a function (`Cloud`).
 
+    Web pages get nothing of it, nor does it get secrets of this process (lambda_lock.cli.guard). It starts tables and
+    their streams only, unless ``services`` names more. With ``lambda`` among them, every user of this machine can run
+    code as the one who started it, for as long as it runs.
+
     auth: whether IAM policies are enforced (by action and table ARN; the key ``test`` stays root). wait_scale: the
     factor for Wait states and the intervals of Retry in Step Functions, and nothing else; 0.01: a minute takes 0.6 s.
 
@@ -254,14 +261,13 @@ class Ministack(Engine):
     it is not there or does not become ready.
     """
 
-    def __init__(self, auth: bool = False, wait_scale: float = 1.0) -> None:
+    def __init__(
+        self, auth: bool = False, wait_scale: float = 1.0, services: Collection[str] = ("dynamodb", "dynamodbstreams")
+    ) -> None:
         super().__init__()
+        self.services = {*services, "iam", "sts"} if auth else {*services}
         self.auth = auth
         self.wait_scale = wait_scale
-
-    def reset(self) -> None:
-        """Empty the engine: no table is left."""
-        self._http("POST", "/_ministack/reset")
 
     def _command(self) -> list[str]:
         program = os.environ.get("LAMBDA_LOCK_ENGINE_BIN") or str(ROOT / ".venv-engine" / "bin" / "ministack")
@@ -273,12 +279,8 @@ class Ministack(Engine):
 
     def _settings(self, folder: Path) -> dict[str, str]:
         return {
-            "BIND_HOST": "127.0.0.1",
+            **guard.environment(folder, {}, self.services),
             "GATEWAY_PORT": str(self.port),
-            "MINISTACK_HOST": "127.0.0.1",
-            "LOG_LEVEL": "WARNING",
-            "STATE_DIR": str(folder / "state"),
-            "DOCKER_HOST": "unix:///nonexistent",
             "SFN_WAIT_SCALE": str(self.wait_scale),
             **({"AUTH": "true"} if self.auth else {}),
         }

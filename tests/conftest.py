@@ -8,7 +8,7 @@ import itertools
 import os
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -34,7 +34,10 @@ for _number, _handler in (
         signal.signal(_number, _handler)
 
 # LAMBDA_LOCK_ENGINE says which engine the tests use; with DynamoDB Local only the tests that use one run.
-_ENGINES: dict[str, type[Engine]] = {"ministack": Ministack, "dynamodb-local": DynamoDBLocal}
+_ENGINES: dict[str, Callable[[], Engine]] = {
+    "ministack": functools.partial(Ministack, services=("dynamodb", "dynamodbstreams", "sqs")),
+    "dynamodb-local": DynamoDBLocal,
+}
 _ENGINE = os.environ.get("LAMBDA_LOCK_ENGINE") or "ministack"
 
 _numbers = itertools.count(1)

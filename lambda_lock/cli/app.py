@@ -392,8 +392,9 @@ def forget(shared: Shared, key: str, sort_key: str | None, scope: str, wait: flo
 def dev(shared: Shared, port: int | None, form: str) -> None:
     """Run a local DynamoDB with a lock table, until Ctrl-C.
 
-    Needs the extra `local`. The engine listens on 127.0.0.1 only. Once the table is there, the environment that leads
-    to it is printed on stdout. SIGTERM stops it as well. It forgets everything when it stops.
+    Needs the extra `local`. The engine listens on 127.0.0.1 only, has no other service than DynamoDB, and refuses what
+    web pages send. Every user of this machine can read and write its tables. Once the table is there, the environment
+    that leads to it is printed on stdout. SIGTERM stops it as well. It forgets everything when it stops.
 
     \b
     Examples:

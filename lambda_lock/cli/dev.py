@@ -1,6 +1,7 @@
 """`lambda-lock dev`: a DynamoDB on this machine, for as long as the command runs.
 
-The engine is ministack, which the extra `local` installs. It is a process of its own, and listens on 127.0.0.1 only.
+The engine is ministack, which the extra `local` installs. It is a process of its own, with DynamoDB and no other
+service, and listens on 127.0.0.1 only. `guard` keeps web pages from it.
 """
 
 from __future__ import annotations
@@ -22,19 +23,17 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..transport import Credentials, HttpsTransport
-from . import exits
+from . import exits, guard
 from .exits import Failure, end_with_parent
 
 HOST = "127.0.0.1"
 REGION = "us-east-1"
 STRONGER = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_DYNAMODB")  # override ours
 _KEY = "test"  # the engine takes any credentials
-_HEALTH = "/_ministack/health"
 _ATTEMPTS = 5  # to start on a free port: another program may take it in between
 _START = 60.0  # seconds until it answers, on a busy machine
 _STOP = 5.0  # seconds from SIGTERM to SIGKILL
 _LOOK = 0.05  # seconds between two looks at an engine that is starting
-_NOT_INHERITED = ("AWS_", "LAMBDA_", "_LAMBDA", "_HANDLER", "MINISTACK_", "LOCALSTACK_")
 
 
 def engine_command() -> list[str]:
@@ -94,7 +93,7 @@ def running(port: int | None) -> Iterator[Engine]:
 
     port: the port on 127.0.0.1; None for a free one.
 
-    Raises Failure if the engine is not installed, the port is taken, or the engine does not start.
+    Raises Failure if the engine is not installed, the port is taken, or the engine does not start, or not as it should.
     """
     command = engine_command()
     with tempfile.TemporaryDirectory(prefix="lambda-lock-dev-") as name:
@@ -118,22 +117,10 @@ def running(port: int | None) -> Iterator[Engine]:
 
 
 def _spawn(command: list[str], folder: Path, port: int) -> subprocess.Popen[bytes]:
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)}
-    settings = {
-        "BIND_HOST": HOST,  # otherwise it listens on all interfaces
-        "GATEWAY_PORT": str(port),
-        "MINISTACK_HOST": HOST,
-        "LOG_LEVEL": "WARNING",
-        "STATE_DIR": str(folder / "state"),
-        "TMPDIR": str(folder),
-        "DOCKER_HOST": "unix:///nonexistent",  # it would remove containers that look like its own
-        "IOT_MTLS_ENABLED": "0",  # these would listen on further ports
-        "SFTP_ENABLED": "0",
-    }
     with (folder / "log").open("ab") as log:
         return subprocess.Popen(
             command,
-            env=inherited | settings,
+            env=guard.environment(folder, os.environ) | {"GATEWAY_PORT": str(port)},
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -151,11 +138,25 @@ def _becomes_ready(engine: Engine) -> bool:
             contextlib.suppress(OSError, http.client.HTTPException),  # not listening yet
             contextlib.closing(http.client.HTTPConnection(HOST, engine.port, timeout=1.0)) as connection,
         ):
-            connection.request("GET", _HEALTH)
+            connection.request("GET", guard.HEALTH)
             if connection.getresponse().status == 200:
-                return engine.process.poll() is None  # else another program took the port, and answers
+                # Else another program took the port, and answers.
+                return engine.process.poll() is None and _is_guarded(engine)
         time.sleep(_LOOK)
     return False
+
+
+def _is_guarded(engine: Engine) -> bool:
+    """Raises Failure if the engine answers web pages: then it must not run."""
+    with contextlib.closing(http.client.HTTPConnection(HOST, engine.port, timeout=_START)) as connection:
+        connection.request("GET", guard.HEALTH, headers={"Origin": "http://example.com"})
+        if connection.getresponse().status == 403:
+            return True
+    raise Failure(
+        "the local engine would answer any web page, because this version of ministack cannot be kept from it: "
+        "install ministack 1.5.33",
+        exits.CONFIGURATION,
+    )
 
 
 @contextlib.contextmanager

@@ -18,7 +18,7 @@ from aws_cdk import aws_stepfunctions as sfn
 
 from lambda_lock.cdk import LockTable
 from rig import cdk as command_line
-from rig.cdk import CdkError, run
+from rig.cdk import DEPLOYED, CdkError, run
 from rig.cloud import ACCOUNT, Cloud
 from rig.engine import REGION, ROOT, Ministack
 from tests.cdk.apps import new_function, new_stack, resources
@@ -113,7 +113,7 @@ def cloud() -> Iterator[Cloud]:
         command_line.check_installed()
     except CdkError as error:
         pytest.skip(str(error))
-    with Ministack(auth=True, wait_scale=SHORTER) as engine, Cloud(engine) as running:
+    with Ministack(auth=True, wait_scale=SHORTER, services=DEPLOYED) as engine, Cloud(engine) as running:
         yield running
 
 

@@ -43,7 +43,7 @@ def engine() -> Iterator[Ministack]:
         if os.environ.get("CI") == "true":
             raise
         pytest.skip(str(error))
-    with Ministack() as engine, Cloud(engine) as cloud:
+    with Ministack(services=command_line.DEPLOYED) as engine, Cloud(engine) as cloud:
         parameters = cloud.client("ssm")
         parameters.put_parameter(Name="/locks/name", Value="prod-locks", Type="String")
         arn = f"arn:aws:dynamodb:{REGION}:000000000000:table/other-locks"

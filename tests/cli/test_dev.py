@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 import os
 import re
@@ -17,7 +19,7 @@ from typing import Any
 import pytest
 
 from lambda_lock.cli import dev
-from rig.engine import ROOT, inherited_environment
+from rig.engine import ROOT, inherited_environment, request_headers
 from tests.support.waiting import DEADLINE
 
 from .conftest import PROGRAM, children, wait_gone
@@ -93,6 +95,36 @@ def listening(pid: int) -> set[str]:
     return {row[1].partition(":")[0] for row in rows if row[3] == "0A" and row[9] in inodes}
 
 
+WEB_SOCKET = {
+    "Connection": "Upgrade",
+    "Upgrade": "websocket",
+    "Sec-WebSocket-Version": "13",
+    "Sec-WebSocket-Key": "x3JJHMbDL1EzLkh9GBhXDw==",
+}
+
+
+def strangers() -> dict[str, dict[str, str]]:
+    """The headers by which an engine can tell what a browser sends."""
+    return {
+        "a page": {"Origin": "http://evil.example"},
+        "a page of this machine": {"Origin": "http://127.0.0.1:8000"},
+        "a file or a sandboxed frame": {"Origin": "null"},
+        "an image of a page": {"Sec-Fetch-Site": "cross-site"},
+        "a name that leads here": {"Host": "evil.example"},
+        "a name that looks like ours": {"Host": "127.0.0.1.evil.example"},
+        "a name behind ours": {"Host": "127.0.0.1:80@evil.example"},
+    }
+
+
+def ask(port: int, method: str, path: str, headers: dict[str, str]) -> tuple[int, dict[str, str], str]:
+    """Status, headers in lower case, and body of the answer."""
+    with contextlib.closing(http.client.HTTPConnection("127.0.0.1", port, timeout=DEADLINE)) as connection:
+        connection.request(method, path, "{}" if method == "POST" else None, headers)
+        answer = connection.getresponse()
+        found = {name.lower(): value for name, value in answer.getheaders()}
+        return answer.status, found, answer.read().decode()
+
+
 def test_what_it_prints_leads_to_a_table_that_suits_locks(start_dev: Dev, shell: dict[str, str]) -> None:
     variables = printed(start_dev())
     assert variables["LAMBDA_LOCK_TABLE"] == "locks"
@@ -111,6 +143,57 @@ def test_it_listens_on_loopback_only_and_leaves_nothing_behind(start_dev: Dev, s
     process.send_signal(signal.SIGTERM)
     assert process.wait(DEADLINE) == 0
     assert not Path(f"/proc/{engine}").exists()
+    assert list(Path(shell["TMPDIR"]).iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_no_secret_of_the_shell_reaches_the_engine(start_dev: Dev, shell: dict[str, str]) -> None:
+    process = start_dev(DATABASE_PASSWORD="hunter2", AWS_SECRET_ACCESS_KEY="hunter2", GITHUB_TOKEN="hunter2")
+    printed(process)
+    (engine,) = children(process.pid)
+    pairs = Path(f"/proc/{engine}/environ").read_text().rstrip("\0").split("\0")
+    variables = dict(pair.split("=", 1) for pair in pairs)
+    assert "hunter2" not in str(variables)
+    inherited = {name: value for name, value in variables.items() if shell.get(name) == value}
+    assert inherited.keys() <= {"PATH", "HOME", "LD_LIBRARY_PATH"}
+
+
+def test_it_answers_nothing_but_requests_to_dynamodb_that_no_page_sent(start_dev: Dev) -> None:
+    port = int(printed(start_dev())["AWS_ENDPOINT_URL"].rpartition(":")[2])
+    for name, headers in strangers().items():
+        status, answered, said = ask(port, "POST", "/", request_headers("ListTables") | headers)
+        assert (status, answered.keys() & {"access-control-allow-origin"}) == (403, set()), name
+        assert "request refused" in said, name
+    for method, path, headers in (
+        ("OPTIONS", "/", {}),
+        ("POST", "/_ministack/reset", {}),
+        ("POST", "//_ministack/reset", {}),
+        ("POST", "/_ministack/config", {}),
+        ("GET", "/_ministack/ready", {}),
+        ("POST", "/2015-03-31/functions", {}),
+        ("POST", "/?Action=CreateFunction", request_headers("ListTables")),
+        ("PUT", "/bucket", {}),
+        ("POST", "/", {}),
+        ("POST", "/", request_headers("ListTables") | {"X-Amz-Target": "AmazonSQS.CreateQueue"}),
+        ("GET", "/", WEB_SOCKET),
+    ):
+        status, _, _ = ask(port, method, path, headers)
+        assert status == 403, (method, path)
+    status, _, said = ask(port, "POST", "/", request_headers("ListTables"))
+    assert (status, said) == (200, '{"TableNames": ["locks"]}')
+    status, _, said = ask(port, "GET", "/_ministack/health", {})
+    assert (status, json.loads(said)["services"].keys()) == (200, {"dynamodb"})
+
+
+def test_an_engine_that_would_answer_web_pages_does_not_run(shell: dict[str, str]) -> None:
+    program = Path(shell["PATH"].partition(":")[0]) / "ministack"
+    interpreter = program.resolve().parent / "python"
+    program.unlink()
+    program.write_text(f"#!{interpreter} -E\nfrom ministack.app import main\nmain()\n")  # -E: without PYTHONPATH
+    program.chmod(0o755)
+    result = cli(shell, "dev")
+    assert (result.returncode, result.stdout) == (78, "")
+    assert "would answer any web page" in result.stderr
     assert list(Path(shell["TMPDIR"]).iterdir()) == []
 
 

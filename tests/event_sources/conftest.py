@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from rig.cloud import ACCOUNT, Cloud, Function, Queue
+from rig.cloud import ACCOUNT, SERVICES, Cloud, Function, Queue
 from rig.engine import REGION, Item, Ministack
 
 from . import judge
@@ -102,7 +102,7 @@ Open = Callable[..., Shop]
 
 @pytest.fixture(scope="package")
 def cloud() -> Iterator[Cloud]:
-    with Ministack(auth=True) as engine, Cloud(engine) as running:
+    with Ministack(auth=True, services=SERVICES) as engine, Cloud(engine) as running:
         yield running
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rig.cdk import Cdk
+from rig.cdk import DEPLOYED, Cdk
 from rig.cloud import Cloud
 from rig.engine import Ministack
 from rig.sample import Sample
@@ -22,7 +22,7 @@ from .conftest import LOCAL, Assembly
 @pytest.mark.long
 @pytest.mark.ministack_only("functions")
 def test_the_sample_is_deployed_and_its_report_runs_under_a_lock(local: Assembly, tmp_path: Path) -> None:
-    with Ministack(auth=True) as engine, Cloud(engine) as cloud:
+    with Ministack(auth=True, services=DEPLOYED) as engine, Cloud(engine) as cloud:
         assembly = tmp_path / "assembly"
         shutil.copytree(local.folder, assembly)
         here = (engine.url, sys.executable, str(tmp_path / "opt" / "python"))

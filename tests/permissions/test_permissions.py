@@ -37,7 +37,7 @@ from lambda_lock.core.requests import Place
 from lambda_lock.core.schema import JAVA
 from lambda_lock.permissions import ACTIONS, IN_WORDS
 from rig import events
-from rig.cloud import ACCOUNT, Cloud
+from rig.cloud import ACCOUNT, SERVICES, Cloud
 from rig.engine import REGION, ROOT, Ministack, client_environment
 from tests.support.clocks import SkewedClock
 from tests.support.context import Context
@@ -366,7 +366,7 @@ named = pytest.mark.parametrize("operation", OPERATIONS.values(), ids=list(OPERA
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[Cloud]:
-    with Ministack(auth=True) as engine, Cloud(engine) as running:
+    with Ministack(auth=True, services=SERVICES) as engine, Cloud(engine) as running:
         engine.create_table(LOCKS)
         engine.create_table(ORDERS)
         yield running

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rig.cloud import ACCOUNT, Cloud, Counts, Function
+from rig.cloud import ACCOUNT, SERVICES, Cloud, Counts, Function
 from rig.engine import REGION, Ministack
 from rig.lambda_runtime import FunctionError
 
@@ -32,7 +32,7 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[Cloud]:
-    with Ministack(auth=True) as engine, Cloud(engine) as running:
+    with Ministack(auth=True, services=SERVICES) as engine, Cloud(engine) as running:
         yield running
 
 
@@ -234,11 +234,11 @@ def test_a_wait_that_ends_in_vain_says_what_there_was_to_see(cloud: Cloud, consu
         cloud.wait_until(lambda: False, seconds=0)
 
 
-def test_the_profile_of_the_caller_does_not_matter(engine: Ministack, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_profile_of_the_caller_does_not_matter(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_PROFILE", "no-such-profile")
     monkeypatch.setenv("AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:1")
-    with Cloud(engine) as cloud:
-        assert cloud.queue("profile").is_empty()
+    with Cloud(cloud.engine) as another:
+        assert another.queue("profile").is_empty()
 
 
 def test_a_handler_that_is_not_in_the_folder_is_named(cloud: Cloud) -> None:
@@ -251,16 +251,15 @@ def test_a_queue_without_dead_letters_says_how_to_get_them(cloud: Cloud) -> None
         _ = cloud.queue("no-dead-letters").dead_letters
 
 
-def test_a_cloud_removes_what_it_made(engine: Ministack, record: Path) -> None:
-    with Cloud(engine) as looking:
-        before = left(looking)
-        with Cloud(engine) as cloud:
-            function = cloud.function("consumer.handler", HANDLERS, environment={"RECORD": str(record)}, concurrency=1)
-            cloud.subscribe(cloud.queue("removed", dead_letter_after=1), function, maximum_concurrency=2)
-            cloud.rule({"source": ["x"]}, function)
-            made = {what: count - before[what] for what, count in left(looking).items()}
-            assert made == {"queues": 2, "functions": 1, "mappings": 1, "rules": 1, "roles": 1}
-        assert left(looking) == before
+def test_a_cloud_removes_what_it_made(cloud: Cloud, record: Path) -> None:
+    before = left(cloud)
+    with Cloud(cloud.engine) as another:
+        function = another.function("consumer.handler", HANDLERS, environment={"RECORD": str(record)}, concurrency=1)
+        another.subscribe(another.queue("removed", dead_letter_after=1), function, maximum_concurrency=2)
+        another.rule({"source": ["x"]}, function)
+        made = {what: count - before[what] for what, count in left(cloud).items()}
+        assert made == {"queues": 2, "functions": 1, "mappings": 1, "rules": 1, "roles": 1}
+    assert left(cloud) == before
 
 
 def left(cloud: Cloud) -> dict[str, int]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import tempfile
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import boto3
@@ -100,13 +103,6 @@ def test_an_error_of_the_engine_bears_its_name(engine: Ministack) -> None:
     assert caught.value.code == "ResourceNotFoundException"
 
 
-def test_reset_leaves_no_table() -> None:
-    with Ministack() as engine:
-        engine.create_table("locks")
-        engine.reset()
-        assert engine.dynamodb("ListTables", {})["TableNames"] == []
-
-
 def test_with_auth_a_key_without_rights_is_refused() -> None:
     with Ministack(auth=True) as engine:
         engine.create_table("locks")  # with the access key "test", which has all permissions
@@ -128,6 +124,32 @@ def test_the_table_fixture_points_this_process_at_a_new_empty_table(engine: Mini
     assert engine.scan(table) == []
     assert os.environ["LAMBDA_LOCK_TABLE"] == table
     assert os.environ["AWS_ENDPOINT_URL"] == engine.url
+
+
+def test_an_engine_for_tables_has_no_other_service() -> None:
+    with Ministack() as engine:
+        place = {"endpoint_url": engine.url, "region_name": REGION}
+        keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
+        for service, operation in (("lambda", "list_functions"), ("sqs", "list_queues"), ("s3", "list_buckets")):
+            with pytest.raises(ClientError, match=r"403|AccessDenied"):
+                getattr(boto3.client(service, **place, **keys), operation)()
+
+
+@pytest.mark.parametrize("headers", [{"Origin": "http://evil.example"}, {"Host": "evil.example"}])
+@pytest.mark.parametrize("services", [("dynamodb",), ("dynamodb", "lambda")])
+def test_an_engine_answers_no_web_page(services: tuple[str, ...], headers: dict[str, str]) -> None:
+    with Ministack(services=services) as engine:
+        for method, path in (("POST", "/_ministack/reset"), ("OPTIONS", "/"), ("GET", "/2015-03-31/functions")):
+            asked = urllib.request.Request(engine.url + path, method=method, headers=headers)
+            with pytest.raises(urllib.error.HTTPError, match="403"):
+                urllib.request.urlopen(asked)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_no_secret_of_this_process_reaches_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DATABASE_PASSWORD", "hunter2")
+    with Ministack() as engine:
+        assert "hunter2" not in Path(f"/proc/{engine.pid}/environ").read_text()
 
 
 def test_an_engine_that_gives_no_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import LockClient
-from rig.cloud import ACCOUNT, Cloud, Function
+from rig.cloud import ACCOUNT, SERVICES, Cloud, Function
 from rig.engine import REGION, Ministack, client_environment
 from tests.support.fresh import clear_environment
 
@@ -161,7 +161,7 @@ class Execution:
 
 @pytest.fixture(scope="package")
 def cloud() -> Iterator[Cloud]:
-    with Ministack(auth=True, wait_scale=SHORTER) as engine, Cloud(engine) as running:
+    with Ministack(auth=True, wait_scale=SHORTER, services=[*SERVICES, "states"]) as engine, Cloud(engine) as running:
         yield running
 
 
