@@ -15,6 +15,8 @@ the lock dearer. It has no version, so it is not a lock's, and no request for a 
    holder is woken before its write has an answer, the repeated write may replace the entry of its next sleep. It then
    goes on at its time-out.
 3. **A removal requires the entry at its index.** Only its time to live deletes the row.
+4. **What no registration wrote goes in one write**, before anybody is called: entries that cannot be read, and all of a
+   list that is longer than MOST_SLEEPERS. The write requires the list as it was read, so no registration is lost.
 """
 
 from __future__ import annotations
@@ -93,6 +95,20 @@ def entries_of(item: Item | None) -> list[Entry]:
     """Return the entries of the sleepers' row, oldest first, as they are stored."""
     line = (item or {}).get(_ASLEEP, {}).get("L")
     return line if isinstance(line, list) else []
+
+
+def without_strangers(place: Place, entries: list[Entry]) -> Request | None:
+    """Return the request that removes the entries that no registration wrote. None if there are none."""
+    ours = [] if len(entries) > MOST_SLEEPERS else [entry for entry in entries if read_sleeper(entry) is not None]
+    if len(ours) == len(entries):
+        return None
+    update = Update(place_of_sleepers(place))
+    asleep = update.name(_ASLEEP)
+    update.sets.append(f"{asleep} = :ours")
+    update.values[":ours"] = {"L": ours}
+    update.removes.append(update.name(NEWEST))
+    update.require(f"{asleep} = :read", read={"L": entries})
+    return update.request()
 
 
 def lie_down(place: Place, sleeper: Sleeper, memory: Recall, entropy: Entropy, reading: ClockReading) -> Steps[bool]:

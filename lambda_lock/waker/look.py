@@ -25,6 +25,8 @@ The rules
    have caused a look that still found the mark.
 8. **What cannot be claimed at all**, such as a semaphore by one who sleeps for a lock, is the sleeper's own error: it
    is called without a claim, and its acquire tells it.
+9. **What no registration wrote calls nobody.** It goes in one write (rule 4 of core/sleepers.py), and the look begins
+   anew.
 
 Being called is a hint. Whether a sleeper has the lock is decided by its acquire, so a call that is lost, doubled, late
 or forged costs an invocation or a time-out, and never makes a second holder.
@@ -144,7 +146,10 @@ class Look:
             served, read = self.served, (yield from self._send(requests.read(self.place)))
             there = yield from self._send(requests.read(sleepers.place_of_sleepers(self.place)))
             entries = sleepers.entries_of(there.item)
-            if (yield from self._serve(entries, read) if entries else self._clear(self.place.view(read.item or {}))):
+            strangers_go = sleepers.without_strangers(self.place, entries)
+            if strangers_go is not None:
+                yield from self._send(strangers_go)
+            elif (yield from self._serve(entries, read) if entries else self._clear(self.place.view(read.item or {}))):
                 return
             steps = 0 if self.served > served else steps + 1
             if steps >= STEPS:
@@ -162,22 +167,22 @@ class Look:
 
     def _serve(self, entries: list[Entry], read: Reply | ConditionFailed) -> Steps[bool]:
         """Claim for the first sleeper and call it, or mark. Return whether the look is over."""
-        sleeper, hold, answer = sleepers.read_sleeper(entries[0]), None, None
-        if sleeper is not None:  # else another program wrote the entry
-            try:
-                claim = Claim(self.place, sleeper, read, self.memory, self.entropy, self.reading)
-                hold = yield from claim.finish()
-                self.reading = claim.reading
-            except LockFormatError:
-                pass
-            except LockNotGrantedError:
-                self.reading = claim.reading
-                if claim.is_due:
-                    return False
-                seconds = self._seconds(claim, sleeper)
-                if seconds is not None:
-                    return (yield from self._mark(claim, len(entries), seconds))
-            answer = yield from self._call(sleeper)
+        sleeper, hold = sleepers.read_sleeper(entries[0]), None
+        assert sleeper is not None, "strangers went before"
+        try:
+            claim = Claim(self.place, sleeper, read, self.memory, self.entropy, self.reading)
+            hold = yield from claim.finish()
+            self.reading = claim.reading
+        except LockFormatError:
+            pass
+        except LockNotGrantedError:
+            self.reading = claim.reading
+            if claim.is_due:
+                return False
+            seconds = self._seconds(claim, sleeper)
+            if seconds is not None:
+                return (yield from self._mark(claim, len(entries), seconds))
+        answer = yield from self._call(sleeper)
         if hold is not None and isinstance(answer, ClosedError):
             yield from keep.release(hold, self.memory, self.entropy, self.reading)
         self.served += 1

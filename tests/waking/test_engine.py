@@ -23,6 +23,12 @@ _LONG = 120.0  # seconds after which a test gives up
 _TARGET = "arn:aws:states:::sqs:sendMessage.waitForTaskToken"
 
 
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Ministack]:
+    with Ministack(services=("dynamodb", "dynamodbstreams", "sqs", "states")) as running:
+        yield running
+
+
 class Account:
     """A table with its stream, the waker's queue and function, and a state machine that waits for its token.
 

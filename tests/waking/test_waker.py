@@ -373,8 +373,8 @@ def test_many_entries_that_cannot_be_read_are_removed_without_a_look_that_fails(
     """They may be of a later version of the library, which somebody took back."""
     scene.lies_down("a")
     forge(scene, *[{"S": f"later {number}"} for number in range(30)])
-    assert [scene.look() for _ in range(2)] == [{"batchItemFailures": []}] * 2
-    assert scene.calls.messages == [("k", 2)]
+    assert scene.look() == {"batchItemFailures": []}
+    assert scene.calls.messages == []
     assert scene.calls.called == ["token-a"]
 
 

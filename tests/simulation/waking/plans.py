@@ -32,6 +32,7 @@ PLANS: dict[str, dict[str, Any]] = {
     "lost records": {"lost": 0.2},
     "unclear calls": {"unclear": 0.2},
     "forged calls": {"forged": 20, "executions": 10},
+    "strangers among the sleepers": {"strangers": 100, "executions": 12, "arrive": 60.0},
     "throttled": {"throttled": 0.4},
     "down for ten minutes": {"down": (10.0, 610.0)},
     "slow to wake": {"slow": 0.3},
@@ -107,7 +108,7 @@ MUTATIONS: dict[str, Mutation] = {
     "the entry removed before the call": Mutation(
         "killed", 100,
         edit(look.Look._serve, "answer = yield from self._call(sleeper) → yield from sleepers.remove(self.place, "
-             "lambda entry: entry == entries[0], self.memory, self.entropy, self.reading)\n        "
+             "lambda entry: entry == entries[0], self.memory, self.entropy, self.reading)\n    "
              "answer = yield from self._call(sleeper)"), *_FORGOTTEN, killed=0.15,
     ),
     "wakeAt written before the message": Mutation(
@@ -163,6 +164,11 @@ MUTATIONS: dict[str, Mutation] = {
         "network, permits", 40,
         edit(sleepers.remove, 'update.require(f"{asleep}[{found[0]}] = :entry", entry=found[1]) → '
              'update.require(f"attribute_exists({asleep}[{found[0]}])")'), *_FORGOTTEN,
+    ),
+    "a list without strangers written over who lay down meanwhile": Mutation(
+        "strangers among the sleepers", 40,
+        edit(sleepers.without_strangers, 'update.require(f"{asleep} = :read", read={"L": entries}) → '
+             'update.require(f"attribute_exists({asleep})")'), *_FORGOTTEN,
     ),
     "a registration that passes no filter": Mutation(
         "calm", 20, edit(sleepers._registration, 'update.sets.append(f"{update.name(NEWEST)} = :newest") → pass',

@@ -59,6 +59,7 @@ class Plan:
     lost = 0.0  # of the records
     unclear = 0.0  # of the calls
     forged = 0  # wake-ups that nobody asked for
+    strangers = 0  # times that somebody writes entries which cannot be read among the sleepers
     slow = 0.0  # of the wake-ups take 70 s
     bound = 100.0  # seconds that a lock may stand idle while somebody sleeps, without any of the above
     ordered = False  # whether sleepers are to be served in order, because nothing goes wrong
@@ -166,6 +167,8 @@ class Scene:
             self.world.at(rng.uniform(0, 5), process.start, self.caller(process, waits=False))
         for _ in range(plan.forged):
             self.world.at(rng.uniform(5, 100), self.forge)
+        for _ in range(plan.strangers):
+            self.world.at(rng.uniform(0, 60), self.intrude)
 
     def run(self, name: str) -> Result:
         try:
@@ -283,6 +286,16 @@ class Scene:
         if asleep:
             execution = self.rng.choice(asleep)
             execution.wake(execution.callback)
+
+    def intrude(self) -> None:
+        table, key = self.world.table, sleepers.place_of_sleepers(place_of(KEY)).key
+        row = table.get(key)
+        if row is not None:
+            entries = list(sleepers.entries_of(row))
+            for _ in range(self.rng.randint(1, 5)):
+                entries.insert(self.rng.randint(0, len(entries)), {"S": "nobody"})
+            item = {**row, "asleep": {"L": entries}}
+            table.store(table.key(item, False), item)
 
     # -- who wants the lock
 
