@@ -7,7 +7,8 @@ and for a customer-managed key both once more.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import aws_cdk as cdk
@@ -19,7 +20,7 @@ from constructs import Construct, Dependable
 
 from ..client.record import PREWARM_KEY
 from ..errors import LockArgumentError, LockConfigurationError
-from ..permissions import IN_WORDS
+from ..permissions import ACTIONS, IN_WORDS
 from .arguments import report_look_up, wrong
 from .synthesis import warn
 from .tables import REPLACED, AnyTable, arn_here, differ, home, is_known, is_unnamed, name_in_template, resource_of
@@ -40,18 +41,24 @@ KEY_READ_ACTIONS = ("kms:Decrypt", "kms:DescribeKey")  # those of TableV2.grant_
 _DUMMY_ROLE = ":123456789012:role/DUMMY_ARN"  # of Role.from_lookup, until the look-up is made
 
 
+class Statement(NamedTuple):
+    """Actions on a lock table, and under which conditions they are allowed."""
+
+    actions: Sequence[str]
+    conditions: Conditions | None = None
+
+
 class Permission(NamedTuple):
     """Actions on a lock table and on its key.
 
-    scope: the lock table. conditions: of the statements about the table.
+    scope: the lock table. statements: those about the table, at least one.
     """
 
     scope: Construct
     table: AnyTable
     key: kms.IKey | None
-    actions: Sequence[str]
+    statements: Sequence[Statement]
     key_actions: Sequence[str]
-    conditions: Conditions | None = None
 
     def grant(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow ``grantee`` the actions. Raises LockConfigurationError if that would have no effect."""
@@ -102,16 +109,19 @@ class Permission(NamedTuple):
         return grant
 
     def _to(self, grantee: iam.IGrantable) -> iam.Grant:
-        """Add a statement about the table to the grantee's policy."""
-        return iam.Grant.add_to_principal(
-            grantee=grantee,
-            actions=[*self.actions],
-            resource_arns=[self.table.table_arn],
-            conditions=self.conditions,
+        """Add the statements about the table to the grantee's policy."""
+        return _together(
+            iam.Grant.add_to_principal(
+                grantee=grantee,
+                actions=[*each.actions],
+                resource_arns=[self.table.table_arn],
+                conditions=each.conditions,
+            )
+            for each in self.statements
         )
 
     def _by_policies_of_table_and_key(self, principal: iam.PrincipalBase) -> iam.Grant:
-        """Add a statement to the table's resource policy and one to the key's, or say that somebody else has to."""
+        """Add the statements to the table's resource policy and one to the key's, or say that somebody else has to."""
         if resource_of(self.table) is None:
             raise LockConfigurationError(
                 f"grant: {type(principal).__name__} can only be allowed in the table's resource policy, which "
@@ -119,16 +129,22 @@ class Permission(NamedTuple):
                 f"is made, or allow {IN_WORDS} in its resource policy"
             )
         name = name_in_template(self.table)  # a table cannot refer to itself: in its own policy it is "*" without one
-        allowed = principal if self.conditions is None else principal.with_conditions(self.conditions)
-        grant = iam.Grant.add_to_principal_and_resource(
-            # Nobody's policy: a wrapper of a role would write into the role's own, without the conditions.
-            grantee=iam.StarPrincipal(),
-            actions=[*self.actions],
-            resource_arns=["*" if name is None else arn_here(self.table, name)],
-            resource=cast("Any", self.table),
-            resource_policy_principal=allowed,
+        allowed = [
+            principal if each.conditions is None else principal.with_conditions(each.conditions)
+            for each in self.statements
+        ]
+        grant = _together(
+            iam.Grant.add_to_principal_and_resource(
+                # Nobody's policy: a wrapper of a role would write into the role's own, without the conditions.
+                grantee=iam.StarPrincipal(),
+                actions=[*each.actions],
+                resource_arns=["*" if name is None else arn_here(self.table, name)],
+                resource=cast("Any", self.table),
+                resource_policy_principal=who,
+            )
+            for each, who in zip(self.statements, allowed, strict=True)
         )
-        if not _has_in_resource_policy(self.table, allowed):
+        if not all(_has_in_resource_policy(self.table, who) for who in allowed):
             raise LockConfigurationError(
                 f"grant: this version of aws-cdk-lib drops the resource policy of {self.scope.node.path}, which a "
                 "grantee in another account, with conditions or of an organization needs "
@@ -187,11 +203,26 @@ class Permission(NamedTuple):
         return {"StringEquals": {"kms:ViaService": f"dynamodb.{region}.{known or cdk.Aws.URL_SUFFIX}"}}
 
 
-def leading_keys(prefixes: Any) -> dict[str, dict[str, list[str]]]:
-    """The policy condition that limits the actions to keys with these prefixes.
+def _together(grants: Iterable[iam.Grant]) -> iam.Grant:
+    return reduce(lambda one, other: one.combine(other), grants)
 
-    ForAllValues is also true for a request without keys, but each of the four actions has one.
+
+def of_prefixes(prefixes: Any) -> list[Statement]:
+    """The four actions on keys with these prefixes, and the reading of the row that `prewarm` reads.
+
+    Nobody who has prefixes may write that row, because all of them read it.
     """
+    ours = leading_keys(prefixes)
+    return [Statement(ACTIONS, ours), Statement(["dynamodb:GetItem"], _only_keys([PREWARM_KEY]))]
+
+
+def _only_keys(patterns: list[str]) -> dict[str, dict[str, list[str]]]:
+    """ForAllValues is also true for a request without keys, but each of the four actions has one."""
+    return {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": patterns}}
+
+
+def leading_keys(prefixes: Any) -> dict[str, dict[str, list[str]]]:
+    """The policy condition that limits the actions to keys with these prefixes."""
     is_list = isinstance(prefixes, Sequence) and not isinstance(prefixes, str)
     if not is_list or not all(isinstance(each, str) for each in prefixes):
         raise TypeError(f"key_prefixes must be a list of str, not {prefixes!r}")
@@ -210,8 +241,7 @@ def leading_keys(prefixes: Any) -> dict[str, dict[str, list[str]]]:
                 f"key_prefixes: {prefix!r} must be the literal beginning of the keys, at least one character long. "
                 "Leave out '*', '?' and '${': they mean something else in a policy"
             )
-    patterns = [*(f"{prefix}*" for prefix in prefixes), PREWARM_KEY]
-    return {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": patterns}}
+    return _only_keys([f"{prefix}*" for prefix in prefixes])
 
 
 def _is_outside(principal: iam.PrincipalBase) -> bool:

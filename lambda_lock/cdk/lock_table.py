@@ -25,7 +25,7 @@ from ..observe.metrics import NAMESPACE
 from ..permissions import ACTIONS
 from . import arguments, functions, synthesis, tables, waker
 from .arguments import wrong
-from .grants import KEY_ACTIONS, KEY_READ_ACTIONS, Permission, leading_keys
+from .grants import KEY_ACTIONS, KEY_READ_ACTIONS, Permission, Statement, of_prefixes
 from .monitoring import AlarmActions, MetricOptions, Watch, WatchOptions
 from .tables import AnyTable, Keys, home
 from .waker import Sleeper, Waker
@@ -302,18 +302,19 @@ class LockTable(Construct, Generic[Table]):
         grantee: a function, a role or another principal that can receive permissions, in any account of the app. For a
             grantee in another account, the table's resource policy and the key's policy get a statement as well.
             iam.AccountPrincipal allows another account, whose own policies then decide.
-        key_prefixes: allow only locks whose keys begin with one of these; None: all locks. Prefixes are literal.
+        key_prefixes: allow only locks whose keys begin with one of these, and that `prewarm` reads its row; None: all
+            locks. Prefixes are literal.
 
         Returns the grant. Raises LockConfigurationError if the grantee cannot receive permissions, or if it is in
         another account or Region and the table has no name: the CDK would choose one, and CloudFormation would replace
         the table. Raises LockArgumentError for bad prefixes, and TypeError for an argument of the wrong type. Annotates
         a warning if the role was granted other prefixes before, because it then has both.
         """
-        conditions = None
+        statements = [Statement(ACTIONS)]
         if key_prefixes is not None:
-            conditions = leading_keys(key_prefixes)
+            statements = of_prefixes(key_prefixes)
             functions.check_prefixes(grantee, key_prefixes)
-        grant = Permission(self, self._table, self._key, ACTIONS, KEY_ACTIONS, conditions).grant(grantee)
+        grant = Permission(self, self._table, self._key, statements, KEY_ACTIONS).grant(grantee)
         node = getattr(grantee.grant_principal, "node", None)
         prefixes = None if key_prefixes is None else sorted(key_prefixes)
         if node is not None and (before := self._prefixes.setdefault(node.path, prefixes)) != prefixes:
@@ -335,7 +336,8 @@ class LockTable(Construct, Generic[Table]):
 
         Returns the grant of ``dynamodb:GetItem``. Raises what `grant` raises.
         """
-        return Permission(self, self._table, self._key, ["dynamodb:GetItem"], KEY_READ_ACTIONS).grant(grantee)
+        statements = [Statement(["dynamodb:GetItem"])]
+        return Permission(self, self._table, self._key, statements, KEY_READ_ACTIONS).grant(grantee)
 
     def grant_list(self, grantee: iam.IGrantable) -> iam.Grant:
         """Allow ``grantee`` to list locks: ``lambda-lock ls``, ``client.list()``.
@@ -346,8 +348,8 @@ class LockTable(Construct, Generic[Table]):
 
         Returns the grant of ``dynamodb:Scan`` and ``dynamodb:Query``. Raises what `grant` raises.
         """
-        actions = ["dynamodb:Scan", "dynamodb:Query"]
-        return Permission(self, self._table, self._key, actions, KEY_READ_ACTIONS).grant(grantee)
+        statements = [Statement(["dynamodb:Scan", "dynamodb:Query"])]
+        return Permission(self, self._table, self._key, statements, KEY_READ_ACTIONS).grant(grantee)
 
     def wake(self, target: Sleeper) -> iam.Grant:
         """Allow the waker to wake executions of ``target``, which sleep until a lock of this table is free.

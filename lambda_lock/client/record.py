@@ -9,7 +9,7 @@ import json  # the Lambda runtime has these loaded
 from collections.abc import Mapping
 from contextlib import suppress
 
-from ..core import protocol
+from ..core import protocol, requests
 from ..core.requests import Place, decode_data, encode_data
 from ..core.row import RATE, SEAL, Row
 from ..errors import LockArgumentError, LockFormatError, printable
@@ -413,10 +413,12 @@ def get(session: Session, key: str, sort_key: str | None) -> Operation[LockRecor
     return place, steps
 
 
-def prewarm(session: Session) -> Operation[LockRecord | None]:
-    """The operation of `LockClient.prewarm`: a read of a row that does not exist."""
+def prewarm(session: Session) -> Operation[Reply]:
+    """The operation of `LockClient.prewarm`: a read of a row that is not there. If it is, nobody looks at it."""
     has_sort_key = session.settings.names()[2] is not None
-    return get(session, PREWARM_KEY, PREWARM_KEY if has_sort_key else None)
+    place = session.settings.place(PREWARM_KEY, PREWARM_KEY if has_sort_key else None)
+    session.check_open()
+    return ask(session, place, requests.read(place))
 
 
 def ask(session: Session, place: Place, request: Request) -> Operation[Reply]:

@@ -9,6 +9,8 @@ import aws_cdk as cdk
 from aws_cdk import assertions
 from aws_cdk import aws_lambda as lambda_
 
+from lambda_lock.client.record import PREWARM_KEY
+
 ACCOUNT = "111111111111"
 REGION = "eu-central-1"
 # A newer CDK checks each template against CloudFormation's own rules. An older one does not know the flag.
@@ -61,6 +63,16 @@ def policies(stack: cdk.Stack) -> list[dict[str, Any]]:
 
 def allow(actions: str | list[str], resource: Any, **more: Any) -> dict[str, Any]:
     return {"Effect": "Allow", "Action": actions, "Resource": resource, **more}
+
+
+def only_keys(patterns: list[Any]) -> dict[str, Any]:
+    """The condition that limits a statement to rows with these keys."""
+    return {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": patterns}}
+
+
+def allow_prewarm(resource: Any) -> dict[str, Any]:
+    """The statement for the row that all who have key prefixes read, and that none of them may write."""
+    return allow("dynamodb:GetItem", resource, Condition=only_keys([PREWARM_KEY]))
 
 
 def document(*statements: dict[str, Any]) -> dict[str, Any]:

@@ -15,15 +15,16 @@ from aws_cdk import aws_lambda as lambda_
 
 from lambda_lock import LockArgumentError, LockConfigurationError
 from lambda_lock.cdk import ACTIONS, LockTable
-from lambda_lock.client.record import PREWARM_KEY
 from tests.cdk.apps import (
     ACCOUNT,
     FOUR_ACTIONS,
     allow,
+    allow_prewarm,
     document,
     in_an_account,
     new_function,
     new_stack,
+    only_keys,
     policies,
     the_only,
     warnings,
@@ -56,10 +57,10 @@ def test_key_prefixes_narrow_the_grant_to_keys_that_begin_with_them() -> None:
     locks = LockTable(stack, "Locks")
     customer = cdk.CfnParameter(stack, "Customer").value_as_string
     locks.grant(new_function(stack), key_prefixes=["invoice#", f"{customer}#"])
-    keys = ["invoice#*", {"Fn::Join": ["", [{"Ref": "Customer"}, "#*"]]}, PREWARM_KEY]
-    condition = {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": keys}}
+    keys = ["invoice#*", {"Fn::Join": ["", [{"Ref": "Customer"}, "#*"]]}]
+    arn = stack.resolve(locks.table.table_arn)
     assert policies(stack) == [
-        document(allow(FOUR_ACTIONS, stack.resolve(locks.table.table_arn), Condition=condition)),
+        document(allow(FOUR_ACTIONS, arn, Condition=only_keys(keys)), allow_prewarm(arn)),
     ]
 
 

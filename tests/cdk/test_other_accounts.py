@@ -21,9 +21,11 @@ from tests.cdk.apps import (
     FOUR_ACTIONS,
     REGION,
     allow,
+    allow_prewarm,
     document,
     new_function,
     new_stack,
+    only_keys,
     policies,
     the_only,
     warnings,
@@ -165,8 +167,9 @@ def test_a_role_in_a_wrapper_is_allowed_by_the_table_alone_so_that_nothing_widen
     assert policies(owner) == []
     written = _table_policy(owner)
     assert written is not None
-    (statement,) = written["Statement"]
-    assert "invoice#*" in str(statement["Condition"])
+    on_table, on_row = written["Statement"]
+    assert "invoice#*" in str(on_table["Condition"])
+    assert on_row["Action"] == "dynamodb:GetItem"
 
 
 @needs_table_policies
@@ -178,15 +181,17 @@ def test_a_role_of_another_account_in_a_wrapper_gets_both_halves_of_the_same_wid
     role = _role(user, role_name="biller")
     locks.grant(iam.PrincipalWithConditions(role, OF_ORGANIZATION), key_prefixes=["invoice#"])
     (theirs,) = policies(user)
-    on_table, on_key = theirs["Statement"]
-    prefixes = {"dynamodb:LeadingKeys": ["invoice#*", "lambda_lock#prewarm"]}
-    assert on_table == allow(FOUR_ACTIONS, ARN, Condition={"ForAllValues:StringLike": prefixes})
+    on_table, on_row, on_key = theirs["Statement"]
+    assert on_table == allow(FOUR_ACTIONS, ARN, Condition=only_keys(["invoice#*"]))
+    assert on_row == allow_prewarm(ARN)
     keys = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, f":kms:{REGION}:{ACCOUNT}:key/*"]]}
     assert on_key == allow(KEY_ACTIONS, keys, Condition=VIA_DYNAMODB)
     written = _table_policy(owner)
     assert written is not None
-    (statement,) = written["Statement"]
-    assert statement["Condition"] == {"ForAllValues:StringLike": prefixes, **OF_ORGANIZATION}
+    on_table, on_row = written["Statement"]
+    assert on_table["Condition"] == only_keys(["invoice#*"]) | OF_ORGANIZATION
+    assert on_row["Condition"] == allow_prewarm(ARN)["Condition"] | OF_ORGANIZATION
+    assert on_row["Action"] == "dynamodb:GetItem"
 
 
 def test_everybody_is_no_grantee_because_dynamodb_takes_no_public_policy(owner: cdk.Stack) -> None:

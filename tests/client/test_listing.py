@@ -11,6 +11,7 @@ from typing import Any, Literal
 import pytest
 
 from lambda_lock import GO, PYTHON, LockClient
+from lambda_lock.client.record import PREWARM_KEY
 from lambda_lock.errors import ClientClosedError, LockArgumentError, LockConfigurationError, LockError
 from lambda_lock.testing import ManualClock, in_memory
 from rig.engine import Ministack
@@ -308,6 +309,25 @@ def test_prewarm_fits_every_table(engine: Ministack, table: str, sorted_table: s
     make(sorted_table, sort_key_name="part").prewarm()
     make(engine.create_table(f"{table}-python", "lock_key", "sort_key"), schema=PYTHON).prewarm()
     assert wire.operations == ["GetItem", "GetItem"]
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"recordVersionNumber": {"N": "1"}},
+        {"ownerName": {"BOOL": True}},
+        {"recordVersionNumber": {"S": "L1:damaged"}, "leaseDuration": {"L": []}, "ownerName": {"S": "x"}},
+        {"permits": {"S": "many"}, "recordVersionNumber": {"S": "P1:"}},
+        {"recordVersionNumber": {"S": "x" * 390_000}},
+    ],
+    ids=["another type", "no text", "damaged", "a semaphore's", "large"],
+)
+def test_prewarm_does_not_look_at_what_is_in_its_row(
+    attributes: dict[str, Any], wired: LockClient, wire: Wire, rows: Rows
+) -> None:
+    rows.put(PREWARM_KEY, **attributes)
+    wired.prewarm()
+    assert wire.operations == ["GetItem"]
 
 
 def test_prewarm_says_what_is_not_set_up(make: Make, wired: LockClient) -> None:

@@ -26,16 +26,20 @@ CONSUME = [
 ]
 TRACE = ["xray:PutTelemetryRecords", "xray:PutTraceSegments"]
 LEADING_KEYS = {
-    "Invoices": ["invoices#*", PREWARM_KEY],
-    "Orders": ["orders#*", "customer#*", PREWARM_KEY],
-    "Payments": ["payments#*", "customer#*", PREWARM_KEY],
-    "Report": ["report#*", PREWARM_KEY],
+    "Invoices": ["invoices#*"],
+    "Orders": ["orders#*", "customer#*"],
+    "Payments": ["payments#*", "customer#*"],
+    "Report": ["report#*"],
 }
 SEND = ["sqs:GetQueueAttributes", "sqs:GetQueueUrl", "sqs:SendMessage"]
 
 
 def arn(id: str) -> dict[str, list[str]]:
     return {"Fn::GetAtt": [id, "Arn"]}
+
+
+def only_keys(patterns: list[str]) -> dict[str, Any]:
+    return {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": patterns}}
 
 
 def allow(actions: str | list[str], id: str) -> dict[str, Any]:
@@ -66,7 +70,8 @@ def test_a_role_allows_what_its_function_does_and_nothing_else(account: Assembly
             {"Action": TRACE, "Effect": "Allow", "Resource": "*"},
             allow(["logs:CreateLogStream", "logs:PutLogEvents"], account.the("AWS::Logs::LogGroup", f"{name}Logs")[0]),
             allow(["dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"], LOCKS)
-            | {"Condition": {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": LEADING_KEYS[name]}}},
+            | {"Condition": only_keys(LEADING_KEYS[name])},
+            allow("dynamodb:GetItem", LOCKS) | {"Condition": only_keys([PREWARM_KEY])},
             allow("dynamodb:UpdateItem", account.the("AWS::DynamoDB::GlobalTable", "Ledger")[0]),
             allow(actions, account.the("AWS::SQS::Queue", queues)[0]),
         ],
