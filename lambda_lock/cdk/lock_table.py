@@ -360,8 +360,9 @@ class LockTable(Construct, Generic[Table]):
             durable function with `durable_lock`, or a version or alias of it.
 
         Returns the grant: to answer the tasks of this state machine, or the callbacks of this function's executions.
-        Raises LockConfigurationError if the table has no waker, or if ``target`` is in another account or Region,
-        LockArgumentError for an Express workflow, and TypeError for what is neither a state machine nor a function.
+        Raises LockConfigurationError if the table has no waker, if ``target`` is in another account or Region, or if it
+        is a function and the waker runs on a Python before 3.13, whose boto3 cannot call it; LockArgumentError for an
+        Express workflow, and TypeError for what is neither a state machine nor a function.
         """
         if self._waker is None:
             raise LockConfigurationError(f"wake: {self.node.path} has no waker: {waker.NONE}")

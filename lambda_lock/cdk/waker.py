@@ -24,6 +24,7 @@ from ..errors import LockArgumentError, LockConfigurationError
 from ..waker.function import FILTERS, QUEUE_VARIABLE
 from .arguments import wrong
 from .lock_layer import LockLayer
+from .synthesis import judge, warn
 from .tables import differ
 
 Sleeper: TypeAlias = sfn.IStateMachine | lambda_.IFunction
@@ -64,6 +65,8 @@ class Waker(Construct):
 
     def __init__(self, scope: Construct, id: str, table: dynamodb.ITableV2, runtime: lambda_.Runtime) -> None:
         super().__init__(scope, id)
+        self._runtime = runtime
+        self._calls_somebody = False
         self._queue = sqs.Queue(
             self,
             "Queue",
@@ -105,6 +108,8 @@ class Waker(Construct):
             "Due", event_source_arn=self._queue.queue_arn, batch_size=10, report_batch_item_failures=True
         )
 
+        judge(self, self._judge)
+
     def allow(self, sleeper: Sleeper) -> iam.Grant:
         """See LockTable.wake."""
         given: object = sleeper
@@ -115,6 +120,12 @@ class Waker(Construct):
             raise LockArgumentError(
                 f"target={sleeper.node.path} is an Express workflow, which cannot wait for a task token. Use a "
                 "Standard workflow"
+            )
+        if not hasattr(given, "state_machine_arn") and not _knows_durable_functions(self._runtime):
+            raise LockConfigurationError(
+                f"wake: the waker of {self.node.path} runs on {self._runtime.name}, whose boto3 cannot call "
+                f"{sleeper.node.path} or any other durable function. Make the table with "
+                "wake=lambda_.Runtime.PYTHON_3_13 or a newer one"
             )
         ours = cdk.Stack.of(self)
         if differ(sleeper.env.account, ours.account) or differ(sleeper.env.region, ours.region):
@@ -134,7 +145,17 @@ class Waker(Construct):
         if not cdk.Token.is_unresolved(arn):
             arn = ":".join(arn.split(":")[:7])  # without a version or alias: an execution of any may sleep
         action, on = (TASK, arn) if machine else (CALLBACK, f"{arn}:*")
+        self._calls_somebody = True
         return iam.Grant.add_to_principal(grantee=policy, actions=[action], resource_arns=[on])
+
+    def _judge(self, _: object) -> None:
+        if not self._calls_somebody:
+            warn(
+                self,
+                "nobody-to-wake",
+                f"{self.node.path} may wake nobody, so executions that sleep go on at their time-outs only. Call "
+                "wake(target) of the lock table for each state machine and durable function, or leave out wake=",
+            )
 
     def metrics(self) -> dict[str, cloudwatch.IMetric]:
         """The metrics that alarms watch, by the ids of the alarms."""
@@ -144,3 +165,9 @@ class Waker(Construct):
             "WakerLate": self.function.metric("IteratorAge", period=minute, statistic=cloudwatch.Stats.MAXIMUM),
             "WakerQueue": self._queue.metric_approximate_age_of_oldest_message(period=minute),
         }
+
+
+def _knows_durable_functions(runtime: lambda_.Runtime) -> bool:
+    """Whether the runtime's boto3 can answer a callback. A runtime that is not one of Lambda's for Python may."""
+    minor = runtime.name.removeprefix("python3.")
+    return not minor.isdigit() or int(minor) >= 13

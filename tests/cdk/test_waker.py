@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -37,6 +38,7 @@ TABLE = "AWS::DynamoDB::GlobalTable"
 MAPPING = "AWS::Lambda::EventSourceMapping"
 QUEUE_ARN = {"Fn::GetAtt": ["LocksWakerQueue983F63F6", "Arn"]}
 STREAM_ARN = {"Fn::GetAtt": ["LocksTable84FB9352", "StreamArn"]}
+NEW = lambda_.Runtime.PYTHON_3_13  # can call durable functions
 ALARMS = ["WakerErrors", "WakerLate", "WakerQueue"]
 
 
@@ -198,7 +200,7 @@ def test_a_state_machine_that_is_named_may_be_answered_and_no_other() -> None:
 def test_what_is_imported_can_be_woken_too(qualifier: str) -> None:
     """An execution is one of a version, and its state machine's, whatever it was started by."""
     stack = in_an_account()
-    locks = LockTable(stack, "Locks", wake=True)
+    locks = LockTable(stack, "Locks", wake=NEW)
     machine = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:orders"
     function = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:orders"
     locks.wake(sfn.StateMachine.from_state_machine_arn(stack, "Orders", machine + qualifier))
@@ -217,7 +219,7 @@ def qualified(function: lambda_.Function) -> list[lambda_.IFunction]:
 @pytest.mark.parametrize("which", [0, 1, 2], ids=["function", "version", "alias"])
 def test_the_executions_of_a_function_that_is_named_may_be_called_back_in_each_version(which: int) -> None:
     stack = new_stack()
-    locks = LockTable(stack, "Locks", wake=True)
+    locks = LockTable(stack, "Locks", wake=NEW)
     locks.wake(qualified(new_function(stack))[which])
     arn = {"Fn::Join": ["", [{"Fn::GetAtt": ["Function76856677", "Arn"]}, ":*"]]}
     assert called(stack) == [allow("lambda:SendDurableExecutionCallbackSuccess", arn)]
@@ -225,7 +227,7 @@ def test_the_executions_of_a_function_that_is_named_may_be_called_back_in_each_v
 
 def test_nothing_that_the_waker_may_do_is_allowed_on_everything() -> None:
     stack = new_stack()
-    locks = LockTable(stack, "Locks", wake=True)
+    locks = LockTable(stack, "Locks", wake=NEW)
     locks.wake(new_machine(stack))
     locks.wake(new_function(stack))
     found = [json.dumps(each["Resource"]) for each in statements(stack)]
@@ -237,7 +239,7 @@ def test_nothing_that_the_waker_may_do_is_allowed_on_everything() -> None:
 def test_a_sleeper_of_another_stack_is_woken_without_a_circle_of_stacks() -> None:
     app = cdk.App()
     here, there, more = (cdk.Stack(app, id) for id in ("Locks", "Orders", "More"))
-    locks = LockTable(here, "Locks", wake=True)
+    locks = LockTable(here, "Locks", wake=NEW)
     for stack in (there, more):
         function = new_function(stack)
         locks.connect(function)
@@ -305,6 +307,11 @@ def of_an_express_workflow(locks: LockTable, stack: cdk.Stack) -> None:
     locks.wake(new_machine(stack, state_machine_type=sfn.StateMachineType.EXPRESS))
 
 
+def of_a_python_that_cannot(locks: LockTable, stack: cdk.Stack) -> None:
+    other = cdk.Stack(cdk.App(), "Other")
+    LockTable(other, "Locks", wake=lambda_.Runtime.PYTHON_3_12).wake(new_function(other))
+
+
 def of_another_account(locks: LockTable, stack: cdk.Stack) -> None:
     arn = f"arn:aws:states:{REGION}:222222222222:stateMachine:orders"
     locks.wake(sfn.StateMachine.from_state_machine_arn(stack, "Theirs", arn))
@@ -314,6 +321,7 @@ def of_another_account(locks: LockTable, stack: cdk.Stack) -> None:
     ("call", "error", "says"),
     [
         (of_a_text, TypeError, r"target must be a StateMachine .* or a Function .*from_state_machine_arn"),
+        (of_a_python_that_cannot, LockConfigurationError, r"runs on python3\.12.* wake=lambda_\.Runtime\.PYTHON_3_13"),
         (of_an_express_workflow, LockArgumentError, "Machine is an Express workflow, .* Use a Standard workflow"),
         (of_another_account, LockConfigurationError, "Theirs is in another account or Region than Stack/Locks"),
     ],
@@ -324,6 +332,16 @@ def test_what_cannot_be_woken_is_refused(
     stack = in_an_account()
     with pytest.raises(error, match=says):
         call(LockTable(stack, "Locks", wake=True), stack)
+
+
+def test_a_waker_that_may_wake_nobody_is_told_and_one_that_may_is_not() -> None:
+    """Judged at the end, as a target may be named by another stack."""
+    alone, served = new_stack(), new_stack()
+    LockTable(alone, "Locks", wake=True)
+    LockTable(served, "Locks", wake=True).wake(new_machine(served))
+    (said,) = warnings(alone)
+    assert re.search(r"Locks/Waker may wake nobody.* Call wake\(target\)", said)
+    assert warnings(served) == []
 
 
 @pytest.mark.parametrize(
@@ -361,7 +379,7 @@ def test_a_table_that_is_there_already_says_what_is_possible() -> None:
 
 def test_the_policies_of_the_waker_are_not_those_of_the_sleepers() -> None:
     stack = new_stack()
-    locks = LockTable(stack, "Locks", wake=True)
+    locks = LockTable(stack, "Locks", wake=NEW)
     function = new_function(stack)
     locks.wake(function)
     assert len(policies(stack)) == 2  # the waker's own, and that for the function
