@@ -10,7 +10,8 @@ import json
 from collections.abc import Mapping
 from functools import lru_cache
 
-from ..keys.arguments import MISSING, declared_fields
+from ..keys.arguments import declared_fields
+from ..keys.parameters import MISSING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
