@@ -63,8 +63,8 @@ class AsyncRunner:
         """`Session.run`, awaited. first: on the threads for what renews or ends a lock."""
         session, (place, steps) = self._session, operation
         threads = self._ending if first else self._asking
-        if not session.has_transport:
-            await threads.run(getattr, session, "transport")  # it may import boto3, which takes a while
+        # Choosing it may import boto3, which takes a while.
+        transport = session.ready() if session.has_transport else await threads.run(session.ready)
 
         async def sleep(seconds: float) -> None:
             await self._sleep(seconds)
@@ -81,7 +81,7 @@ class AsyncRunner:
                 session.check_open()  # as in Session.run
             result = await drive_async(
                 made,
-                session.transport,
+                transport,
                 session.timeline,
                 sleep,
                 threads,

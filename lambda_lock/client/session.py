@@ -11,7 +11,7 @@ import sys
 from ..core import protocol
 from ..core.outcome import ServiceError
 from ..core.row import MOST_WAITERS
-from ..errors import ClientClosedError, LockNotGrantedError, TransportError
+from ..errors import ClientClosedError, LockConfigurationError, LockNotGrantedError, TransportError
 from ..observe.log import logger as package_logger
 from ..observe.log import tell
 from ..observe.observer import Observer
@@ -26,9 +26,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
-    from typing import TypeAlias, TypeVar
+    from typing import Any, TypeAlias, TypeVar
 
     from ..core.lease import ClockReading
+    from ..core.outcome import Reply
     from ..core.protocol import Hold, Steps
     from ..core.requests import Place
     from ..errors import LockError
@@ -100,7 +101,7 @@ class Session:
                 self.under_way.begin(made)
             if after_wait is not None:
                 self.check_open()  # either close() finds the steps under way, or the client is found closed here
-            result = drive(made, self.transport, timeline, sleep)
+            result = drive(made, self.ready(), timeline, sleep)
             if ends is not None and not self.under_way.end(made):
                 raise ends()
             return result
@@ -133,6 +134,13 @@ class Session:
                         self._chosen = chosen
         assert self._chosen is not None
         return self._chosen
+
+    def ready(self) -> Transport:
+        """`transport`. If none can be created, one that says so at the first request, as an answer of its own."""
+        try:
+            return self.transport
+        except (LockConfigurationError, TransportError) as error:
+            return Missing(self, error)
 
     @property
     def has_transport(self) -> bool:
@@ -254,6 +262,25 @@ class Session:
         """
         self.memory = protocol.Recall(self.settings.observation_cache_size)
         self.open_locks.abandon(but=before)
+
+
+class Missing:
+    """The transport of a session that could not create one. The first send raises why, the others try again.
+
+    So the steps get to know of it, and end as they do when a request fails: told, and in an outage tried again.
+    """
+
+    __slots__ = ("_error", "_session")
+
+    def __init__(self, session: Session, error: LockConfigurationError | TransportError) -> None:
+        self._session = session
+        self._error: Exception | None = error
+
+    def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+        return self._session.transport.send(operation, request, timeout=timeout)
 
 
 class Explained:

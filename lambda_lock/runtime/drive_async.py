@@ -73,11 +73,15 @@ async def drive_async(
         try:
             while under_way.may_send(steps):
                 outcome = None
-                if isinstance(step, Send):
-                    outcome = send(step, transport)
+                try:
+                    if isinstance(step, Send):
+                        outcome = send(step, transport)
+                    else:
+                        timeline.clock.sleep(step.seconds)
+                except Exception as error:  # noqa: BLE001 - as in `drive`: the steps raise it, or what came before it
+                    step = steps.throw(error)
                 else:
-                    timeline.clock.sleep(step.seconds)
-                step = steps.send(Resumption(timeline.reading(), outcome))
+                    step = steps.send(Resumption(timeline.reading(), outcome))
         except StopIteration as end:
             return end.value
         finally:

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 #: How an InvalidSignatureException says that only the time was wrong.
 _SKEW = ("signature expired", "signature not yet current")
+#: The codes for a wrong time of a request.
+CLOCK = frozenset({"RequestTimeTooSkewed", "RequestExpired", "RequestInTheFuture"})
 #: Where a message begins to quote the headers of a request. Compiled at its first use.
 _HEADERS = r"(?i)(?:authorization|x-amz-[a-z-]{1,40})[\"']?\s?[:=]|aws4-hmac-sha256|the canonical string"
 _WEEKDAYS = ("Mon, ", "Tue, ", "Wed, ", "Thu, ", "Fri, ", "Sat, ", "Sun, ")
@@ -32,8 +34,12 @@ def refusal(
         codes = [str(reason.get("Code") or "None") for reason in reasons]
         return TransactionCanceled(codes, [_item(reason, "Item") for reason in reasons], date)
     message = without_values(message)
-    retryable = code in FOR_NOW or message.lower().startswith(_SKEW)
-    return ServiceError(code, message, retryable, date)
+    return ServiceError(code, message, code in FOR_NOW or is_skewed(code, message), date)
+
+
+def is_skewed(code: str, message: str) -> bool:
+    """Whether a request was refused because its time is too far from the service's."""
+    return code in CLOCK or message.lower().startswith(_SKEW)
 
 
 def without_values(message: str) -> str:

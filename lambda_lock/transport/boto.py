@@ -28,10 +28,11 @@ from botocore.parsers import ResponseParserError
 from .._version import __version__
 from ..core.outcome import Reply, TransportError, unusable
 from ..core.requests import decode_data, encode_data
-from ..errors import LockConfigurationError
-from .answers import http_date, refusal, result, short, without_values
-from .endpoint import empty_region, without_password
+from ..errors import LockConfigurationError, LockError
+from .answers import http_date, refusal, result, short
+from .endpoint import empty_region
 from .http1 import UNTRUSTED
+from .signing import Way, cause, text, unsent, watch
 from .unresolved import refuse_unknown_host
 
 if TYPE_CHECKING:
@@ -48,26 +49,9 @@ _NOT_SENT = (
     failures.ConnectTimeoutError,
     failures.EndpointConnectionError,
     failures.ProxyConnectionError,
-    failures.CredentialRetrievalError,
-    failures.MetadataRetrievalError,
 )
 #: What botocore's parser raises, also for JSON of an unexpected form or nested too deep, and for times out of range.
 _UNREADABLE = (ResponseParserError, AttributeError, TypeError, ValueError, KeyError, OverflowError, RuntimeError)
-#: Sending again would not help.
-_MISCONFIGURED = (
-    failures.NoCredentialsError,
-    failures.PartialCredentialsError,
-    failures.ConfigNotFound,
-    failures.ProfileNotFound,
-    failures.NoRegionError,
-    failures.InvalidRegionError,
-    failures.UnknownCredentialError,
-    failures.SSOError,
-    failures.TokenRetrievalError,
-    failures.EndpointProviderError,
-    failures.InvalidDefaultsMode,
-    failures.InvalidRetryConfigurationError,
-)
 
 
 class BotoTransport:
@@ -114,6 +98,7 @@ class BotoTransport:
         self.reason = reason
         self.client = client
         self.region = client.meta.region_name
+        watch(client)
         self._methods = {api: method for method, api in client.meta.method_to_api_mapping.items()}
         retries = client.meta.config.retries or {}
         self._sends_once = retries.get("total_max_attempts") == 1
@@ -124,46 +109,61 @@ class BotoTransport:
         """Send one request. As `Transport.send`, but ``timeout`` is ignored: the client's own apply (see above).
 
         Also raises LockConfigurationError if boto3 does not accept the request or cannot send it because of
-        credentials, profile or settings, if the endpoint's certificate is not trusted, and if its host or the proxy's
-        does not exist and never answered (unresolved.py).
+        credentials, profile or settings (signing.py), if the endpoint's certificate is not trusted, and if its host or
+        the proxy's does not exist and never answered (unresolved.py).
         """
         if self._pid != os.getpid():  # a forked child must not use the parent's connections
             self.client.close()
             self._pid = os.getpid()
         call = getattr(self.client, self._methods[operation])
-        try:
-            answer = call(**_to_boto(request))
-        except failures.ClientError as error:
-            self._answered = True
-            # Without its cause: botocore takes any page as the message, and carries all headers of the answer.
-            raise _refusal(error) from None
-        except failures.ParamValidationError as error:
-            # Cut before the first value, and without its cause: the values of an item must not reach a log.
-            what = str(error).partition(", value:")[0]
-            raise LockConfigurationError(f"boto3 does not accept the request: {what}") from None
-        except _MISCONFIGURED as error:
-            raise LockConfigurationError(
-                f"boto3 cannot send the request: {_text(error)}. Check credentials, profile and the AWS_* variables"
-            ) from _cause(error)
-        except _UNREADABLE as error:  # raised without its cause, which may quote the answer
-            raise unusable(f"botocore cannot read it ({type(error).__name__})") from None
-        except failures.BotoCoreError as error:
-            if "CERTIFICATE_VERIFY_FAILED" in str(error):
-                raise LockConfigurationError(
-                    f"the endpoint's certificate is not trusted: {_text(error)}. {UNTRUSTED}"
-                ) from _cause(error)
-            url = error.kwargs.get("proxy_url") or error.kwargs.get("endpoint_url")
-            if url and not self._answered:
-                refuse_unknown_host(error.kwargs.get("error"), urlsplit(url).hostname or url)
-            # If the client retries by itself, an earlier try may have been sent, even if the last one was not.
-            if isinstance(error, _NOT_SENT) and self._sends_once:
-                raise TransportError(False, f"nothing was sent: {_text(error)}") from _cause(error)
-            raise unusable(_text(error)) from _cause(error)
+        with Way() as way:
+            try:
+                answer = call(**_to_boto(request))
+            except Exception as error:
+                failed = self._failed(error, way)
+                if failed is error:
+                    raise
+                raise failed from failed.__cause__
         self._answered = True
         metadata = answer.pop("ResponseMetadata", {})
         if not _is_dynamodbs(metadata):
             raise unusable("it did not come from DynamoDB")
         return Reply(result(operation, _from_boto(answer)), _date(metadata))
+
+    def _failed(self, error: Exception, way: Way) -> Exception:
+        """Return the outcome of a request whose call raised ``error``, with its cause. Others' errors stay as they are.
+
+        What may quote the answer or the request is not a cause.
+        """
+        if isinstance(error, LockError):
+            return error
+        if isinstance(error, failures.ParamValidationError):
+            # Cut before the first value: the values of an item must not reach a log.
+            what = str(error).partition(", value:")[0]
+            return LockConfigurationError(f"boto3 does not accept the request: {what}")
+        if not self._answered and isinstance(error, failures.BotoCoreError):
+            url = error.kwargs.get("proxy_url") or error.kwargs.get("endpoint_url")
+            if url:
+                refuse_unknown_host(error.kwargs.get("error"), urlsplit(url).hostname or url)
+        if way.is_unsent:
+            return unsent(error, was_sent=way.was_sent)
+        if isinstance(error, failures.ClientError):
+            self._answered = True
+            return _refusal(error)  # botocore takes any page as the message, and carries all headers of the answer
+        if isinstance(error, _UNREADABLE):
+            return unusable(f"botocore cannot read it ({type(error).__name__})")
+        if not isinstance(error, failures.BotoCoreError):
+            return error
+        made: LockError
+        if "CERTIFICATE_VERIFY_FAILED" in str(error):
+            made = LockConfigurationError(f"the endpoint's certificate is not trusted: {text(error)}. {UNTRUSTED}")
+        # If the client retries by itself, an earlier try may have been sent, even if the last one was not.
+        elif isinstance(error, _NOT_SENT) and self._sends_once:
+            made = TransportError(False, f"nothing was sent: {text(error)}")
+        else:
+            made = unusable(text(error))
+        made.__cause__ = cause(error)
+        return made
 
     def prepare(self) -> None:
         """There is nothing to do: the client has loaded what it needs."""
@@ -219,7 +219,8 @@ def own_transport(
     through_boto3: whether boto3.client() makes the client, which moto replaces when it runs as a server or a proxy.
 
     Raises TypeError if ``session`` is not a boto3.Session. Raises LockConfigurationError if boto3 finds no Region or
-    cannot use what is configured.
+    cannot use what is configured, and TransportError(ambiguous=False) if the service that has its credentials does not
+    answer.
     """
     if session is not None and not isinstance(session, boto3.session.Session):
         raise TypeError(f"boto3_session must be a boto3.Session, not {type(session).__name__}")
@@ -244,8 +245,11 @@ def own_transport(
             "no Region is configured: pass region_name, or set AWS_REGION or the region of the profile"
             + empty_region(os.environ)
         ) from error
-    except (failures.BotoCoreError, ValueError) as error:
-        raise LockConfigurationError(f"boto3 cannot make a client for DynamoDB: {_text(error)}") from _cause(error)
+    except TypeError:
+        raise
+    except Exception as error:  # noqa: BLE001 - boto3 may look for credentials already now, by any function
+        made = unsent(error)
+        raise made from made.__cause__
     client.meta.events.register("before-parse.dynamodb", _check_answer)
     return BotoTransport(client, reason=reason)
 
@@ -297,22 +301,6 @@ def _refusal(error: failures.ClientError) -> Exception:
 
 def _is_asynchronous(made: object) -> bool:
     return any(base.__module__.startswith(("aioboto3", "aiobotocore")) for base in type(made).__mro__)
-
-
-def _text(error: Exception) -> str:
-    """Return botocore's message without passwords: it may quote the URL of an endpoint or a proxy."""
-    return without_password(str(error))
-
-
-def _cause(error: Exception) -> Exception | None:
-    """Return the error, or None if it shows or carries more than a log may have.
-
-    That is a password, values of an item, a request with its headers, or the lines of a credentials file.
-    """
-    text = str(error)
-    if getattr(error, "request", None) is not None or isinstance(error, failures.ConfigParseError):
-        return None
-    return error if without_values(without_password(text)) == text else None
 
 
 def _check_answer(response_dict: dict[str, Any], **_: Any) -> None:

@@ -1,0 +1,301 @@
+"""What boto3 raises before it has sent anything: refusals by the services that have the credentials, and the like."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import boto3
+import botocore.session
+import pytest
+from botocore.config import Config
+from botocore.credentials import RefreshableCredentials
+from botocore.exceptions import ClientError
+
+from lambda_lock import AsyncLockClient, LockClient, with_lock
+from lambda_lock.errors import LockConfigurationError, TransportError
+from lambda_lock.table import check_table
+from lambda_lock.transport import BotoTransport
+from lambda_lock.transport.boto import own_transport
+
+from .conftest import Stub, error, say
+
+ROLE = "arn:aws:iam::123456789012:role/locks"
+READ = {"TableName": "locks", "Key": {"key": {"S": "a"}}}
+GRANTED = (
+    200,
+    f"""<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials><AccessKeyId>AKIDSTS</AccessKeyId>
+<SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken>
+<Expiration>{datetime.now(UTC) + timedelta(hours=1):%Y-%m-%dT%H:%M:%SZ}</Expiration></Credentials>
+</AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>""",
+)
+
+
+def refusal(status: int, code: str, message: str = "No.") -> tuple[int, str]:
+    return status, f"<ErrorResponse><Error><Code>{code}</Code><Message>{message}</Message></Error></ErrorResponse>"
+
+
+class Sts:
+    """A security token service that answers all requests alike, and counts them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.answer = refusal(403, "AccessDenied", "Not authorized to perform sts:AssumeRoleWithWebIdentity")
+        sts = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                sts.count += 1
+                status, text = sts.answer
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json" if text.startswith("{") else "text/xml")
+                self.send_header("Content-Length", str(len(text.encode())))
+                self.end_headers()
+                self.wfile.write(text.encode())
+
+            do_GET = do_POST
+
+            def log_message(self, *_: object) -> None:
+                """Nothing is logged."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def sts(bare_environment: pytest.MonkeyPatch, tmp_path: Path, stub: Stub) -> Iterator[Sts]:
+    """A pod on EKS: a token in a file, which the service exchanges for keys."""
+    server = Sts()
+    token = tmp_path / "token"
+    token.write_text("a token")
+    for name, value in {
+        "AWS_REGION": "eu-west-1",
+        "AWS_ENDPOINT_URL_STS": server.url,
+        "AWS_ENDPOINT_URL_DYNAMODB": stub.url,
+        "AWS_WEB_IDENTITY_TOKEN_FILE": str(token),
+        "AWS_ROLE_ARN": ROLE,
+        "AWS_MAX_ATTEMPTS": "1",
+    }.items():
+        bare_environment.setenv(name, value)
+    yield server
+    server.server.shutdown()
+    server.server.server_close()
+
+
+def acquired() -> None:
+    with LockClient("locks") as client:
+        client.acquire("a", wait=5)
+
+
+def acquired_async() -> None:
+    async def run() -> None:
+        async with AsyncLockClient("locks") as client:
+            await client.acquire("a", wait=5)
+
+    asyncio.run(run())
+
+
+def read() -> None:
+    with LockClient("locks") as client:
+        client.get("a")
+
+
+@pytest.mark.parametrize("act", [acquired, acquired_async, read, lambda: check_table("locks")])
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        ("AccessDenied", "Not authorized to perform sts:AssumeRoleWithWebIdentity"),
+        ("ExpiredTokenException", "Token expired"),
+        ("InvalidIdentityToken", "No OpenIDConnect provider found in your account"),
+        ("ResourceNotFoundException", "There is no such role"),
+        ("ValidationError", "a key that is not valid"),
+    ],
+)
+def test_a_refusal_of_the_credentials_is_told_at_once_and_whole(
+    sts: Sts, stub: Stub, act: Callable[[], None], code: str, message: str
+) -> None:
+    sts.answer = refusal(403, code, message)
+    with pytest.raises(LockConfigurationError, match="STS refused AssumeRoleWithWebIdentity") as caught:
+        act()
+    assert f"{code}: {message}" in str(caught.value)
+    assert "table" not in str(caught.value)
+    assert sts.count <= 3  # the claim, and two tries to give back what it may have taken
+    assert stub.requests == []
+
+
+@pytest.mark.parametrize(
+    "answer", [refusal(400, "Throttling"), refusal(500, "InternalFailure"), refusal(503, "ServiceUnavailable")]
+)
+def test_throttled_credentials_are_an_outage_in_which_nothing_was_sent(
+    sts: Sts, stub: Stub, answer: tuple[int, str]
+) -> None:
+    sts.answer = answer
+    transport = own_transport(None, "eu-west-1", stub.url, reason="a test")
+    with pytest.raises(TransportError, match="nothing was sent to DynamoDB: STS refused") as caught:
+        transport.send("GetItem", READ, timeout=3)
+    assert not caught.value.ambiguous
+    sts.answer = GRANTED
+    transport.send("GetItem", READ, timeout=3)
+    assert b"AKIDSTS" in stub.requests[0]
+
+
+def test_credentials_that_do_not_answer_are_an_outage_in_which_nothing_was_sent(
+    sts: Sts, stub: Stub, bare_environment: pytest.MonkeyPatch
+) -> None:
+    bare_environment.setenv("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:9")
+    with pytest.raises(TransportError, match="nothing was sent to DynamoDB") as caught:
+        own_transport(None, "eu-west-1", stub.url, reason="a test").send("GetItem", READ, timeout=3)
+    assert not caught.value.ambiguous
+
+
+def test_a_function_does_not_run_without_its_lock_because_its_role_was_refused(sts: Sts) -> None:
+    ran = []
+
+    @with_lock("a", client=LockClient("locks"), on_unavailable="run")
+    def work() -> None:
+        ran.append(1)
+
+    with pytest.raises(LockConfigurationError, match="STS refused"):
+        work()
+    assert ran == []
+
+
+def events(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [record.__dict__["lock_event"] for record in caplog.records if record.name == "lambda_lock"]
+
+
+@pytest.mark.parametrize("act", [acquired, acquired_async])
+def test_refused_credentials_are_logged_as_one_failed_acquire(
+    sts: Sts, caplog: pytest.LogCaptureFixture, act: Callable[[], None]
+) -> None:
+    with caplog.at_level(logging.INFO, "lambda_lock"), pytest.raises(LockConfigurationError):
+        act()
+    assert events(caplog) == ["failed"]
+
+
+def test_a_program_for_credentials_that_is_missing_is_logged_as_one_failed_acquire(
+    bare_environment: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = tmp_path / "config"
+    config.write_text("[default]\ncredential_process = /nowhere/credentials\n")
+    bare_environment.setenv("AWS_CONFIG_FILE", str(config))
+    bare_environment.setenv("AWS_REGION", "eu-west-1")
+    for act in (acquired, acquired_async):
+        caplog.clear()
+        with caplog.at_level(logging.INFO, "lambda_lock"), pytest.raises(LockConfigurationError, match="/nowhere"):
+            act()
+        assert events(caplog) == ["failed"]
+
+
+def test_a_token_file_that_is_missing_is_named(sts: Sts, bare_environment: pytest.MonkeyPatch) -> None:
+    bare_environment.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", "/nowhere/token")
+    with pytest.raises(LockConfigurationError, match=r"FileNotFoundError: .*/nowhere/token"):
+        acquired()
+    assert sts.count == 0
+
+
+@pytest.mark.parametrize("program", ["sys.exit('no ticket')", "print('{}')", "print('no JSON')"])
+def test_a_program_for_credentials_that_fails_is_a_configuration_error(
+    bare_environment: pytest.MonkeyPatch, tmp_path: Path, stub: Stub, program: str
+) -> None:
+    config = tmp_path / "config"
+    config.write_text(f'[default]\ncredential_process = "{sys.executable}" -c "import sys; {program}"\n')
+    bare_environment.setenv("AWS_CONFIG_FILE", str(config))
+    with pytest.raises(LockConfigurationError, match="nothing was sent"):
+        own_transport(None, "eu-west-1", stub.url, reason="a test").send("GetItem", READ, timeout=3)
+
+
+def refreshed(refresh: Callable[[], Any], stub: Stub, **config: Any) -> BotoTransport:
+    """A transport through the user's client, whose credentials come from a function of the application."""
+    session = botocore.session.Session()
+    expired = datetime.now(UTC) - timedelta(hours=1)
+    session._credentials = RefreshableCredentials("a", "b", "c", expired, refresh, "own")
+    client = boto3.Session(botocore_session=session, region_name="eu-west-1").client(
+        "dynamodb", endpoint_url=stub.url, config=Config(**config)
+    )
+    return BotoTransport(client)
+
+
+@pytest.mark.parametrize(
+    "raised", [RuntimeError("the vault is sealed"), OSError("the vault is sealed"), KeyError("the vault is sealed")]
+)
+def test_what_the_applications_refresher_raises_is_a_configuration_error_with_its_cause(
+    bare_environment: pytest.MonkeyPatch, stub: Stub, raised: Exception
+) -> None:
+    def refresh() -> Any:
+        raise raised
+
+    with pytest.raises(LockConfigurationError, match=f"{type(raised).__name__}: .*the vault is sealed") as caught:
+        refreshed(refresh, stub).send("GetItem", READ, timeout=3)
+    assert caught.value.__cause__ is raised
+    assert stub.requests == []
+
+
+def test_a_resource_that_another_service_does_not_find_is_not_the_table(
+    bare_environment: pytest.MonkeyPatch, stub: Stub
+) -> None:
+    def refresh() -> Any:
+        raise ClientError({"Error": {"Code": "ResourceNotFoundException", "Message": "no secret"}}, "GetSecretValue")
+
+    transport = refreshed(refresh, stub)
+    client = LockClient("locks", transport=transport)
+    with pytest.raises(LockConfigurationError, match=r"refused GetSecretValue.*no secret"):
+        client.acquire("a")
+    with pytest.raises(LockConfigurationError, match="refused GetSecretValue"):
+        check_table("locks", transport=transport)
+
+
+def test_a_second_try_within_the_client_that_cannot_be_signed_leaves_the_first_ambiguous(
+    bare_environment: pytest.MonkeyPatch, stub: Stub
+) -> None:
+    stub.script = [say(error("InternalServerError", status=500))]
+
+    def refresh() -> Any:
+        if stub.requests:
+            raise RuntimeError("the vault is sealed")
+        soon = datetime.now(UTC) + timedelta(seconds=60)  # to be refreshed before each request
+        return {"access_key": "a", "secret_key": "b", "token": "c", "expiry_time": soon.isoformat()}
+
+    transport = refreshed(refresh, stub, retries={"total_max_attempts": 3, "mode": "standard"})
+    with pytest.raises(TransportError, match="the vault is sealed") as caught:
+        transport.send("GetItem", READ, timeout=3)
+    assert caught.value.ambiguous
+    assert len(stub.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(403, LockConfigurationError), (429, TransportError), (503, TransportError)]
+)
+def test_a_container_endpoint_behind_boto3_is_judged_by_its_status(
+    sts: Sts, bare_environment: pytest.MonkeyPatch, stub: Stub, status: int, kind: type[Exception]
+) -> None:
+    bare_environment.delenv("AWS_WEB_IDENTITY_TOKEN_FILE")
+    bare_environment.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{sts.url}/role")
+    bare_environment.setattr("botocore.utils.ContainerMetadataFetcher.SLEEP_TIME", 0)
+    sts.answer = status, json.dumps({"code": "no"})
+    with pytest.raises(kind, match="nothing was sent") as caught:
+        own_transport(None, "eu-west-1", stub.url, reason="a test")
+    assert isinstance(caught.value, LockConfigurationError) or not caught.value.ambiguous  # type: ignore[attr-defined]
+
+
+def test_many_transports_leave_one_pair_of_hooks_in_a_client(bare_environment: pytest.MonkeyPatch, stub: Stub) -> None:
+    bare_environment.setenv("AWS_ACCESS_KEY_ID", "a")
+    bare_environment.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    client = boto3.client("dynamodb", region_name="eu-west-1", endpoint_url=stub.url)
+    called: list[int] = []
+    client.meta.events.register("before-send.dynamodb", lambda **_: called.append(1))
+    for _ in range(3):
+        BotoTransport(client).send("GetItem", READ, timeout=3)
+    assert len(called) == 3
+    events = client.meta.events._emitter._handlers.prefix_search("before-send.dynamodb")
+    assert sum(getattr(handler, "__module__", "") == "lambda_lock.transport.signing" for handler in events) == 1
