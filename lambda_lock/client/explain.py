@@ -6,11 +6,13 @@ Loaded for the error that says so.
 from __future__ import annotations
 
 import re
+import time
 
 from ..core.outcome import CREDENTIALS, ServiceError
 from ..core.requests import bare_name
 from ..errors import LockArgumentError, LockConfigurationError, LockError, TransportError
 from ..permissions import ACTIONS, IN_WORDS
+from ..transport.answers import is_skewed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,9 +57,10 @@ def explain(error: ServiceError, place: Place) -> tuple[str, LockError]:
         )
     elif code in _DENIED:
         reason, text = "denied", _denied(error, place)
+    elif is_skewed(code, error.message):
+        reason, text = "credentials", _skewed(error)
     elif code in CREDENTIALS:
-        text = "the credentials were refused: check AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN"
-        reason = "credentials"
+        reason, text = "credentials", f"the credentials were refused: check {error.signed_with or 'them'}"
     elif error.retryable:
         refused = f"DynamoDB kept refusing the request for lock {place.key!r} until time ran out{said}"
         return key or "throttled", TransportError(False, refused, key=place.key or None)
@@ -66,6 +69,11 @@ def explain(error: ServiceError, place: Place) -> tuple[str, LockError]:
     else:
         reason, text = "refused", f"{error.operation} on table {place.table!r} was refused"
     return key or reason, kind(text + said, key=place.key or None)
+
+
+def _skewed(error: ServiceError) -> str:
+    off = "" if error.date is None else f" by about {abs(time.time() - error.date) / 60:.0f} min"
+    return f"the clock of this machine is wrong{off}, so DynamoDB refuses its signatures. Set it by NTP, for example"
 
 
 def _not_found(error: ServiceError, place: Place) -> str:
@@ -119,6 +127,14 @@ def _denied(error: ServiceError, place: Place) -> str:
     )
 
 
+#: How DynamoDB and its stand-ins say that a table has other keys. Other messages with "key" mean placeholders, the keys
+#: of an index, or a value.
+_KEY_SCHEMA = (
+    r"does not match the schema|missing the key |type mismatch for key |attribute is part of the key"
+    r"|required keys was not given|key schema|number of conditions on the keys"
+)
+
+
 def _invalid(error: ServiceError, place: Place) -> tuple[type[LockConfigurationError], str]:
     message = error.message.lower()
     if "multiple operations on one item" in message:
@@ -128,7 +144,7 @@ def _invalid(error: ServiceError, place: Place) -> tuple[type[LockConfigurationE
         )
     if "size" in message and "exceeded" in message:
         return LockArgumentError, f"the row of lock {place.key!r} is too large: store less data and fewer attributes"
-    if "key" in message:
+    if re.search(_KEY_SCHEMA, message):
         names = " and ".join(map(repr, place.key_names))
         return LockConfigurationError, (
             f"table {place.table!r} does not have the key schema {names} (string). Set partition_key_name= and "

@@ -163,6 +163,7 @@ class ServiceError(Exception):
     date: as in Reply.
     operation: the operation that was sent. Errors about permissions name it. `answers` sets it.
     region: the Region that was asked; None if that is not known. `answers` sets it.
+    signed_with: where the credentials are from, for an error about them; "" if that is not known. `answers` sets it.
 
     Example::
 
@@ -171,6 +172,7 @@ class ServiceError(Exception):
 
     operation = ""
     region: str | None = None
+    signed_with = ""
 
     def __init__(self, code: str, message: str, retryable: bool = False, date: int | None = None) -> None:
         super().__init__(printable(f"{code}: {message}" if message else code))
@@ -179,8 +181,9 @@ class ServiceError(Exception):
         self.retryable = retryable
         self.date = date
 
-    def answers(self, operation: str, region: str | None = None) -> ServiceError:
+    def answers(self, operation: str, region: str | None = None, signed_with: str = "") -> ServiceError:
         """Note what this is the answer to. The driver of the protocol calls it, for every transport."""
         self.operation = operation
         self.region = region
+        self.signed_with = signed_with
         return self

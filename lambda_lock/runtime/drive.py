@@ -93,7 +93,8 @@ def send(step: Send, transport: Transport) -> Outcome:
         reply = transport.send(step.operation, step.request, timeout=step.timeout)
         return reply if _answers(step.operation, step.request, reply) else another_answer(step.operation)
     except ServiceError as error:
-        return error.answers(step.operation, getattr(transport, "region", None))
+        of, signed_with = getattr(transport, "region", None), getattr(transport, "signed_with", "")
+        return error.answers(step.operation, of, signed_with)
     except TransportError as error:
         return error
     except (ConditionFailed, TransactionCanceled) as refused:  # no other variable may keep it (see the end of `drive`)

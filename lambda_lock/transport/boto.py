@@ -26,10 +26,10 @@ from botocore.config import Config
 from botocore.parsers import ResponseParserError
 
 from .._version import __version__
-from ..core.outcome import Reply, TransportError, unusable
+from ..core.outcome import Reply, ServiceError, TransportError, unusable
 from ..core.requests import decode_data, encode_data
 from ..errors import LockConfigurationError, LockError
-from .answers import http_date, refusal, result, short
+from .answers import http_date, is_skewed, refusal, result, short
 from .endpoint import empty_region
 from .http1 import UNTRUSTED
 from .signing import Way, cause, text, unsent, watch
@@ -96,6 +96,7 @@ class BotoTransport:
         if probe["Key"] != {"key": {"S": "probe"}}:
             raise TypeError(f"boto3_client belongs to a resource, which rewrites the values it sends: {remedy}")
         self.reason = reason
+        self.signed_with = "those that boto3 finds for this client, in the profile, the role or the environment"
         self.client = client
         self.region = client.meta.region_name
         watch(client)
@@ -296,7 +297,10 @@ def _refusal(error: failures.ClientError) -> Exception:
         return TransportError(
             True, f"refused after {retries} retries within boto3, one of which may have been carried out: {code}"
         )
-    return refusal(code, message, fields, _date(metadata))
+    refused = refusal(code, message, fields, _date(metadata))
+    if isinstance(refused, ServiceError) and is_skewed(code, refused.message):
+        refused.retryable = False  # boto3 signs the next request with the same clock
+    return refused
 
 
 def _is_asynchronous(made: object) -> bool:

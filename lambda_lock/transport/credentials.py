@@ -81,6 +81,7 @@ class EnvironmentCredentials:
     """
 
     __slots__ = ("_environ",)
+    origin = "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN"
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self._environ = environ
@@ -105,6 +106,8 @@ class ContainerCredentials:
     The endpoint's address and authorization are read from the environment at each fetch. Only one thread fetches. The
     others use the old credentials while these are valid.
     """
+
+    origin = "the role of the container or task, whose credentials the container endpoint provides"
 
     def __init__(self, environ: Mapping[str, str] = os.environ, logger: Logger | None = None) -> None:
         self._environ = environ
@@ -208,7 +211,7 @@ class ContainerCredentials:
 def _authorization(environ: Mapping[str, str]) -> str:
     """Return the container's authorization token, or "" if there is none."""
     path = environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE")
-    if path:
+    if path is not None:  # an empty one is no file, and not the leave to use the other variable
         try:
             with open(path, encoding="utf-8") as file:
                 token = file.read()

@@ -72,6 +72,7 @@ class HttpsTransport:
             raise LockConfigurationError(
                 f"the endpoint at {self.endpoint.authority} has a path, which only boto3 supports: pass boto3_client"
             )
+        self.signed_with = getattr(credentials, "origin", "")
         self._credentials = credentials
         self._now = now
         self._pool = Pool(self.endpoint)

@@ -9,6 +9,7 @@ import boto3
 import pytest
 from botocore.config import Config
 
+from lambda_lock import LockClient
 from lambda_lock.errors import LockConfigurationError
 from lambda_lock.transport import BotoTransport, ConditionFailed, ServiceError, TransactionCanceled, TransportError
 from lambda_lock.transport.boto import own_transport
@@ -116,7 +117,7 @@ def test_a_refusal_is_the_same_as_over_https(stub: Stub, own: BotoTransport) -> 
     assert (cancelled.value.reasons, cancelled.value.items) == (["None", "ConditionalCheckFailed"], [None, item])
     for code, retryable in [
         ("ThrottlingException", True),
-        ("InvalidSignatureException", True),
+        ("InvalidSignatureException", False),  # over HTTPS, the next signature has the answer's time
         ("ValidationException", False),
     ]:
         with pytest.raises(ServiceError) as refused:
@@ -171,3 +172,19 @@ def test_a_session_of_aioboto3_is_refused_like_a_client_of_its() -> None:
     made_by_aioboto3 = type("Session", (boto3.session.Session,), {"__module__": "aioboto3.session"})
     with pytest.raises(TypeError, match="boto3_session is an asynchronous session of aioboto3: pass"):
         own_transport(made_by_aioboto3(), "eu-west-1", None, reason="a test")
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        error("InvalidSignatureException", "Signature expired: 20261128T080000Z is now earlier than 20261128T082500Z"),
+        error("RequestTimeTooSkewed", "too far"),
+    ],
+)
+def test_a_wrong_clock_is_told_at_the_first_answer_because_boto3_cannot_correct_it(
+    stub: Stub, own: BotoTransport, refused: bytes
+) -> None:
+    stub.otherwise = say(refused)
+    with pytest.raises(LockConfigurationError, match="the clock of this machine is wrong"):
+        LockClient("locks", transport=own).acquire("a", wait=5)
+    assert len(stub.requests) == 1
