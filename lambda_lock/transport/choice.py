@@ -44,8 +44,10 @@ _SETTINGS = frozenset(
         "use_fips_endpoint",
     }
 )
-#: The SDKs' files. Their credentials, and those of AWS_WEB_IDENTITY_TOKEN_FILE, come before a container's.
-_FILES = (("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"), ("AWS_CONFIG_FILE", "~/.aws/config"))
+#: The SDKs' files.
+_FILES = (("AWS_CONFIG_FILE", "~/.aws/config"), ("AWS_SHARED_CREDENTIALS_FILE", "~/.aws/credentials"))
+#: Variables that only boto3 understands. Also an empty profile is one, which does not exist.
+_VARIABLES = ("AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_DATA_PATH", "BOTOCORE_EXPERIMENTAL__PLUGINS")
 
 
 def choose(
@@ -151,55 +153,59 @@ def _https(
     if environ.get("AWS_ACCESS_KEY_ID") or environ.get("AWS_SECRET_ACCESS_KEY"):
         source, origin = EnvironmentCredentials(environ), "AWS_ACCESS_KEY_ID"
     else:
-        origin = next((name for name in _CONTAINER if environ.get(name)), "")
-        if (
-            not origin
-            or environ.get("AWS_WEB_IDENTITY_TOKEN_FILE")  # boto3 looks there first, and into the files
-            or any(os.path.exists(os.path.expanduser(environ.get(name) or usual)) for name, usual in _FILES)
-        ):
+        origin = next((name for name in _CONTAINER if name in environ), "")
+        if not environ.get(origin) or _earlier(environ):
             return "there are no credentials in the environment (AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY)"
         source = ContainerCredentials(environ, logger)
     return HttpsTransport(region, endpoint.url, source, now, reason=f"Region and credentials are known ({origin})")
 
 
 def _setting_of_boto(region: str | None, url: str | None) -> str:
-    """Return a setting that only boto3 understands, or "" if there is none.
-
-    Mostly there are no files of the SDKs. They are read line by line: importing configparser would add 2 ms to each
-    cold start that finds one.
-    """
+    """Return a setting that only boto3 understands, or "" if there is none."""
     environ = os.environ
-    for name in ("AWS_PROFILE", "AWS_DEFAULT_PROFILE"):
-        if environ.get(name):
+    for name in _VARIABLES:
+        if name in environ:
             return f"{name} is set"
-    if environ.get("AWS_ACCOUNT_ID_ENDPOINT_MODE", "").lower() == "required":
-        return "AWS_ACCOUNT_ID_ENDPOINT_MODE is required"
+    mode = environ.get("AWS_ACCOUNT_ID_ENDPOINT_MODE", "disabled")
+    if mode.lower() not in ("preferred", "disabled"):
+        return f"AWS_ACCOUNT_ID_ENDPOINT_MODE is {mode or 'empty'}"
     # boto3 does not put such a name into a host name. With a URL, `local` is only used for signing.
     if region and ("fips" in region or (region == "local" and not url)):
         return f"boto3 maps the Region {region} to another endpoint"
-    for variable, usual in _FILES:
-        path = environ.get(variable) or usual
-        try:
-            with open(os.path.expanduser(os.path.expandvars(path)), encoding="utf-8", errors="replace") as file:
-                lines = [line.strip() for line in file]
-        except OSError:
-            continue
-        in_default = False
-        for line in lines:
-            setting = line.replace(":", "=").partition("=")[0].rstrip().lower()
-            if line.startswith("["):
-                profile = line[1:].partition("]")[0].replace('"', "").split()
-                in_default = profile in (["default"], ["profile", "default"])
-            elif in_default and setting in _SETTINGS:
-                return f"{path} sets {setting}"
-    return ""
+    if region and not url and endpoints.is_dualstack(environ) and "-iso" in region:
+        return f"boto3 knows whether {region} has a dual-stack endpoint"
+    config, credentials = _paths(environ)
+    if not (os.path.isfile(config) or os.path.isfile(credentials)):  # the usual case
+        return ""
+    from . import profile
+
+    return profile.setting(config, credentials, _SETTINGS)
+
+
+def _earlier(environ: Mapping[str, str]) -> bool:
+    """Whether there may be credentials in a place where boto3 looks before it asks a container's endpoint."""
+    old = [environ["BOTO_CONFIG"]] if "BOTO_CONFIG" in environ else ["/etc/boto.cfg", "~/.boto"]
+    return (
+        bool(environ.get("AWS_WEB_IDENTITY_TOKEN_FILE"))
+        or "AWS_CREDENTIAL_FILE" in environ
+        or any(map(os.path.isfile, [*_paths(environ), *map(_expanded, old)]))
+    )
+
+
+def _paths(environ: Mapping[str, str]) -> list[str]:
+    """Return the paths of the SDKs' files. If a variable is empty, there is no such file."""
+    return [_expanded(environ.get(variable, usual)) for variable, usual in _FILES]
+
+
+def _expanded(path: str) -> str:
+    return os.path.expanduser(os.path.expandvars(path))
 
 
 def proxy_variable(endpoint: endpoints.Endpoint, environ: Mapping[str, str]) -> str | None:
     """Return the variable that names a proxy for this endpoint, or None. NO_PROXY may exempt the host."""
     scheme = "https" if endpoint.tls else "http"
     found = _spelling(f"{scheme}_proxy", environ)
-    if found is None or (found == "HTTP_PROXY" and "REQUEST_METHOD" in environ):  # under CGI, a header can set it
+    if found is None:
         return None
     exceptions = _spelling("no_proxy", environ)
     excepted = environ[exceptions] if exceptions else ""
@@ -213,10 +219,22 @@ def proxy_variable(endpoint: endpoints.Endpoint, environ: Mapping[str, str]) -> 
 
 
 def _spelling(name: str, environ: Mapping[str, str]) -> str | None:
-    """Return which of a variable's two spellings counts, or None. Lower case comes first, even if it is empty: that
-    switches the variable off."""
-    spelling = name if name in environ else name.upper()
-    return spelling if environ.get(spelling) else None
+    """Return which spelling of a proxy's variable counts, or None, as urllib.request.getproxies_environment.
+
+    One with "_proxy" in lower case comes first. If it is empty, it switches the others off. Of two alike, the last
+    counts.
+    """
+    scheme = name.removesuffix("_proxy")
+    found = None
+    for spelling, value in environ.items():
+        if value and len(spelling) == len(name) and spelling.lower() == name:
+            found = spelling
+    if scheme == "http" and "REQUEST_METHOD" in environ:  # under CGI, a header can set HTTP_PROXY
+        found = None
+    for spelling, value in environ.items():
+        if spelling.endswith("_proxy") and len(spelling) == len(name) and spelling.lower() == name:
+            found = spelling if value else None
+    return found
 
 
 def _boto(reason: str, client: Any, session: Any, region: str | None, url: str | None) -> BotoTransport:

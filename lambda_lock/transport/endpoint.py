@@ -1,8 +1,9 @@
 """Where DynamoDB is: the Region and the URL, from arguments and environment, as in the AWS SDKs.
 
 An argument takes precedence over the environment, and AWS_ENDPOINT_URL_DYNAMODB over AWS_ENDPOINT_URL. An empty
-variable counts as unset. Endpoints that name an account are used only if AWS_ACCOUNT_ID_ENDPOINT_MODE requires them,
-and then through boto3. The Region's endpoint serves every account.
+variable counts as unset. A switch is on if it is "true" in any case, and nothing else, as in botocore. Endpoints that
+name an account are used only if AWS_ACCOUNT_ID_ENDPOINT_MODE requires them, and then through boto3. The Region's
+endpoint serves every account.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 #: Partitions by the prefix of their Regions' names: the DNS suffix, and the one for dual-stack. All others are `aws`.
+#: What follows the prefix is a word and a number, as in the expressions of botocore's partitions.json.
 _PARTITIONS = (
     ("cn-", "amazonaws.com.cn", "api.amazonwebservices.com.cn"),
-    ("eusc-", "amazonaws.eu", "api.amazonwebservices.eu"),
+    ("eusc-de-", "amazonaws.eu", "api.amazonwebservices.eu"),
     ("us-iso-", "c2s.ic.gov", "api.aws.ic.gov"),
     ("us-isob-", "sc2s.sgov.gov", "api.aws.scloud"),
     ("us-isof-", "csp.hci.ic.gov", "api.aws.hci.ic.gov"),
@@ -121,10 +123,10 @@ def resolve(region_name: str, url: str | None, environ: Mapping[str, str]) -> st
             "AWS_DEFAULT_REGION, or set the endpoint as well (endpoint_url, AWS_ENDPOINT_URL)"
         )
     if not url:
-        suffix, dual_suffix = next(row[1:] for row in _PARTITIONS if region_name.startswith(row[0]))
-        is_dual = _is_true(environ, dualstack)
+        suffix, dual_suffix = next(row[1:] for row in _PARTITIONS if not row[0] or _is_in(region_name, row[0]))
+        is_dual = is_dualstack(environ)
         # GovCloud's plain endpoint is its FIPS endpoint. With dual-stack, the name is the same as everywhere else.
-        plain = not _is_true(environ, fips) or (region_name.startswith("us-gov-") and not is_dual)
+        plain = not _is_true(environ, fips) or (_is_in(region_name, "us-gov-") and not is_dual)
         service = "dynamodb" if plain else "dynamodb-fips"
         return f"https://{service}.{region_name}.{dual_suffix if is_dual else suffix}"
     for name in (fips, dualstack):
@@ -135,8 +137,17 @@ def resolve(region_name: str, url: str | None, environ: Mapping[str, str]) -> st
     return url
 
 
+def is_dualstack(environ: Mapping[str, str]) -> bool:
+    """Whether the environment asks for AWS's dual-stack endpoints."""
+    return _is_true(environ, "AWS_USE_DUALSTACK_ENDPOINT")
+
+
+def _is_in(region_name: str, prefix: str) -> bool:
+    return region_name.startswith(prefix) and region_name.count("-") == prefix.count("-") + 1
+
+
 def _is_true(environ: Mapping[str, str], name: str) -> bool:
-    return environ.get(name, "").strip().lower() == "true"
+    return environ.get(name, "").lower() == "true"
 
 
 def _is_region(name: str) -> bool:

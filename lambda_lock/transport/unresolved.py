@@ -20,7 +20,7 @@ from ..errors import LockConfigurationError
 from .endpoint import without_password
 
 _REGIONS = ("AWS_REGION", "AWS_DEFAULT_REGION")
-_URLS = ("AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL", "https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY")
+_URLS = ("AWS_ENDPOINT_URL_DYNAMODB", "AWS_ENDPOINT_URL")
 
 
 def refuse_unknown_host(error: BaseException | None, host: str) -> None:
@@ -34,7 +34,8 @@ def refuse_unknown_host(error: BaseException | None, host: str) -> None:
     if not isinstance(error, socket.gaierror) or error.errno != socket.EAI_NONAME:
         return
     named = [f"{name}={value}" for name in _REGIONS if (value := os.environ.get(name, "").lower()) and value in host]
-    named += [name for name in _URLS if host in os.environ.get(name, "").lower()]  # without its value: a password
+    urls = [*_URLS, *(name for name in os.environ if name.lower().endswith("_proxy"))]
+    named += [name for name in urls if host in os.environ.get(name, "").lower()]  # without its value: a password
     written = [*named, "region_name or endpoint_url, the boto3 session or the profile"][0]
     raise LockConfigurationError(
         f"there is no host {without_password(host)!r}, so nothing was sent: correct the Region or the endpoint in "

@@ -101,6 +101,9 @@ def test_a_config_file_that_alone_gives_the_region_goes_to_boto3(
         "[default]\nendpoint_url = http://127.0.0.1:9\n",
         "[default]\n  region = x\n  Endpoint_URL: http://127.0.0.1:9\n",
         '[profile "default"]\nendpoint_url=http://127.0.0.1:9',
+        "[profile 'default']\nendpoint_url=http://127.0.0.1:9",
+        "[profile def\\ault]\nendpoint_url=http://127.0.0.1:9",
+        "[profile\tdefault]\nendpoint_url=http://127.0.0.1:9",
         "[default]\nservices = here\n[services here]\ndynamodb =\n  endpoint_url = http://127.0.0.1:9\n",
         "[default]\nuse_fips_endpoint = true\n",
         "[default]\nuse_dualstack_endpoint = true\n",
@@ -138,7 +141,7 @@ def test_certificates_of_the_default_profile_are_those_of_boto3(
         "[default]\nregion = eu-north-1\noutput = json\n",
         "[default]\n# endpoint_url = http://127.0.0.1:9\n",
         "[profile other]\nendpoint_url = http://127.0.0.1:9\nca_bundle = x\n",
-        "\xff\x00 no text",
+        "[default]\nregion =\n  eu-north-1\n  [profile other]\n[other]\nendpoint_url = http://127.0.0.1:9\n",
     ],
 )
 def test_other_settings_of_the_files_leave_boto3_out(
@@ -148,6 +151,27 @@ def test_other_settings_of_the_files_leave_boto3_out(
     path.write_bytes(text.encode("latin-1"))
     set_all(bare_environment, **LAMBDA, AWS_CONFIG_FILE=str(path))
     assert chosen().name == "https"
+
+
+@pytest.mark.parametrize("variable", ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"\xff\x00 no text",
+        b"\xef\xbb\xbf[default]\nregion = eu-north-1\n",
+        b"region = eu-north-1\n",
+        b"[default]\n[default]\n",
+        b"[other]\ns3 =\n  what\n",
+    ],
+)
+def test_a_file_that_cannot_be_read_as_settings_is_refused_as_by_boto3(
+    bare_environment: pytest.MonkeyPatch, tmp_path: Path, variable: str, text: bytes
+) -> None:
+    path = tmp_path / "settings"
+    path.write_bytes(text)
+    set_all(bare_environment, **LAMBDA, **{variable: str(path)})
+    with pytest.raises(LockConfigurationError, match="Unable to parse config file"):
+        chosen()
 
 
 def test_a_file_that_cannot_be_opened_is_none(bare_environment: pytest.MonkeyPatch, tmp_path: Path) -> None:
