@@ -1,0 +1,144 @@
+"""A lock is taken where boto3 would, and as whom boto3 would: botocore itself is asked, for many environments."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+DEFAULT = "[default]\naws_access_key_id = FILE\naws_secret_access_key = s\n"
+ENDPOINT = "endpoint_url = http://127.0.0.1:9\n"
+#: For each variable, the values that it may have. One that is left out is not set.
+VARIABLES = {
+    "AWS_ACCESS_KEY_ID": ["ENVIRONMENT", "ENVIRONMENT", "ENVIRONMENT", ""],
+    "AWS_SECRET_ACCESS_KEY": ["s", "s", "s", "s", ""],
+    "AWS_SESSION_TOKEN": ["t", ""],
+    "AWS_SECURITY_TOKEN": ["u", ""],
+    "AWS_REGION": ["eu-west-1"] * 4 + ["us-gov-west-1", "cn-north-1", "us-isof-south-1", "eusc-de-east-1", ""],
+}
+#: Those that are mostly not set.
+RARE = {
+    "AWS_DEFAULT_REGION": ["eu-west-2", ""],
+    "AWS_PROFILE": ["default", "dev", ""],
+    "AWS_DEFAULT_PROFILE": ["dev", ""],
+    "AWS_CONFIG_FILE": ["$HERE/other", "${HERE}/other", "~/other", "$NOWHERE/other", ""],
+    "AWS_SHARED_CREDENTIALS_FILE": ["$HERE/other", "${HERE}/other", "~/other", "$NOWHERE/other", ""],
+    "BOTO_CONFIG": ["~/other", "$HERE/boto", ""],
+    "AWS_CREDENTIAL_FILE": ["~/original", ""],
+    "AWS_ENDPOINT_URL": ["http://127.0.0.1:1", "https://localhost/", ""],
+    "AWS_ENDPOINT_URL_DYNAMODB": ["http://127.0.0.1:2", ""],
+    "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": ["true", "TRUE", " true", "1", ""],
+    "AWS_USE_FIPS_ENDPOINT": ["true", "True", " true", "true ", "1", "yes", ""],
+    "AWS_USE_DUALSTACK_ENDPOINT": ["true", "TRUE", " true", "\ttrue", ""],
+    "AWS_ACCOUNT_ID_ENDPOINT_MODE": ["preferred", "DISABLED", "required", "what", ""],
+    "AWS_CONTAINER_CREDENTIALS_FULL_URI": ["@role", "@role", "@role", ""],
+    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": [""],
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN": ["x", ""],
+    "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": ["/nowhere", ""],
+    "AWS_WEB_IDENTITY_TOKEN_FILE": ["/nowhere", ""],
+    "AWS_ROLE_ARN": ["arn:aws:iam::1:role/x"],
+    "AWS_CREDENTIAL_EXPIRATION": ["2099-01-01T00:00:00Z", ""],
+    "AWS_CA_BUNDLE": ["/nowhere.pem"],
+    "REQUESTS_CA_BUNDLE": ["/nowhere.pem"],
+    "AWS_RETRY_MODE": ["adaptive"],
+    "AWS_DEFAULTS_MODE": ["in-region"],
+    "AWS_AUTH_SCHEME_PREFERENCE": ["sigv4a,sigv4"],
+    "AWS_SIGV4A_SIGNING_REGION_SET": ["*"],
+    "HTTPS_PROXY": ["http://127.0.0.1:3", ""],
+    "https_proxy": ["http://127.0.0.1:4", ""],
+    "Https_Proxy": ["http://127.0.0.1:5", ""],
+    "HTTPS_proxy": ["http://127.0.0.1:6", ""],
+    "HTTP_PROXY": ["http://127.0.0.1:7"],
+    "Http_proxy": ["http://127.0.0.1:8", ""],
+    "REQUEST_METHOD": ["GET"],
+    "NO_PROXY": ["*", ".amazonaws.com", "127.0.0.1", ""],
+    "no_proxy": ["api.aws", ""],
+    "No_Proxy": ["*", ""],
+}
+FILES = {
+    ".aws/config": [
+        DEFAULT,
+        f"[default]\n{ENDPOINT}",
+        f"[profile default]\n{ENDPOINT}",
+        f"[profile 'default']\n{ENDPOINT}",
+        f"[profile def\\ault]\n{ENDPOINT}",
+        f'[profile "def"ault]\n{ENDPOINT}',
+        f"[profile\tdefault]\n{ENDPOINT}",
+        f"[default ]\n{ENDPOINT}",
+        f"[Default]\n{ENDPOINT}",
+        f"[profile dev]\n{ENDPOINT}",
+        f"[default]\nregion = x\n  [profile dev]\n{ENDPOINT}",
+        f"[default]\noutput =\n  [profile dev]\n{ENDPOINT}",
+        f"  [default]\n  {ENDPOINT}",
+        "[default] ; mine\nEndpoint_URL : http://127.0.0.1:9\n",
+        f"\xef\xbb\xbf[default]\n{ENDPOINT}",
+        f"[default]\r\n{ENDPOINT}",
+        "[default]\nservices = here\n[services here]\ndynamodb =\n  endpoint_url = http://127.0.0.1:9\n",
+        "[default]\nservices = nowhere\n",
+        "[default]\nuse_fips_endpoint = true\n",
+        "[default]\nuse_dualstack_endpoint = True\n",
+        "[default]\nignore_configured_endpoint_urls = true\n",
+        "[default]\nca_bundle = /nowhere.pem\n",
+        "[default]\naccount_id_endpoint_mode = required\n",
+        "[default]\nregion = eu-north-1\nretry_mode = adaptive\n",
+        "[default]\ns3 =\n  what\n",
+        "[default]\nwhat\n",
+        "endpoint_url = http://127.0.0.1:9\n",
+        "\xff\xfe\x00",
+        "",
+    ],
+    ".aws/credentials": [DEFAULT, f"[default]\n{ENDPOINT}", f"[profile default]\n{ENDPOINT}", "[dev]\n", "what", ""],
+    "other": [DEFAULT, f"[default]\n{ENDPOINT}", "[Credentials]\naws_access_key_id = B2\naws_secret_access_key = s\n"],
+    "boto": ["[Credentials]\naws_access_key_id = B3\naws_secret_access_key = s\n"],
+    ".boto": ["[Credentials]\naws_access_key_id = B4\naws_secret_access_key = s\n", "[Boto]\n", "what"],
+    "original": ["AWSAccessKeyId=E\nAWSSecretKey=s\n"],
+}
+KEYS = {"AWS_REGION": "eu-west-1", "AWS_ACCESS_KEY_ID": "ENVIRONMENT", "AWS_SECRET_ACCESS_KEY": "s"}
+CONTAINER = {"AWS_REGION": "eu-west-1", "AWS_CONTAINER_CREDENTIALS_FULL_URI": "@role"}
+
+
+def judge(cases: list[dict[str, Any]]) -> int:
+    """Compare the two for each case. Returns how many went without boto3."""
+    program = [sys.executable, "-m", "tests.transport.identity"]
+    done = subprocess.run(program, input=json.dumps(cases), stdout=subprocess.PIPE, text=True, check=True, timeout=300)
+    said = json.loads(done.stdout)
+    assert len(said) == len(cases)
+    differ = [
+        (case, ours, theirs) for case, (ours, theirs) in zip(cases, said, strict=True) if theirs not in (None, ours)
+    ]
+    assert differ == []
+    return sum(theirs is not None for _, theirs in said)
+
+
+def test_each_variable_and_each_file_means_what_it_means_to_boto3() -> None:
+    cases: list[dict[str, Any]] = []
+    for base in (KEYS, CONTAINER):
+        cases += [{"environ": base | {name: value}, "files": {}} for name, values in RARE.items() for value in values]
+        cases += [{"environ": base, "files": {path: text}} for path, texts in FILES.items() for text in texts]
+        cases += [
+            {"environ": base | {name: value}, "files": {"other": text}}
+            for name in ("AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE", "BOTO_CONFIG")
+            for value in RARE[name]
+            for text in FILES["other"]
+        ]
+    assert judge(cases) > 40
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_no_mixture_of_variables_and_files_leads_elsewhere_than_boto3(seed: int) -> None:
+    chance = random.Random(seed)
+    cases = []
+    for _ in range(100):
+        environ = {name: chance.choice(values) for name, values in VARIABLES.items() if chance.random() < 0.85}
+        if chance.random() < 0.4:
+            environ.pop("AWS_ACCESS_KEY_ID", None)
+            environ.pop("AWS_SECRET_ACCESS_KEY", None)
+            environ["AWS_CONTAINER_CREDENTIALS_FULL_URI"] = "@role"
+        environ |= {name: chance.choice(values) for name, values in RARE.items() if chance.random() < 0.06}
+        files = {path: chance.choice(texts) for path, texts in FILES.items() if chance.random() < 0.1}
+        cases.append({"environ": environ, "files": files})
+    assert judge(cases) > 20
