@@ -141,7 +141,7 @@ def test_certificates_of_the_default_profile_are_those_of_boto3(
         "[default]\nregion = eu-north-1\noutput = json\n",
         "[default]\n# endpoint_url = http://127.0.0.1:9\n",
         "[profile other]\nendpoint_url = http://127.0.0.1:9\nca_bundle = x\n",
-        "[default]\nregion =\n  eu-north-1\n  [profile other]\n[other]\nendpoint_url = http://127.0.0.1:9\n",
+        "[default]\nregion = eu-north-1\n  [profile other]\n[other]\nendpoint_url = http://127.0.0.1:9\n",
     ],
 )
 def test_other_settings_of_the_files_leave_boto3_out(
