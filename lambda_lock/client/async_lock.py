@@ -16,6 +16,7 @@ import functools
 from contextlib import suppress
 
 from ..core import protocol
+from ..core.outcome import expected
 from ..errors import LockAlreadyReleasedError
 from ..runtime.drive_async import drive_async, unsent
 from ..runtime.signalsafe import given_back
@@ -106,7 +107,7 @@ class AsyncRunner:
         place, steps, ends, again = act
         try:
             return await self.run((place, steps), first=True, ends=ends)
-        except (Exception, GeneratorExit):  # nothing can be awaited while a coroutine is closed
+        except expected(Exception, GeneratorExit):  # nothing can be awaited while a coroutine is closed
             raise
         except BaseException:
             try:

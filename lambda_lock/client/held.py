@@ -12,6 +12,7 @@ import weakref
 from functools import partial  # the Lambda runtime has it loaded
 
 from ..core import keep, requests
+from ..core.outcome import expected, is_interrupt
 from ..core.row import is_attempt
 from ..errors import (
     CommitRefusedError,
@@ -150,10 +151,9 @@ class LastActs:
         place, steps, ends, again = act
         try:
             return self.session.run(place, steps, ends=ends)
-        except Exception:
-            raise
-        except BaseException:
-            self.give_up(again)
+        except BaseException as error:
+            if is_interrupt(error):
+                self.give_up(again)
             raise
 
     def give_up(self, again: Begin[bool]) -> None:
@@ -162,9 +162,9 @@ class LastActs:
             return
         try:
             self.session.run(self.each_hold()[0].place, again, ends=released)
-        except LockAlreadyReleasedError:
+        except expected(LockAlreadyReleasedError):
             return
-        except LockError as error:
+        except expected(LockError) as error:
             self.tell_not_released(error)
 
 

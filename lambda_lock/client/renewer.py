@@ -12,7 +12,7 @@ import threading
 from contextlib import suppress  # the Lambda runtime has it loaded
 
 from ..core import keep, lease, protocol
-from ..core.outcome import ServiceError
+from ..core.outcome import ServiceError, expected
 from ..errors import LockError, TransportError
 from ..observe.log import tell_not_released
 from ..runtime.drive import Pause
@@ -292,7 +292,7 @@ class Renewer:
             self._heartbeat = HEARTBEAT
             try:
                 HEARTBEAT.watch(self, seconds)
-            except RuntimeError as error:
+            except expected(RuntimeError) as error:
                 key = hold.place.key
                 raise LockError(
                     f"lock {key!r} cannot be kept, because its heartbeat thread does not start: {error}. Give the "
@@ -404,6 +404,6 @@ def _on_thread(function: Callable[[], None]) -> RuntimeError | None:
 
     try:
         threading.Thread(target=run, name="lambda_lock-callback", daemon=True).start()
-    except RuntimeError as error:
+    except expected(RuntimeError) as error:
         return error
     return None

@@ -6,7 +6,7 @@ import os
 
 from ..core import acquire as core
 from ..core import keep
-from ..core.outcome import ServiceError
+from ..core.outcome import ServiceError, expected, is_interrupt
 from ..core.protocol import OUTAGE
 from ..errors import (
     DuplicateEventError,
@@ -200,7 +200,7 @@ class Uncontended:
         """There is nothing to begin."""
 
     def __exit__(self, kind: object, error: object, trace: object) -> bool:
-        return isinstance(error, LockNotGrantedError) and not error.too_late
+        return isinstance(error, LockNotGrantedError) and not (error.too_late or is_interrupt(error))
 
 
 def entered_before(
@@ -274,9 +274,9 @@ def release_each(session: Session, holds: Iterable[tuple[Hold, HeldLock | None]]
             else:
                 _release(session, held)
             unanswered = 0
-        except LockAlreadyReleasedError:
+        except expected(LockAlreadyReleasedError):
             continue  # its holder just released it
-        except LockError as error:
+        except expected(LockError) as error:
             leave_to_lease(session, hold, error)
             unanswered = unanswered + 1 if isinstance(error, TransportError) else 0
 

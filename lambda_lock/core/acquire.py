@@ -10,7 +10,7 @@ from ..errors import (
     TransportError,
 )
 from . import lease, requests
-from .outcome import ConditionFailed, Reply, ServiceError, another_answer, undated
+from .outcome import ConditionFailed, Reply, ServiceError, another_answer, is_interrupt, undated
 from .protocol import DECISION, SEND, STEPS, Hold, Send, Wait, exchange, may_pass, row_of, undone
 from .row import make_version
 
@@ -125,7 +125,7 @@ class Acquisition:
 
     def _undo(self, error: BaseException | None) -> Steps[None]:
         self.ends = True
-        return self.abandon(looked=isinstance(error, Exception))
+        return self.abandon(looked=error is not None and not is_interrupt(error))
 
     def run(self) -> Steps[Hold]:
         """Take one step after another until the lock is granted.

@@ -3,15 +3,22 @@
 A transport returns a Reply, or raises one of the other classes here or errors.TransportError. ``date`` is the Date
 header of the reply in whole epoch seconds, or None if there was none. The core judges time by it. So a transport passes
 it on whenever it has one, also with a refusal.
+
+Not an outcome is an error of the application that comes in the midst of a request: see `is_interrupt`.
 """
 
 from __future__ import annotations
+
+import sys
 
 from ..errors import LockConfigurationError, TransportError, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, TypeAlias
+    from types import FrameType
+    from typing import Any, TypeAlias, TypeVar
+
+    E = TypeVar("E", bound=BaseException)
 
     #: An item, or part of one, as DynamoDB JSON: ``{"key": {"S": "a"}}``.
     Item: TypeAlias = dict[str, dict[str, Any]]
@@ -187,3 +194,94 @@ class ServiceError(Exception):
         self.region = region
         self.signed_with = signed_with
         return self
+
+
+# -- errors of the application that come in the midst of an operation
+
+_VARIADIC = 0x04  # flag of a code object with *args, as inspect names it
+#: The packages whose code sends a request. They raise no OSError without saying why.
+_SENDERS = frozenset({__name__.partition(".")[0], "boto3", "botocore", "urllib3", "ssl", "socket"})
+
+
+class Interrupted(BaseException):
+    """Carries an interrupt that is an Exception through the steps of an operation. No step takes it for an outcome."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__()
+        self.error = error
+
+
+def is_interrupt(error: BaseException) -> bool:
+    """Return whether an error is the application's, which came in the midst of an operation, whatever its class is.
+
+    That is everything but an Exception; an Exception that a signal handler has raised; and one that the code where it
+    was raised does not raise, so it came from another thread, by PyThreadState_SetAsyncExc.
+    """
+    if not isinstance(error, Exception):
+        return True
+    trace, frame = error.__traceback__, None
+    while trace is not None:
+        frame = trace.tb_frame
+        if _is_handler(frame):
+            return True
+        trace = trace.tb_next
+    raised_in = "" if frame is None else _package(frame.f_globals.get("__name__"))
+    if isinstance(error, OSError) and not error.args and raised_in in _SENDERS:
+        return True
+    return _is_known(raised_in) and not _is_known(_package(type(error).__module__))
+
+
+def expected(*kinds: type[E]) -> tuple[type[E], ...]:
+    """Return the kinds for an ``except`` clause that lets interrupts pass: ``except expected(OSError) as error:``."""
+    error = sys.exception()
+    return () if error is not None and is_interrupt(error) else kinds
+
+
+def interrupt_within(error: BaseException | None, frame: FrameType) -> BaseException | None:
+    """Return the interrupt that came while the call of ``frame`` ran, and that ``error`` may only wrap. None: none.
+
+    The errors behind an error may be older than the call: those which the application handles at this moment.
+    """
+    found, behind, seen = None, [error], set[int]()
+    while behind:
+        error = behind.pop()
+        if error is None or id(error) in seen:
+            continue
+        seen.add(id(error))
+        if is_interrupt(error) and _came_within(error, frame):
+            found = error
+            if _package(type(error).__module__) not in _SENDERS:  # one of urllib3's may wrap it, with its traceback
+                break
+        behind += error.__context__, error.__cause__, getattr(error, "kwargs", {}).get("error")  # as botocore keeps it
+    return found
+
+
+def _is_handler(frame: FrameType) -> bool:
+    """Whether a frame is that of a signal handler: Python has passed the frame that it has interrupted."""
+    code, back = frame.f_code, frame.f_back
+    if back is None:
+        return False
+    count = code.co_argcount + code.co_kwonlyargcount
+    given = frame.f_locals
+    arguments = [given.get(name) for name in code.co_varnames[:count]]
+    if code.co_flags & _VARIADIC:
+        more = given.get(code.co_varnames[count])
+        arguments += more if isinstance(more, tuple) else ()
+    return any(argument is back for argument in arguments)
+
+
+def _package(module: object) -> str:
+    return str(module).partition(".")[0]
+
+
+def _is_known(package: str) -> bool:
+    return package in _SENDERS or package in sys.stdlib_module_names
+
+
+def _came_within(error: BaseException, frame: FrameType) -> bool:
+    trace, at = error.__traceback__, None
+    while trace is not None:
+        at, trace = trace.tb_frame, trace.tb_next
+    while at is not None and at is not frame:
+        at = at.f_back
+    return at is frame

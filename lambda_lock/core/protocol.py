@@ -89,7 +89,7 @@ from __future__ import annotations
 
 from ..errors import TransportError
 from . import lease, requests
-from .outcome import NOT_DONE, ConditionFailed, Reply, ServiceError, TransactionCanceled
+from .outcome import NOT_DONE, ConditionFailed, Reply, ServiceError, TransactionCanceled, is_interrupt
 from .row import make_version
 
 TYPE_CHECKING = False
@@ -430,7 +430,7 @@ def undone(steps: Steps[T], undo: Callable[[BaseException | None], Steps[None]])
             raise
         except BaseException as again:
             yield from undo(None)
-            if not isinstance(again, Exception):  # an interrupt takes precedence, a closed client does not
+            if is_interrupt(again):  # an interrupt takes precedence, a closed client does not
                 raise
         raise
 

@@ -15,6 +15,7 @@ from ..client import checks
 from ..client.base import Client, session_of
 from ..client.lock import held_by
 from ..client.lock_client import LockClient
+from ..core.outcome import expected, is_interrupt
 from ..errors import LockError, TransportError
 from ..observe.log import NOT_RELEASED, logger, tell, tell_not_released
 from ..runtime import invocation
@@ -201,7 +202,7 @@ class Guard:
                     act, failure, told = end
                     try:
                         kept = act()
-                    except Exception as error:  # noqa: BLE001 - this must not change how the call ends
+                    except expected(Exception) as error:
                         kept = _not_ended(lock, error, failure)
                     told(kept)
             finally:
@@ -246,7 +247,7 @@ class Guard:
                     act, failure, told = end
                     try:
                         kept = await act()
-                    except Exception as error:  # noqa: BLE001
+                    except expected(Exception) as error:
                         kept = _not_ended(lock, error, failure)
                     told(kept)
             finally:
@@ -283,13 +284,13 @@ class Guard:
 
     def answered(self, call: Call, error: LockError) -> Any:
         """What the call returns when its lock was not granted. Raises ``error`` if it is to be raised."""
-        if self.on_not_granted == "raise" or getattr(error, "too_late", False):
+        if self.on_not_granted == "raise" or getattr(error, "too_late", False) or is_interrupt(error):
             raise error
         return None if self.on_not_granted == "skip" else self.on_not_granted(*call.args, **call.kwargs, error=error)
 
     def unlocked(self, call: Call, error: TransportError) -> Any:
         """The stand-in for the lock in an outage. Raises ``error`` if DynamoDB answered, or as on_unavailable= says."""
-        if self.on_unavailable == "raise" or error.answered:
+        if self.on_unavailable == "raise" or error.answered or is_interrupt(error):
             raise error
         call.targets, call.storing = (), None
         text = call.key if isinstance(call.key, str) else ", ".join(call.key)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging  # the Lambda runtime has these loaded before any handler
 import traceback
 
+from ..core.outcome import expected
 from ..errors import LockError, printable
 
 logger = logging.getLogger("lambda_lock")
@@ -70,7 +71,7 @@ def tell(
         return
     try:
         log.log(LEVELS[event], message, *map(shown, arguments), exc_info=cause, extra=extras(event, about))
-    except Exception:  # noqa: BLE001 - a failing log handler of the application must not affect a lock
+    except expected(Exception):
         if logging.raiseExceptions:  # as the standard handlers treat their own errors
             traceback.print_exc()
 

@@ -15,6 +15,7 @@ import sys
 import time
 
 from .. import errors
+from ..core.outcome import expected
 from .log import extras, tell
 from .metrics import HELD, RATE_WAITED, WAITED, write
 
@@ -129,7 +130,7 @@ def measured(
             continue
         try:
             write_to(found, f"lock {what}", began, ended, fields, failed)
-        except Exception as error:  # noqa: BLE001 - a failing tracer of the application must not affect a lock
+        except expected(Exception) as error:
             tell(observer.log, "trace_failed", "no trace was written of lock %r: %r", key, error, cause=error, key=key)
     if observer.times and (what == "hold" or outcome in _WAITED):
         metric = {"hold": HELD, "rate": RATE_WAITED}.get(what, WAITED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from ..core.outcome import ConditionFailed, ServiceError, TransactionCanceled, another_answer
+from ..core.outcome import ConditionFailed, Interrupted, ServiceError, TransactionCanceled, another_answer, is_interrupt
 from ..core.protocol import Resumption, Send, Wait
 from ..errors import OwnerMismatchError, TransportError
 
@@ -33,7 +33,8 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
 
     An exception while they wait (KeyboardInterrupt, a closed client, a bug of a transport) is thrown into them. They
     may still send, to release what may have been taken, before it is raised here. From then on they wait by the clock
-    alone, without ``sleep``.
+    alone, without ``sleep``. What a signal handler raises is thrown in as Interrupted, whatever its class is: no step
+    takes that for an outcome.
 
     If the process is forked meanwhile, as by a signal handler, nothing is sent in the child: the steps and their locks
     are the parent's, which goes on with them. In the child, OwnerMismatchError is raised, or the exception by which it
@@ -43,8 +44,9 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
     resume: Callable[[Any], Send | Wait] = steps.send
     value: Resumption | BaseException | None = None
     outcome: Outcome | None = None
+    interrupt: Exception | None = None
     try:
-        while True:
+        while interrupt is None:
             try:
                 while True:  # inside the try: an interrupt may come between any two steps of this loop
                     step = resume(value)
@@ -63,15 +65,24 @@ def drive(steps: Steps[T], transport: Transport, timeline: Timeline, sleep: Call
                         if pid != os.getpid():
                             check_process(pid)
                         return result
-                    raise
+                    if not isinstance(error, Interrupted):
+                        raise
+                    interrupt = error.error  # raised below, so that it does not refer to what carried it
+                    continue
                 if pid != os.getpid():
                     steps.close()
                     raise
-                resume, value, sleep = steps.throw, error, timeline.clock.sleep
+                resume, value, sleep = steps.throw, carried(error), timeline.clock.sleep
+        raise interrupt
     finally:
         # An error's traceback refers to this frame. If the frame referred to the error, the two would keep each other
         # alive, and with them a lock that the application has dropped.
-        del value, outcome
+        del value, outcome, interrupt
+
+
+def carried(error: BaseException) -> BaseException:
+    """The error to throw into steps: an Interrupted for an interrupt that they could take for an outcome."""
+    return Interrupted(error) if isinstance(error, Exception) and is_interrupt(error) else error
 
 
 def check_process(pid: int) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 
+from ..core.outcome import Interrupted
 from ..core.protocol import Resumption, Send
 from ..errors import TransportError
-from .drive import Pause, check_process, send
+from .drive import Pause, carried, check_process, send
 from .signalsafe import Caller
 from .threads import LIMIT, Busy
 
@@ -109,12 +110,14 @@ async def drive_async(
         if pid != os.getpid():
             steps.close()
             raise
-        step = steps.throw(error)
         try:
+            step = steps.throw(carried(error))
             return await giving_back.settle(finish, step, patience=patience)
         except Busy:
             steps.close()
             raise error from None
+        except Interrupted as interrupted:
+            raise interrupted.error from None
 
 
 def unsent(seconds: float, cause: Busy) -> TransportError:

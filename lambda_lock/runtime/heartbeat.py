@@ -30,6 +30,7 @@ import weakref
 from _queue import Empty, SimpleQueue  # what `queue` exports, without the 3 ms that importing it takes
 from contextlib import suppress
 
+from ..core.outcome import expected
 from ..observe.log import logger, tell
 from .first_use import FirstUse
 from .timeline import elapsed
@@ -192,7 +193,7 @@ class Renewals:
         thread = threading.Thread(target=self._send, args=(sender,), name="lambda_lock-renewal", daemon=True)
         try:
             thread.start()
-        except RuntimeError:
+        except expected(RuntimeError):
             self.senders.discard(sender)
             if not self.senders and self._token(0) is True:
                 _renew(heapq.heappop(self._waiting)[2])

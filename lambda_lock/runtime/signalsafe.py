@@ -9,7 +9,8 @@ What the package does about forks and interrupts:
 - An acquire notes its process before its owner is drawn (`KeepOptions.pid`). No other process renews or releases the
   lock (`LastActs.check_process`), and steps that are under way send nothing in a forked child (drive.py).
 - A fork waits until no other thread imports a module for this library, or makes a shared object (first_use.py).
-- An interrupt is thrown into the steps. They release what they may have taken, and then it propagates (drive.py).
+- An interrupt is thrown into the steps. They release what they may have taken, and then it propagates (drive.py). What
+  a signal handler raises is an interrupt, whatever its class is (`is_interrupt` in core/outcome.py).
   `Fresh.give_back` does so from the grant until acquire returns. Closing the client releases what is left.
 - A release follows a last act that was interrupted (`LastActs.give_up`).
 """
@@ -19,8 +20,8 @@ from __future__ import annotations
 import os
 import threading  # the Lambda runtime has these loaded
 import weakref
-from contextlib import suppress
 
+from ..core.outcome import expected
 from ..errors import ClientClosedError, LockAlreadyReleasedError, LockError, TransportError
 
 TYPE_CHECKING = False
@@ -63,8 +64,10 @@ class Flag:
             if not self.is_set:  # checked after the gate was added, so that `set` cannot miss it
                 gate.acquire(timeout=max(seconds, 0.0))
         finally:
-            with suppress(ValueError):  # it was already taken out and opened
+            try:
                 self._gates.remove(gate)
+            except expected(ValueError):  # it was already taken out and opened
+                pass
         return self.is_set
 
 

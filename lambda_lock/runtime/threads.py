@@ -17,6 +17,8 @@ import threading
 import weakref
 from collections import deque
 
+from ..core.outcome import expected
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,7 +83,7 @@ class Threads:
                 timeout = 0 if call.over else None if end is None else max(end - now(), 0)
                 await asyncio.wait([call.ended], timeout=timeout)
                 late = end is not None and now() >= end
-            except (Exception, GeneratorExit):
+            except expected(Exception, GeneratorExit):
                 raise
             except BaseException as error:  # noqa: BLE001 - of a task or a signal handler, raised below
                 cancelled, late = error, False

@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from binascii import crc32
 from datetime import datetime
 from typing import TYPE_CHECKING, Generic, TypeVar
@@ -26,7 +27,7 @@ from botocore.config import Config
 from botocore.parsers import ResponseParserError
 
 from .._version import __version__
-from ..core.outcome import Reply, ServiceError, TransportError, unusable
+from ..core.outcome import Reply, ServiceError, TransportError, expected, interrupt_within, unusable
 from ..core.requests import decode_data, encode_data
 from ..errors import LockConfigurationError, LockError
 from .answers import http_date, is_skewed, refusal, result, short
@@ -36,6 +37,7 @@ from .signing import Way, cause, text, unsent, watch
 from .unresolved import refuse_unknown_host
 
 if TYPE_CHECKING:
+    from types import FrameType
     from typing import Any
 
     from ..core.protocol import Hold
@@ -105,6 +107,8 @@ class BotoTransport:
         self._sends_once = retries.get("total_max_attempts") == 1
         self._pid = os.getpid()
         self._answered = False
+        self._calls: dict[int, FrameType] = {}  # those under way, by thread
+        client.meta.events.register_first("needs-retry.dynamodb", self._end_retries)
 
     def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
         """Send one request. As `Transport.send`, but ``timeout`` is ignored: the client's own apply (see above).
@@ -116,11 +120,10 @@ class BotoTransport:
         if self._pid != os.getpid():  # a forked child must not use the parent's connections
             self.client.close()
             self._pid = os.getpid()
-        call = getattr(self.client, self._methods[operation])
         with Way() as way:
             try:
-                answer = call(**_to_boto(request))
-            except Exception as error:
+                answer = self._call(operation, request)
+            except expected(Exception) as error:
                 failed = self._failed(error, way)
                 if failed is error:
                     raise
@@ -165,6 +168,35 @@ class BotoTransport:
             made = unusable(text(error))
         made.__cause__ = cause(error)
         return made
+
+    def _call(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+        """Call the client. What a signal handler raises meanwhile is raised as it is: botocore wraps it in its own."""
+        thread, here = threading.get_ident(), sys._getframe()
+        outer, interrupt = self._calls.get(thread), None  # outer: of the code that a signal handler has interrupted
+        self._calls[thread] = here
+        try:
+            answer: dict[str, Any] = getattr(self.client, self._methods[operation])(**_to_boto(request))
+            return answer
+        except Exception as error:
+            interrupt = interrupt_within(error, here)
+            if interrupt is None:
+                raise
+        finally:
+            self._calls.pop(thread, None)
+            if outer is not None:
+                self._calls[thread] = outer
+            del here, outer
+        try:
+            raise interrupt  # out of the block above, so that it does not refer to the error that wraps it
+        finally:
+            del interrupt
+
+    def _end_retries(self, caught_exception: Exception | None, **_: Any) -> None:
+        """Keep a client that retries by itself from taking an interrupt for a failed try."""
+        frame = self._calls.get(threading.get_ident())
+        interrupt = None if frame is None else interrupt_within(caught_exception, frame)
+        if interrupt is not None:
+            raise interrupt
 
     def prepare(self) -> None:
         """There is nothing to do: the client has loaded what it needs."""

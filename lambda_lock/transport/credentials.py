@@ -12,6 +12,7 @@ import re  # the Lambda runtime has it loaded
 import threading  # the Lambda runtime has it loaded, through logging
 import time
 
+from ..core.outcome import expected
 from ..errors import LockConfigurationError, TransportError
 from .answers import epoch
 from .endpoint import Endpoint
@@ -147,7 +148,7 @@ class ContainerCredentials:
                 raise LockConfigurationError("the credentials that the container endpoint returned have expired")
             self._current = fetched
             return fetched[0]
-        except (LockConfigurationError, TransportError) as error:
+        except expected(LockConfigurationError, TransportError) as error:
             if not good:
                 raise
             if self._logger:
@@ -188,7 +189,7 @@ class ContainerCredentials:
                 status, _, body = connection.exchange(f"{head}\r\n".encode("ascii"), deadline)
             finally:
                 connection.close()
-        except TransportError as error:
+        except expected(TransportError) as error:
             raise TransportError(False, f"{unsent}: {error}") from error
         if status >= 500 or status == 429:
             raise TransportError(False, f"{unsent}: HTTP {status}")
@@ -200,7 +201,7 @@ class ContainerCredentials:
             if ends is None:
                 raise ValueError("Expiration is not a date")
             return Credentials(fields["AccessKeyId"], fields["SecretAccessKey"], fields.get("Token")), ends
-        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        except expected(ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             # Neither the error nor its text is passed on: they contain the answer, which may be secret.
             raise LockConfigurationError(
                 f"the answer of {where} is not JSON with AccessKeyId, SecretAccessKey and Expiration "
@@ -215,9 +216,9 @@ def _authorization(environ: Mapping[str, str]) -> str:
         try:
             with open(path, encoding="utf-8") as file:
                 token = file.read()
-        except OSError as error:
+        except expected(OSError) as error:
             raise LockConfigurationError(f"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE cannot be read: {error}") from error
-        except UnicodeError:  # it is not passed on: it contains the token
+        except expected(UnicodeError):  # it is not passed on: it contains the token
             raise LockConfigurationError("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE is not UTF-8: correct it") from None
     else:
         token = environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN", "")

@@ -4,7 +4,8 @@ to a cold start.
 The rules
 ---------
 1. A request is bytes, and is sent once. A failure before its first byte can have left is
-   TransportError(ambiguous=False). A failure after that is ambiguous. This module never sends anything twice.
+   TransportError(ambiguous=False). A failure after that is ambiguous. This module never sends anything twice. What a
+   signal handler raises meanwhile is no failure, even if it is an OSError: it propagates.
 2. A connection is reused only if the last answer was read to its end, nothing follows it, and it did not say
    ``Connection: close``. On timeouts, errors and every other BaseException, the connection is closed.
 3. An answer must say where it ends (Content-Length or chunked), and its head and body are limited in size. Anything
@@ -27,6 +28,7 @@ import threading  # the Lambda runtime has it loaded, through logging
 import time
 from binascii import a2b_base64
 
+from ..core.outcome import expected
 from ..errors import LockConfigurationError, TransportError
 
 TYPE_CHECKING = False
@@ -88,7 +90,7 @@ class Connection:
                 except BaseException:
                     bare.close()
                     raise
-        except OSError as error:
+        except expected(OSError) as error:
             if type(error).__name__ == "SSLCertVerificationError":  # ssl is loaded only if there is a context
                 raise LockConfigurationError(
                     f"the certificate of {self._peer} is not trusted, nothing was sent: {error}. {UNTRUSTED}"
@@ -107,7 +109,7 @@ class Connection:
                 self._socket.settimeout(_left(deadline))
                 rest = rest[self._socket.send(rest) :]
             return self._read_answer()
-        except (OSError, Malformed) as error:
+        except expected(OSError, Malformed) as error:
             message = f"no usable answer from {self._peer}, the request may have been carried out: {_why(error)}"
             raise TransportError(True, message) from error
         finally:
@@ -122,7 +124,7 @@ class Connection:
             socket.socket.recv(self._socket, 1, socket.MSG_PEEK)
         except BlockingIOError:  # no "as error": if an interrupt came here, error and frame would keep each other alive
             return True
-        except OSError:
+        except expected(OSError):
             return False
         return False
 
@@ -233,12 +235,12 @@ class Trust:
                     blocks = file.read().split(b"-----BEGIN CERTIFICATE-----")[1:]
                 found = [a2b_base64(block.partition(b"-----END")[0]) for block in blocks]
                 roots = b"".join(one for one in found if any(name in one for name in _AMAZON))
-            except (OSError, ValueError):
+            except expected(OSError, ValueError):
                 pass  # OpenSSL may still be able to read the file
         self.is_whole = not roots
         try:
             self.context = ssl.create_default_context(cafile=bundle, cadata=roots or None)
-        except OSError as error:
+        except expected(OSError) as error:
             raise LockConfigurationError(f"{name}={bundle!r} cannot be read as PEM certificates: {error}") from error
 
 
@@ -296,7 +298,7 @@ class Pool:
         while self._idle:
             try:
                 connection = self._idle.pop()
-            except IndexError:  # another thread took it
+            except expected(IndexError):  # another thread took it
                 return None
             ages = [now - then for now, then in zip(clocks(), connection.idle_since, strict=True)]
             if max(ages) <= IDLE and connection.is_quiet():
@@ -345,7 +347,7 @@ def _dial(host: str, port: int, deadline: float) -> socket.socket:
         try:
             # Passed as bytes: a str would load the IDNA tables.
             found.append(socket.getaddrinfo(host.encode(), port, type=socket.SOCK_STREAM))
-        except OSError as error:
+        except expected(OSError) as error:
             found.append(error)
 
     if ":" in host or host.replace(".", "").isdigit():
@@ -354,7 +356,7 @@ def _dial(host: str, port: int, deadline: float) -> socket.socket:
         thread = threading.Thread(target=look_up, name="lambda_lock-getaddrinfo", daemon=True)
         try:
             thread.start()
-        except RuntimeError:  # no thread can be started: the interpreter is shutting down, or a limit is reached
+        except expected(RuntimeError):  # no thread can be started: the interpreter ends, or a limit is reached
             look_up()
         else:
             thread.join(_left(deadline))
@@ -374,7 +376,7 @@ def _dial(host: str, port: int, deadline: float) -> socket.socket:
                 sock.close()
                 raise
             return sock
-        except OSError:
+        except expected(OSError):
             left -= 1
             if not left:
                 raise

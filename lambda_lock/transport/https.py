@@ -9,7 +9,7 @@ import time
 import zlib  # built in
 
 from .._version import __version__
-from ..core.outcome import EXPIRED, Reply, ServiceError, TransportError, unusable
+from ..core.outcome import EXPIRED, Reply, ServiceError, TransportError, expected, unusable
 from ..errors import LockConfigurationError
 from . import endpoint as endpoints
 from .answers import http_date, refusal, result, short
@@ -109,7 +109,7 @@ class HttpsTransport:
         answer_timeout = min(timeout, ANSWER_TIMEOUT) if operation in _QUICK else timeout
         try:
             answer = self._pool.exchange(head.encode("ascii") + body, deadline, answer_timeout)
-        except TransportError as error:
+        except expected(TransportError) as error:
             if not self._answered:
                 from .unresolved import refuse_unknown_host
 
@@ -145,7 +145,7 @@ def _read(operation: str, answer: Answer) -> Reply:
         raise unusable(f"HTTP {status} with an x-amz-crc32 that does not match its body")
     try:
         body = json.loads(content.decode())
-    except (ValueError, RecursionError):  # RecursionError: nested too deep
+    except expected(ValueError, RecursionError):  # RecursionError: nested too deep
         raise unusable(f"HTTP {status} without readable JSON") from None  # the error contains the answer
     if not isinstance(body, dict):
         raise unusable(f"HTTP {status} with JSON that is not an object")

@@ -1,4 +1,4 @@
-"""The faults: an interrupt, a signal handler that uses locks, a fork."""
+"""The faults: an interrupt, a time limit, a signal handler that uses locks, a fork."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from lambda_lock.errors import ClientClosedError, OwnerMismatchError
 from lambda_lock.runtime.drive import send
 
 from .points import Point, Strike
-from .scenes import Operation, Scene, Stage, judge, keys_of
+from .scenes import Operation, Scene, Stage, TimeIsUp, judge, keys_of
 
 CHILD_SECONDS = 30  # after which a child counts as hanging
 
@@ -53,23 +53,30 @@ def _callers() -> Iterator[FrameType]:
 class Interrupt(Fault):
     """Ctrl-C."""
 
+    raises: type[BaseException] = KeyboardInterrupt
     in_finalizer = False  # Python reports there what a signal handler raises, and goes on
 
     def happen(self) -> None:
         self.scene.reading()
         names = [frame.f_code.co_qualname.rpartition(".") for frame in _callers()]
         self.in_finalizer = any(name in ("__del__", "_gone") or (of, name) == ("Turn", "_end") for of, _, name in names)
-        raise KeyboardInterrupt
+        raise self.raises
 
     def settle(self, operation: Operation) -> None:
         if self.in_finalizer:
             self.scene.counts["in a finalizer"] += 1
             return
         scene = self.scene
-        assert isinstance(scene.error, KeyboardInterrupt), f"the interrupt became {scene.error!r}"
+        assert isinstance(scene.error, self.raises), f"the interrupt became {scene.error!r}"
         if operation.takes:
             operation.ended(scene)
         scene.look_at_rows()
+
+
+class Limit(Interrupt):
+    """A time limit, whose class is taken for a failed connection, and for all else that is caught anywhere."""
+
+    raises = TimeIsUp
 
 
 class Handler(Fault):
@@ -266,7 +273,10 @@ def play(stage: Stage, operation: Operation, kind: type[Fault], point: Point) ->
     except SystemExit:
         if not isinstance(fault, ForkAndLeave):
             raise
-    except KeyboardInterrupt as error:  # at the return of the outermost call: Python runs the handler after it
+    except (
+        KeyboardInterrupt,
+        TimeIsUp,
+    ) as error:  # at the return of the outermost call: Python runs the handler after it
         scene.counts["after the operation"] += 1
         scene.keep_given()  # the interrupt may have come before
         if error.__context__ is None:  # otherwise the operation had raised that
@@ -331,6 +341,7 @@ def heard(reader: int, pid: int) -> str:
 
 FAULTS: dict[str, type[Fault]] = {
     "interrupt": Interrupt,
+    "time limit": Limit,
     "handler takes another": HandlerTakesAnother,
     "handler ends the same": HandlerEndsTheSame,
     "handler closes": HandlerCloses,

@@ -52,6 +52,10 @@ class Rows(rows.Rows):
         return list((self.get(key) or {}).get("waiters", {"L": []})["L"])
 
 
+class TimeIsUp(TimeoutError, ValueError, TypeError, LookupError, RuntimeError):
+    """What the signal handler of an application raises at its time limit."""
+
+
 @dataclass
 class Scene:
     """One play of an operation.
@@ -113,7 +117,7 @@ class Scene:
         """Carry it out, and keep what it returned or raised."""
         try:
             self.given = act(self)
-        except (LockError, KeyboardInterrupt) as error:
+        except (LockError, KeyboardInterrupt, TimeIsUp) as error:
             self.error = error.with_traceback(None)
         self.keep_given()
 

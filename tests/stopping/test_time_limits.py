@@ -1,0 +1,191 @@
+"""What a signal handler raises is the application's, whatever its class is: it propagates, and nothing stays held."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+
+import pytest
+
+from rig.wire import Wire
+from tests.support.waiting import wait_until
+
+from .__main__ import PATIENCE
+from .test_stopping import is_free, let_go, worker
+
+CLIENTS = {
+    "https": "LockClient()",
+    "boto3": "LockClient(boto3_session=boto3.Session())",
+    "the user's client, which retries": "LockClient(boto3_client=boto3.client('dynamodb'))",
+    "one that retries in the standard mode": "LockClient(boto3_client=boto3.client('dynamodb', config=Config("
+    "retries={'mode': 'standard', 'total_max_attempts': 5})))",
+}
+LIMITS = {
+    "an alarm": "TimeoutError",
+    "a lost connection": "type('Dropped', (ConnectionResetError,), {})",
+    "a time limit": "type('JobTimeoutException', (Exception,), {})",
+    "a bad value": "ValueError",
+    "an error of boto3": "type('Stopped', (HTTPClientError,), {'__init__': lambda self: None})",
+    "contention of another lock": "functools.partial(LockNotGrantedError, 'another lock is held')",
+}
+PAIRS = [("https", limit) for limit in LIMITS] + [
+    ("boto3", "a lost connection"),
+    ("boto3", "a time limit"),
+    ("the user's client, which retries", "an alarm"),
+    ("one that retries in the standard mode", "a time limit"),
+]
+PRELUDE = """
+import boto3, ctypes, functools
+from botocore.config import Config
+from botocore.exceptions import HTTPClientError
+from lambda_lock import with_lock
+from lambda_lock.errors import LockNotGrantedError
+Limit = {limit}
+raised = Limit()
+def over(number, frame):
+    raise raised
+signal.signal(signal.SIGUSR1, over)
+client = {client}
+client.prewarm()
+def tell(act):
+    try:
+        act()
+    except BaseException as error:
+        print(error is raised or repr(error), flush=True)
+    else:
+        print("went on", flush=True)
+    stay()
+"""
+ACQUIRING = """
+ready()
+tell(lambda: client.acquire("a", lease_duration=600))
+"""
+TRYING = """
+ready()
+tell(lambda: client.try_acquire("a", lease_duration=600))
+"""
+SKIPPING = """
+@with_lock("a", client=client, lease_duration=600, on_not_granted="skip", on_unavailable="run")
+def work():
+    print("it ran", flush=True)
+ready()
+tell(work)
+"""
+RELEASING = """
+lock = client.acquire("a", lease_duration=600)
+ready()
+tell(lock.release)
+"""
+LEAVING = """
+@with_lock("a", client=client, lease_duration=600)
+def work():
+    ready()
+tell(work)
+"""
+
+
+@pytest.mark.parametrize(("client", "limit"), PAIRS)
+def test_what_a_handler_raises_in_a_claim_propagates_and_the_lock_is_free(
+    client: str, limit: str, table: str, wire: Wire
+) -> None:
+    delayed = wire.delay_reply("UpdateItem")
+    script = PRELUDE.format(client=CLIENTS[client], limit=LIMITS[limit]) + ACQUIRING
+    with worker(script) as process, let_go(delayed):
+        wait_until(lambda: not is_free(table, "a"))
+        process.send_signal(signal.SIGUSR1)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "True\n"
+        assert is_free(table, "a")
+
+
+@pytest.mark.parametrize("how", [TRYING, SKIPPING], ids=["try_acquire", "on_not_granted, on_unavailable"])
+@pytest.mark.parametrize("limit", ["an alarm", "contention of another lock"])
+def test_it_is_neither_contention_nor_an_outage(how: str, limit: str, table: str, wire: Wire) -> None:
+    delayed = wire.delay_reply("UpdateItem")
+    script = PRELUDE.format(client="LockClient()", limit=LIMITS[limit]) + how
+    with worker(script) as process, let_go(delayed):
+        wait_until(lambda: not is_free(table, "a"))
+        process.send_signal(signal.SIGUSR1)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "True\n"
+        assert is_free(table, "a")
+
+
+@pytest.mark.parametrize("how", [RELEASING, LEAVING], ids=["release", "the end of with_lock"])
+@pytest.mark.parametrize(("client", "limit"), PAIRS)
+def test_what_a_handler_raises_in_a_release_propagates_and_the_lock_is_free(
+    client: str, limit: str, how: str, table: str, wire: Wire
+) -> None:
+    numbers = itertools.count(1)
+    held_up = wire.hold("UpdateItem", when=lambda _: next(numbers) == 2)  # the claim is the first one
+    script = PRELUDE.format(client=CLIENTS[client], limit=LIMITS[limit]) + how
+    with worker(script) as process, let_go(held_up):
+        assert held_up.reached.wait(PATIENCE)
+        process.send_signal(signal.SIGUSR1)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "True\n"
+        assert is_free(table, "a")
+
+
+INJECTED = """
+Limit = TimeoutError
+ready()
+def strike():
+    while client.get("a") is None:
+        pass
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(main), ctypes.py_object(Limit))
+main = threading.get_ident()
+threading.Thread(target=strike, daemon=True).start()
+def act():
+    try:
+        client.acquire("a", lease_duration=600)
+    except Limit as error:
+        raise raised
+tell(act)
+"""
+
+
+@pytest.mark.parametrize("client", ["https", "boto3"])
+def test_what_another_thread_injects_propagates_too(client: str, table: str, wire: Wire) -> None:
+    delayed = wire.delay_reply("UpdateItem")
+    with worker(PRELUDE.format(client=CLIENTS[client], limit="Exception") + INJECTED) as process, let_go(delayed):
+        assert process.stdout is not None
+        wait_until(lambda: not is_free(table, "a"))
+        assert process.stdout.readline() == "True\n"
+        assert is_free(table, "a")
+
+
+# Takes and releases locks while a timer goes off at ever other moments. What is raised must be what the handler raised.
+OFTEN = """
+client.acquire("warm").release()
+started = time.perf_counter()
+client.acquire("warm").release()
+cycle = time.perf_counter() - started
+signal.signal(signal.SIGALRM, over)
+struck = missed = 0
+ready()
+for number in range({moments}):
+    raised = Limit()
+    try:
+        signal.setitimer(signal.ITIMER_REAL, cycle * 1.1 * (number + 1) / {moments})
+        with client.acquire(f"a {{number}}", lease_duration=600):
+            pass
+        time.sleep(10)
+        print(number, "was swallowed", flush=True)
+    except BaseException as error:
+        if error is not raised:
+            print(number, repr(error), flush=True)
+client.close()
+left = [record.key for record in LockClient().list() if not record.is_released]
+print("left:", left, flush=True)
+"""
+
+
+@pytest.mark.parametrize(("client", "limit"), [("https", "an alarm"), ("boto3", "a time limit")])
+def test_at_every_moment_of_a_block_it_propagates_and_closing_the_client_leaves_nothing_held(
+    client: str, limit: str, table: str
+) -> None:
+    script = PRELUDE.format(client=CLIENTS[client], limit=LIMITS[limit]) + OFTEN.format(moments=60)
+    with worker(script) as process:
+        out, _ = process.communicate(timeout=PATIENCE)
+    assert out == "left: []\n"
