@@ -15,7 +15,7 @@ from lambda_lock.observe import metrics
 from rig.engine import ROOT
 from tests.cdk.apps import FOUR_ACTIONS, in_an_account, new_function, resources, synthesized
 
-_PAGE = "\n".join((ROOT / "docs" / name).read_text() for name in ("deploy.md", "deploy-cdk.md"))
+_PAGE = "\n".join((ROOT / "docs" / name).read_text() for name in ("deploy.md", "deploy-cdk.md", "recipes/cron.md"))
 _BLOCK = re.compile(r"^```py\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SNIPPETS = _BLOCK.findall(_PAGE)
 _README_SNIPPETS = _BLOCK.findall((ROOT / "README.md").read_text())
