@@ -15,10 +15,11 @@ from ..client.record import LockRecord
 from ..client.settings import TABLE_VARIABLE
 from ..core.lease import Holder
 from ..core.row import MOST_PERMITS
-from ..errors import LockError, LockNotGrantedError
+from ..errors import LockError, LockFormatError, LockNotGrantedError
+from ..observe import metrics
 from ..table import check_table, create_table, table_exists
 from . import exits, options, show
-from .exits import Failure, say
+from .exits import CONFIGURATION, Failure, say
 from .forced import force_release
 from .options import Shared
 
@@ -38,10 +39,13 @@ class _Program(click.Group):
     """The program. An error of the library ends it with its message and an exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        before, metrics.stream = metrics.stream, "stderr"  # stdout belongs to the command's result, or to the child
         try:
             return super().invoke(ctx)
         except LockError as error:
             raise exits.failure(error) from error
+        finally:
+            metrics.stream = before
 
 
 @click.group(
@@ -282,7 +286,12 @@ def release(shared: Shared, key: str, sort_key: str | None, force: bool, yes: bo
         if record is None:
             raise _no_such_lock(key)
         if record.is_released and record.rate is None:
-            shared.report({"released": False, "lock": show.as_dict(record)}, f"lock {key!r} is not held")
+            said = f"lock {key!r} is not held"
+            if record.completed_until is not None:
+                said = (
+                    f"event {key!r} is done, and nobody holds it. To let its next delivery run: lambda-lock forget KEY"
+                )
+            shared.report({"released": False, "lock": show.as_dict(record)}, said)
             return
         permit = _permit_of(record, owner)
         if not yes:
@@ -373,7 +382,12 @@ def forget(shared: Shared, key: str, sort_key: str | None, scope: str, wait: flo
             done = client.forget(key, scope=scope, sort_key=sort_key, wait=wait)
         except LockNotGrantedError as error:
             raise Failure(f"nothing was forgotten, because event {key!r} is in progress: {error}") from error
+        except LockFormatError as error:
+            found = exits.in_words_of_options(str(error)).partition(". ")[0]
+            raise Failure(f"nothing was forgotten, because no event has this row: {found}", CONFIGURATION) from error
     said = f"forgot event {key!r}" if done else f"event {key!r} is not done: there was nothing to forget"
+    if not done and not scope:
+        said += ". If KEY is the event's and not the row's, pass --scope as well. `ls` shows the rows' keys"
     shared.report({"forgotten": done}, said)
 
 

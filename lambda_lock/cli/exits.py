@@ -38,6 +38,14 @@ _CODES: dict[type[errors.LockError], int] = {
 }
 
 
+#: What messages of the library say for Python, and what that is on the command line.
+_WORDS = (
+    ("Pass permits= to acquire as well (a list of keys takes locks only)", "Pass --permits N, as the others do"),
+    ("permits=.", "--permits."),
+    ("permits= ", "--permits "),
+)
+
+
 class Failure(click.ClickException):
     """Ends the command with a message on stderr and an exit code."""
 
@@ -53,13 +61,20 @@ def failure(error: errors.LockError) -> Failure:
     """The failure that ends a command with an error of the library."""
     code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), NO)
     if not isinstance(error, errors.LockNotGrantedError) or error.holder is None:
-        return Failure(str(error), code)
+        return Failure(in_words_of_options(str(error)), code)
     left = "" if error.retry_after is None else f". It may be free in about {error.retry_after} s"
     waited = f" after {error.waited:.1f} s" if error.waited >= 0.1 else ""
     held = f"it is held by {error.holder}{left}"
     if len(error.holders) > 1:  # of a semaphore
         held = f"all permits are held, by {error.holder} and {len(error.holders) - 1} more"
     return Failure(f"lock {error.key!r} was not granted{waited}: {held}. To wait longer, use --wait SECONDS", code)
+
+
+def in_words_of_options(text: str) -> str:
+    """A message of the library, with options instead of arguments."""
+    for python, option in _WORDS:
+        text = text.replace(python, option)
+    return text
 
 
 def say(message: str, colour: str | None = None) -> None:

@@ -26,7 +26,7 @@ from ..errors import LockFormatError
 from . import requests
 from .acquire import Acquisition, Read, Take
 from .keep import is_mine, not_there
-from .outcome import ConditionFailed, Reply
+from .outcome import ConditionFailed, Reply, expected
 from .protocol import DECISION, STEPS, exchange, is_ambiguous, row_of
 from .requests import bare_name
 from .row import MOST_PERMITS, base_of, is_attempt
@@ -100,7 +100,7 @@ def read_handover(string: object, table: str, method: str = "adopt") -> Handover
         if _encoded(fields) != string:  # must match exactly, because the same data has many forms in base64 and hex
             raise ValueError("its checksum is wrong")
         handover = Handover(*_checked(fields))
-    except (ValueError, RecursionError) as error:
+    except expected(ValueError, RecursionError) as error:
         name = "token" if method == "adopt" else "string"
         raise LockFormatError(
             f"{name}={string[:20]!r}{'…' if len(string) > 20 else ''} did not come from hand_over(), or was cut or "
@@ -161,7 +161,7 @@ def hand_over(hold: Hold, memory: Recall, entropy: Entropy, reading: ClockReadin
             raise outcome
         if row is None or not is_mine(row, hold) or row.is_free or row.expiry_ms is None:
             hold.withdraw()
-            raise not_there(hold.place.key, row)
+            raise not_there(hold.place, row)
         hold.go_above(row.expiry_ms)
     hold.withdraw()
     raise damaged(hold.place.key)
@@ -202,7 +202,7 @@ class Adoption(Acquisition):
             return self.own(row, row.version, date)
         mine = row is not None and row.owner in (self.base, parked(self.wanted.owner)) and row.token == self.token
         if row is None or not mine or row.is_free or row.expiry_ms is None:
-            raise not_there(place.key, row)
+            raise not_there(place, row)
         self.seen = row.owner
         if row.owner != self.base and not is_attempt(self.wanted.owner):
             self.wanted.owner = f"{row.owner}{self.entropy.nonce()}"  # earlier sends cannot land: they require the base

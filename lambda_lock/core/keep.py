@@ -196,12 +196,15 @@ def is_mine(row: Row, hold: Hold) -> bool:
     return row.owner == hold.owner and row.token == hold.token
 
 
-def not_there(key: str, row: Row | None) -> LockLostError:
+def not_there(place: requests.Place, row: Row | None) -> LockLostError:
     """Return the error for a lock that turned out to be released, adopted, deleted or held by another owner."""
-    holder = row.owner if row is not None and not row.is_free else None
+    holder, what = row.owner if row is not None and not row.is_free else None, f"lock {place.key!r}"
+    shown = f"the row names {holder}" if holder else "it has no holder"
+    if place.permits is not None:  # others may hold permits of it
+        what, shown = f"the permit of semaphore {place.key!r}", shown if holder else "the row has it no more"
     return LockLostError(
-        f"lock {key!r} is no longer ours: {f'the row names {holder}' if holder else 'it has no holder'}. It was "
-        "released, adopted, resumed, or taken over after its lease had ended. Acquire it again",
-        key=key,
+        f"{what} is no longer ours: {shown}. It was released, adopted, resumed, or taken over after its lease had "
+        "ended. Acquire it again",
+        key=place.key,
         holder=holder,
     )

@@ -150,7 +150,7 @@ def _row_of_hold(place: Place, item: Item | None, owner: str, token: int) -> Row
     """Return the row of the hold that ``owner`` is an attempt of. Raises LockLostError for another row."""
     row = place.row(item)
     if row is None or not _is_of_hold(row, place, owner, token) or row.is_free or row.expiry_ms is None:
-        raise not_there(place.key, row)
+        raise not_there(place, row)
     return row
 
 

@@ -142,7 +142,7 @@ def _refusal(holds: list[Hold], alone: Hold | None, outcome: Outcome) -> Excepti
     lost = _lost_among(holds, outcome)
     if lost:
         hold, row = next(((hold, row) for hold, row in lost if row is None or not is_mine(row, hold)), lost[0])
-        error = not_there(hold.place.key, row)
+        error = not_there(hold.place, row)
     else:
         reasons = tuple(outcome.reasons[: -len(holds)])
         error = CommitRefusedError(

@@ -11,6 +11,7 @@ import json  # the Lambda runtime has these loaded
 import os
 import sys
 
+from ..core.outcome import expected
 from ..core.requests import bare_name
 from .log import tell
 
@@ -18,6 +19,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import logging
 
+#: The name of the stream in `sys` that metrics are written to. The command line's own stdout is its result.
+stream = "stdout"
 METRICS_VARIABLE = "LAMBDA_LOCK_METRICS"  # the CloudWatch namespace; unset or "": no metrics are written
 POWERTOOLS = "powertools"  # instead of a namespace: metrics are added to those of Powertools
 GROUP_VARIABLE = "LAMBDA_LOCK_METRICS_GROUP"  # what metrics are counted by instead of the function, such as a team
@@ -66,7 +69,7 @@ def write(
         if (powertools := sys.modules.get("aws_lambda_powertools.metrics")) is not None:
             try:  # what the function's own Metrics object writes: all of them share one set
                 powertools.Metrics().add_metric(name=metric, unit=unit, value=value)
-            except Exception as error:  # noqa: BLE001 - the application's metrics must not affect a lock
+            except expected(Exception) as error:
                 tell(log, "metric_failed", "%s was not counted by Powertools: %r", metric, error)
             return
         namespace = NAMESPACE  # the function does not use Powertools' metrics
@@ -82,7 +85,8 @@ def write(
     metadata = {"Timestamp": int(now * 1000), "CloudWatchMetrics": [directive]}
     line = json.dumps({"_aws": metadata, **dimensions, metric: value, **properties})
     try:
-        sys.stdout.write(line + "\n")  # print() writes the newline separately: another thread could write in between
-        sys.stdout.flush()
-    except (AttributeError, OSError, ValueError) as error:  # stdout is missing, broken or closed
-        tell(log, "metric_failed", "%s was not counted: stdout cannot be written: %s", metric, error)
+        to = getattr(sys, stream)
+        to.write(line + "\n")  # print() writes the newline separately: another thread could write in between
+        to.flush()
+    except expected(AttributeError, OSError, ValueError) as error:  # it is missing, broken or closed
+        tell(log, "metric_failed", "%s was not counted: %s cannot be written: %s", metric, stream, error)

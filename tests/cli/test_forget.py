@@ -43,3 +43,9 @@ def test_a_table_whose_rows_are_deleted_remembers_no_events(run: Run) -> None:
     result = run("forget", "a", "--schema", "python")
     assert result.returncode == 78
     assert "deleted on release" in result.stderr
+
+
+def test_without_a_scope_it_says_where_to_look_for_what_it_did_not_find(run: Run) -> None:
+    done()
+    assert "pass --scope as well" in run("forget", "sku-7").stderr
+    assert "pass --scope" not in run("forget", "sku-8", "--scope", "prices").stderr

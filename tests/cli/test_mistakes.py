@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from lambda_lock import LockClient, TransportError
+from lambda_lock import LockClient, TransportError, deduplicate
 from lambda_lock.cli.dashboard import Watcher
 from lambda_lock.cli.show import lock_table, print_json_array
 from rig.engine import Ministack
 from rig.wire import Wire
 
-from .conftest import Rows, Run, Start, Terminal
+from .conftest import Rows, Run, Start, Terminal, parsed
 
 FOREVER = float("inf")
 
@@ -154,3 +154,39 @@ def test_events_on_the_dashboard_are_in_the_order_of_their_times(table: str, row
     assert len(times) == 4
     assert times == sorted(times, reverse=True)
     assert [event["key"] for event in events] == ["a", "c", "b", "d"]
+
+
+def test_metrics_stay_out_of_the_output_of_a_command(run_apart: Run, table: str) -> None:
+    with LockClient() as client, client.acquire("a"):
+        held = run_apart("run", "a", "--wait", "0", "--", "true", LAMBDA_LOCK_METRICS="locks")
+        shown = run_apart("get", "a", "--json", LAMBDA_LOCK_METRICS="locks", LAMBDA_LOCK_METRICS_TIMES="1")
+    assert held.stdout == ""
+    assert '"LockNotGranted"' in held.stderr
+    assert parsed(shown)["key"] == "a"
+    ran = run_apart("run", "b", "--", "echo", "said", LAMBDA_LOCK_METRICS="locks", LAMBDA_LOCK_METRICS_TIMES="1")
+    assert ran.stdout == "said\n"
+
+
+def test_a_semaphore_is_told_in_the_words_of_the_command_line(run_apart: Run, table: str) -> None:
+    with LockClient() as client, client.acquire("imports", permits=2):
+        ran, forgot = run_apart("run", "imports", "--wait", "0", "--", "true"), run_apart("forget", "imports")
+    assert "Pass --permits N, as the others do" in ran.stderr
+    assert "no event has this row: 'imports' is a semaphore, not a lock" in forgot.stderr
+    for result in (ran, forgot):
+        assert result.returncode == 78
+        assert "permits=" not in result.stderr
+
+
+def test_a_lock_is_told_from_a_semaphore_in_the_words_of_the_command_line(run_apart: Run, table: str) -> None:
+    with LockClient() as client, client.acquire("report"):
+        told = run_apart("run", "report", "--permits", "2", "--wait", "0", "--", "true").stderr
+    assert "taken without --permits" in told
+    assert "permits=" not in told
+
+
+def test_release_of_an_event_that_is_done_leads_to_forget(run: Run, table: str) -> None:
+    with LockClient() as client:
+        deduplicate("{key}", scope="prices", client=client)(lambda key: None)("sku-7")
+    told = run("release", "prices#sku-7", "--force", "--yes").stderr
+    assert "event 'prices#sku-7' is done" in told
+    assert "lambda-lock forget" in told
