@@ -200,7 +200,7 @@ class ServiceError(Exception):
 
 _VARIADIC = 0x04  # flag of a code object with *args, as inspect names it
 #: The packages whose code sends a request. They raise no OSError without saying why.
-_SENDERS = frozenset({__name__.partition(".")[0], "boto3", "botocore", "urllib3", "ssl", "socket"})
+_SENDERS = frozenset({__name__.partition(".")[0], "boto3", "botocore", "urllib3", "http", "ssl", "socket"})
 
 
 class Interrupted(BaseException):
