@@ -42,6 +42,16 @@ if TYPE_CHECKING:
     Operation: TypeAlias = tuple[Place, Callable[[ClockReading], Steps[T]]]
 
 
+#: What errors, contention, a held lock and its end need. In Lambda each is loaded at its first use, for the cold start.
+_LATE = (
+    *("client.closing", "client.explain", "client.lockless", "client.multi_lock", "client.record", "client.resuming"),
+    *("core.forget", "core.handover", "core.permit_queue", "core.permits", "core.queue", "core.rate", "core.several"),
+    *("core.sleepers", "core.transaction", "decorators.disabled", "keys.arguments"),
+    *("observe.hooks", "observe.metrics", "observe.timing", "runtime.heartbeat"),
+    *("transport.choice", "transport.credentials", "transport.https", "transport.unresolved"),
+)
+_LATE_STANDARD = ("decimal", "difflib", "inspect", "ssl")
+_loaded: list[bool] = []
 _MOST_TOLD = 100  # events of rows that `tell_once` logs
 
 
@@ -49,6 +59,8 @@ class Session:
     """What the locks of one client share. Safe to use from several threads."""
 
     def __init__(self, settings: Settings) -> None:
+        if not _loaded and not os.environ.get("AWS_LAMBDA_FUNCTION_NAME"):
+            _load_all()
         self.settings = settings
         self.timeline = SYSTEM if settings.clock is None else Timeline(settings.clock)
         self.log = settings.logger or package_logger
@@ -334,6 +346,25 @@ def _environment() -> int:
     Variables that begin with "_" are the runtime's own. One of them changes with each invocation.
     """
     return hash(frozenset(variable for variable in os.environ.items() if not variable[0].startswith("_")))
+
+
+def _load_all() -> None:
+    """Load what is needed later: a long-lived process may have no file descriptor left then, or its files replaced.
+
+    Raises LockConfigurationError if that is so already.
+    """
+    from importlib import import_module
+
+    package = __name__.partition(".")[0]
+    try:
+        for name in (*(f"{package}.{late}" for late in _LATE), *_LATE_STANDARD):
+            import_module(name)
+    except (ImportError, OSError) as error:
+        raise LockConfigurationError(
+            f"a module of {package} cannot be loaded: {error}. Either its files were changed after this process began, "
+            "as by an upgrade: restart it. Or no file descriptor is left: raise the limit (ulimit -n)"
+        ) from error
+    _loaded.append(True)
 
 
 _stand_in: Callable[[Session], Transport | None] | None = None
