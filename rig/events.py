@@ -145,6 +145,22 @@ def kafka_from(event: Event, failures: Event) -> Event:
     return copy.deepcopy(event) | {"records": copy.deepcopy(rest)}
 
 
+def piped(event: Event) -> list[Event]:
+    """The records of a batch as EventBridge Pipes passes them to its target: in a list.
+
+    As the pages of Pipes' sources in the Amazon EventBridge User Guide show them: what is in Kinesis's own part of a
+    record is beside the rest of it, and a record from Kafka names its source itself, and its partition as text.
+    """
+    if "Records" in event:
+        return [{**record.pop("kinesis", {}), **record} for record in copy.deepcopy(event)["Records"]]
+    names = {name: value for name, value in event.items() if name != "records"}
+    return [
+        {**names, "eventSourceKey": place, **record, "partition": str(record["partition"])}
+        for place, records in event["records"].items()
+        for record in records
+    ]
+
+
 def _message(sample: Event, body: str) -> Event:
     message_id = str(uuid.uuid4())
     digest = hashlib.md5(body.encode(), usedforsecurity=False).hexdigest()

@@ -8,19 +8,15 @@ from __future__ import annotations
 
 from binascii import a2b_base64
 from collections import UserDict
-from functools import wraps
 
-from ..keys.parameters import Unusable, name_of
-from .source import Source
+from ..keys.parameters import Unusable
+from .source import Source, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any, TypeVar
+    from typing import Any
 
     from .source import Record
-
-    T = TypeVar("T")
 
 
 class KafkaSource(Source):
@@ -32,9 +28,12 @@ class KafkaSource(Source):
     name = "Kafka"
     function = "process_kafka"
     decorator = "kafka_batch"
-    services = ("aws:kafka", "SelfManagedKafka")
+    services = ("aws:kafka", "SelfManagedKafka", "aws:SelfManagedKafka")
     form = "dict of records"
     has_checkpoint = True
+
+    def piped(self) -> Source:
+        return PipedKafkaSource()
 
     def records(self, event: dict[str, Any]) -> list[Any] | None:
         partitions = event.get("records")
@@ -50,22 +49,21 @@ class KafkaSource(Source):
         return {"partition": self.order(record), "offset": offset}
 
     def order(self, record: Record) -> str:
-        return f"{record['topic']}-{record['partition']}"
+        return f"{text_of(record, 'topic')}-{text_of(record, 'partition')}"
 
-    def group(self, record: Record) -> str:
+    def group(self, record: Record) -> str | None:
         key = record.get("key")
         return self.order(record) if key is None else f"{self.order(record)}#{key}"
 
     def view(self, record: Record) -> Decoded:
         return Decoded(record)
 
-    def of_view(self, function: Callable[[Record], T]) -> Callable[[Any], T]:
-        @wraps(function)
-        def of_decoded(view: Decoded) -> T:
-            return function(view.record)
 
-        of_decoded.__qualname__ = name_of(function)  # an object and a partial function have none to copy
-        return of_decoded
+class PipedKafkaSource(KafkaSource):
+    """The same behind EventBridge Pipes, which knows no answer for Kafka: an error makes the whole batch come back."""
+
+    reads_answer = False
+    sender = "EventBridge Pipes"
 
 
 def _offset(record: object) -> int:
@@ -76,11 +74,10 @@ def _offset(record: object) -> int:
 class Decoded(UserDict[str, object]):
     """A record with its key and value as text, or as bytes if not UTF-8. They are decoded when they are asked for.
 
-    record: the record as Lambda passed it. A key or value that it leaves out is null here.
+    A key or value that the record leaves out is null here.
     """
 
     def __init__(self, record: Record) -> None:
-        self.record = record
         super().__init__({**record, "key": record.get("key"), "value": record.get("value")})
 
     def __getitem__(self, name: str) -> object:

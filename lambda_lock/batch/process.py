@@ -13,25 +13,31 @@ from ..client import checks
 from ..decorators.deduplicate import DAY, deduplicate
 from ..decorators.functions import check_function, check_result, is_async
 from ..decorators.with_lock import with_lock
-from ..errors import LockArgumentError, LockConfigurationError, LockNotGrantedError, RateLimitedError
+from ..errors import (
+    KeyTemplateError,
+    LockArgumentError,
+    LockConfigurationError,
+    LockError,
+    LockNotGrantedError,
+    RateLimitedError,
+)
 from ..keys.compile import Compiled, compile_key
 from ..keys.parameters import Parameters, name_of
 from ..observe.log import logger, tell
 from ..runtime import invocation
 from ..runtime.timeline import elapsed
-from .source import QueueSource, StreamSource, records_of
+from .source import QueueSource, StreamSource, chains_of, deliveries_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Any, Never, TypeAlias, Unpack
+    from typing import Any, Literal, Never, TypeAlias, Unpack
 
     from ..client.lock_client import LockClient
     from ..decorators.types import StoredOptions
-    from ..keys.arguments import KeyBuilder
     from ..keys.compile import Key, Keys
     from ..runtime.invocation import Invocation
-    from .source import Record, Source
+    from .source import Delivery, Record, Source
     from .visibility import RetryVisibility, Visibility
 
     RecordHandler: TypeAlias = Callable[[Record], object]
@@ -43,6 +49,7 @@ if TYPE_CHECKING:
 
         lock_key: Keys | None
         rate: tuple[Key, int, float] | None
+        on_bad_key: Literal["raise", "skip"]
         max_workers: int
         window: float
         wait: float | None
@@ -71,7 +78,8 @@ def process_sqs(
         def handler(event, context):
             return process_sqs(event, order, context=context, lock_key="customer#{body[customer_id]}")
 
-    event: the event of the invocation, as Lambda or as Powertools' SQSEvent.
+    event: the event of the invocation, as Lambda passes it or as Powertools' SQSEvent. Or the list of records that
+        EventBridge Pipes passes to its target.
     record_handler: a plain function of one record. It is called with the record as the dict that Lambda passed.
     context: the handler's second argument; None: the one that register_lambda_context() was given, if any. A record is
         started only if enough time is left: one and a half times the duration of the longest record so far, and at
@@ -85,6 +93,9 @@ def process_sqs(
         use the key (see rate_limit; the key is a template or function, as for lock_key). A record that cannot start in
         the time left, less ``reserve``, comes back when its turn is, and so does what follows it in a FIFO group. That
         needs what retry_visibility needs. None: no rate limit.
+    on_bad_key: what is done with a record of which a key or ``validate`` cannot be built, because a field is missing,
+        say. "raise": it failed, and comes back. "skip": it counts as done, with a warning, and record_handler is not
+        called. A function says so by KeyTemplateError, or by returning ""; after other errors the record comes back.
     max_workers: the number of records that run at the same time, in threads; 1 or more. Records that have a lock key,
         an event or a FIFO message group in common run one after another, in their order.
     wait: seconds to wait for a record's lock or event, 0 or more; 0: try once; None: as for with_lock. The wait uses up
@@ -102,15 +113,16 @@ def process_sqs(
     retry_visibility: seconds after which returned messages become visible again, instead of the rest of the queue's
         visibility timeout; 0 to 43,200 (SQS API reference, ChangeMessageVisibility), fractions are dropped, and what
         is above 0 is at least 1. "retry_after": when it may be the turn of a message whose lock or event is held; the
-        others keep the queue's. Or a function of the record and its error that returns a number of seconds. The error
-        is None for a record that was not started. If the function returns None, or with the default None, the queue's
-        visibility timeout stays. Needs boto3, and the permission sqs:ChangeMessageVisibility on the queue.
+        others keep the queue's. Or a function of the record, as it was delivered, and its error that returns a number
+        of seconds. The error is None for a record that was not started. If the function returns None, or with the
+        default None, the queue's visibility timeout stays. Needs boto3, and the permission
+        sqs:ChangeMessageVisibility on the queue.
 
     Returns the messageIds of the records that come back, as batchItemFailures. A record comes back
 
     - if its handler raised an error, or returned what has not run yet, such as a generator;
     - if its lock or its event is held elsewhere, or could not be acquired because of an error;
-    - if its key cannot be built;
+    - if its key cannot be built (see on_bad_key);
     - if too little time was left, so it was not started;
     - on a FIFO queue, if it follows one of these in its message group.
 
@@ -125,9 +137,8 @@ def process_sqs(
     record_handler that is async, a generator or a class, or that cannot be called with one record. KeyTemplateError
     for a template that cannot be read. LockConfigurationError if retry_visibility is given and boto3 is not installed.
     """
-    return _Batch(
-        QueueSource(), record_handler, dedup_key, _visibility(retry_visibility, options.get("rate")), **options
-    ).run(event, context)
+    batch = _Batch("process_sqs", QueueSource(), record_handler, dedup_key, retry_visibility, **options)
+    return batch.run(event, context)
 
 
 def process_stream(
@@ -148,8 +159,10 @@ def process_stream(
     Returns the sequence number of the first record that comes back, as batchItemFailures. Lambda continues from that
     record and delivers everything after it again, so no record is started after a failure. With max_workers, records of
     one partition key (or of one item) still run in their order.
+
+    EventBridge Pipes passes a list of records, and is told the eventID of each record that comes back.
     """
-    return _Batch(StreamSource(), record_handler, dedup_key, **options).run(event, context)
+    return _Batch("process_stream", StreamSource(), record_handler, dedup_key, **options).run(event, context)
 
 
 def sqs_batch(
@@ -168,7 +181,7 @@ def sqs_batch(
     event and context. It returns and raises what process_sqs does. Wrong settings are raised when decorating.
     """
     _refuse_bare(bare, "sqs_batch", "order#{body[id]}")
-    return _decorator(QueueSource(), dedup_key, _visibility(retry_visibility, options.get("rate")), options)
+    return _decorator("sqs_batch", QueueSource(), dedup_key, retry_visibility, options)
 
 
 def process_kafka(
@@ -193,10 +206,13 @@ def process_kafka(
     (``"topic-0"``) and the offset. Lambda continues each partition from there, so no record of it is started after a
     failure; other partitions continue. With max_workers, records of one partition and key, and those of one partition
     without a key, still run in their order.
+
+    EventBridge Pipes passes a list of records, and reads no answer for Kafka. If one comes back then, LockError is
+    raised instead, from the record's error, and Pipes delivers the whole batch again.
     """
     from .kafka import KafkaSource
 
-    return _Batch(KafkaSource(), record_handler, dedup_key, **options).run(event, context)
+    return _Batch("process_kafka", KafkaSource(), record_handler, dedup_key, **options).run(event, context)
 
 
 def kafka_batch(
@@ -217,7 +233,7 @@ def kafka_batch(
     _refuse_bare(bare, "kafka_batch", "order#{value[id]}")
     from .kafka import KafkaSource
 
-    return _decorator(KafkaSource(), dedup_key, None, options)
+    return _decorator("kafka_batch", KafkaSource(), dedup_key, None, options)
 
 
 def _refuse_bare(bare: tuple[object, ...], decorator: str, key: str) -> None:
@@ -229,59 +245,41 @@ def _refuse_bare(bare: tuple[object, ...], decorator: str, key: str) -> None:
 
 
 def _decorator(
-    source: Source, dedup_key: Key | None, visibility: Visibility | None, options: RecordOptions
+    name: str, source: Source, dedup_key: Key | None, retry_visibility: RetryVisibility | None, options: RecordOptions
 ) -> Callable[[RecordHandler], Callable[[Any, Any], dict[str, list[dict[str, Any]]]]]:
     def decorate(record_handler: RecordHandler) -> Callable[[Any, Any], dict[str, list[dict[str, Any]]]]:
-        batch = _Batch(source, record_handler, dedup_key, visibility, **options)
+        batch = _Batch(name, source, record_handler, dedup_key, retry_visibility, **options)
 
         def handler(event: Any, context: Any) -> dict[str, list[dict[str, Any]]]:
             return batch.run(event, context)
 
         # Not functools.wraps: it would give the handler the signature of record_handler.
-        for name in ("__module__", "__name__", "__qualname__", "__doc__"):
-            setattr(handler, name, getattr(record_handler, name, getattr(handler, name)))
+        for part in ("__module__", "__name__", "__qualname__", "__doc__"):
+            setattr(handler, part, getattr(record_handler, part, getattr(handler, part)))
         handler.lambda_lock_batch = source.decorator  # type: ignore[attr-defined]  # rate_limit refuses it
         return handler
 
     return decorate
 
 
-def _visibility(wanted: RetryVisibility | None, rate: Any) -> Visibility | None:
-    if wanted is None and rate is None:
-        return None
-    from .visibility import Visibility
-
-    if rate is not None and (not isinstance(rate, tuple) or len(rate) != 3):
-        raise TypeError(f"rate= must be (key, limit, per), such as ('api', 10, 1), got {rate!r}")
-    return Visibility(wanted, None if rate is None else rate[1:])
-
-
-def _finishing(record_handler: RecordHandler, source: Source) -> RecordHandler:
-    """The record handler, with an error for what it returns that has not run yet."""
-    function = source.function + (f" (@{source.decorator})" if source.decorator else "")
-
-    @wraps(record_handler)
-    def finished(record: Record) -> object:
-        result = record_handler(record)
-        check_result(result, record_handler, function, is_event=True)
-        return result
-
-    finished.__qualname__ = name_of(record_handler)  # an object and a partial function have none to copy
-    return finished
-
-
 class _Batch:
-    """How to process batches of one kind: the record handler with its dedup and its lock."""
+    """How to process batches of one kind: the record handler with its dedup and its lock.
+
+    called: the public name that the application used.
+    """
 
     def __init__(
         self,
+        called: str,
         source: Source,
         record_handler: RecordHandler,
         dedup_key: Key | None,
-        visibility: Visibility | None = None,
+        retry_visibility: RetryVisibility | None = None,
+        /,
         *,
         lock_key: Keys | None = None,
         rate: tuple[Key, int, float] | None = None,
+        on_bad_key: Literal["raise", "skip"] = "raise",
         max_workers: int = 1,
         window: float = DAY,
         scope: str | None = None,
@@ -294,10 +292,10 @@ class _Batch:
         client: LockClient | None = None,
         **unknown: Never,
     ) -> None:
-        checks.options(source.function, _Batch.__init__, unknown)
+        checks.options(called, _Batch.__init__, unknown)
         if isinstance(record_handler, type) or not callable(record_handler):
             raise TypeError(f"record_handler must be a function of one record, got {record_handler!r}")
-        check_function(record_handler, source.decorator or source.function)
+        check_function(record_handler, called)
         if is_async(record_handler):
             raise TypeError(
                 "record_handler must be a plain function, got an async def function, which would never be awaited: "
@@ -310,55 +308,91 @@ class _Batch:
                 f"Write it as {name}(record). The function that Lambda calls with event and context is another one: "
                 f"it calls {source.function}" + (f", or @{source.decorator} makes it" if source.decorator else "")
             )
-        self.visibility = visibility
+        if on_bad_key not in ("raise", "skip"):
+            raise TypeError(f"on_bad_key= of a batch must be 'raise' or 'skip', got {on_bad_key!r}")
+        asked: Any = rate
+        if rate is not None and (not isinstance(asked, tuple) or len(asked) != 3):
+            raise TypeError(f"rate= must be (key, limit, per), such as ('api', 10, 1), got {rate!r}")
+        self.called = called
         self.source = source
-        self.max_workers = checks.whole("max_workers", max_workers, least=1)
-        # Records that share one of these keys run one after another.
-        self.in_common: list[tuple[str, KeyBuilder]] = []
-        self.handler: Callable[[Any], object] = source.of_view(_finishing(record_handler, source))
-        self.began = threading.local()  # when the record of this thread began, or its slot if there is a rate
+        self.visibility: Visibility | None = None
+        if source.has_visibility and (retry_visibility is not None or rate is not None):
+            from .visibility import Visibility
 
-        def of_view(key: Any) -> Any:
-            return source.of_view(key) if callable(key) and not isinstance(key, Compiled) else key
+            self.visibility = Visibility(retry_visibility, None if rate is None else rate[1:])
+        self.skips = on_bad_key == "skip"
+        self.max_workers = checks.whole("max_workers", max_workers, least=1)
+        # Of the record that this thread runs. delivery: the record. began: when it began, or its slot if there is a
+        # rate. bad_key: the error of its key or of validate=, if one cannot be built.
+        self.now: Any = threading.local()
+        # Records that share one of these keys run one after another.
+        self.in_common: list[tuple[str, Callable[[Delivery], str]]] = []
+
+        # The keys are of the record as it was delivered, and the record handler is given the record itself.
+        @wraps(record_handler)
+        def work(_: object) -> object:
+            if rate is not None:
+                self.now.began = elapsed()
+            result = record_handler(self.now.delivery.record)
+            check_result(result, record_handler, called, is_event=True)
+            return result
+
+        work.__qualname__ = name_of(record_handler)  # an object and a partial function have none to copy
+        self.handler: Callable[[Any], object] = work
+
+        def bad(_: object, error: KeyTemplateError) -> object:
+            self.now.bad_key = error
+            raise error
+
+        def of_record(key: Any, kind: str = "") -> Callable[[object], str]:
+            """The key of the record that this thread runs. kind: of what it is the key, if records may share it."""
+            build, is_function = compile_key(record_handler, key, None), not isinstance(key, (str, Compiled))
+
+            def build_key(delivery: Delivery) -> str:
+                return build((delivery.given if is_function else delivery.view,), {})
+
+            if kind:
+                self.in_common.append((kind, build_key))
+
+            def key_now(_: object) -> str:
+                try:
+                    return build_key(self.now.delivery)
+                except KeyTemplateError as error:
+                    self.now.bad_key = error
+                    raise
+
+            return key_now
 
         if rate is not None:  # innermost, because the work must follow its slot at once
             from ..decorators.rate_limit import rate_limit
 
             key, limit, per = rate
-            work = self.handler
-
-            @wraps(work)
-            def in_its_slot(record: Any) -> object:
-                self.began.at = elapsed()
-                return work(record)
-
-            self.handler = rate_limit(of_view(key), limit, per=per, reserve=reserve, client=client)(in_its_slot)
+            self.handler = rate_limit(of_record(key), limit, per=per, reserve=reserve, client=client)(work)
         common: dict[str, Any] = {"client": client, "wait": wait, "reserve": reserve}  # to a record's lock and event
         common |= {"lease_duration": lease_duration, "refresh_period": refresh_period}
-        if lock_key is not None:
-            keys = [of_view(key) for key in (lock_key if isinstance(lock_key, (list, tuple)) else [lock_key])]
-            self.in_common += [("lock", compile_key(record_handler, key, None)) for key in keys]
-            self.handler = with_lock(keys if isinstance(lock_key, (list, tuple)) else keys[0], **common)(self.handler)
+        if isinstance(lock_key, (list, tuple)):
+            self.handler = with_lock([of_record(key, "lock") for key in lock_key], **common)(self.handler)
+        elif lock_key is not None:
+            self.handler = with_lock(of_record(lock_key, "lock"), **common)(self.handler)
         if dedup_key is not None:  # outermost, because a duplicate needs no lock
-            dedup_key = of_view(dedup_key)
-            self.in_common.append(("event", compile_key(record_handler, dedup_key, None)))
-            once = deduplicate(dedup_key, window=window, scope=scope, result=result, validate=validate, **common)
-            self.handler = once(self.handler)
+            common |= {"window": window, "scope": scope, "result": result, "validate": validate}
+            common |= {"on_bad_key": bad if self.skips else "raise"}
+            self.handler = deduplicate(of_record(dedup_key, "event"), **common)(self.handler)
 
     def run(self, event: object, context: object) -> dict[str, list[dict[str, Any]]]:
-        records = records_of(event, self.source)
+        deliveries, source = deliveries_of(event, self.source)
         found = invocation.find((), {}, context)
         token = invocation.enter(found)
         try:
-            run = _Run(self, records, found)
+            run = _Run(self, deliveries, found)
             if self.max_workers == 1:
-                run.chain(range(len(records)))
+                run.chain(range(len(deliveries)))
             else:
                 from concurrent.futures import ThreadPoolExecutor
 
                 with ThreadPoolExecutor(self.max_workers, thread_name_prefix="lambda_lock-batch") as pool:
                     # Each chain gets a copy of the context, so the application's ContextVars are there in the threads.
-                    chains = self.chains(records)
+                    chains = chains_of(deliveries, self.in_common)
                     for running in [pool.submit(copy_context().run, run.chain, chain) for chain in chains]:
                         running.result()
         finally:
@@ -369,41 +403,17 @@ class _Batch:
             idle = sum(error is None for error in errors)
             message = "%d of %d records come back: %d contended, %d failed, %d not started"
             failed = len(errors) - contended - idle
-            tell(logger, "records_returned", message, len(errors), len(records), contended, failed, idle)
-        returned = sorted(run.first.values() if self.source.has_checkpoint else run.failed)
+            tell(logger, "records_returned", message, len(errors), len(deliveries), contended, failed, idle)
+        returned = sorted(run.first.values() if source.has_checkpoint else run.failed)
         if self.visibility is not None and returned:
-            self.visibility.change([(records[index], run.failed[index]) for index in returned])
+            self.visibility.change([(deliveries[index].given, run.failed[index]) for index in returned])
         run.raise_misconfigured()
-        return {"batchItemFailures": [{"itemIdentifier": self.source.identifier(records[index])} for index in returned]}
-
-    def chains(self, records: list[Record]) -> list[list[int]]:
-        """The chains of the batch: the indices of records that must run one after another, in their order.
-
-        Records are in one chain if they have a name in common: their group, or one of their keys.
-        """
-        before = list(range(len(records)))  # for each record, an earlier one of its chain, or itself
-        first: dict[object, int] = {}  # the first record with a name
-
-        def head(index: int) -> int:
-            while before[index] != index:
-                index = before[index]
-            return index
-
-        for index, record in enumerate(records):
-            group, view = self.source.group(record), self.source.view(record)
-            names: list[tuple[str, str]] = [] if group is None else [("group", group)]
-            for kind, build_key in self.in_common:
-                try:
-                    names.append((kind, build_key((view,), {})))
-                except Exception:  # noqa: BLE001, S112 - it is raised again and reported when the record runs
-                    continue
-            for name in names:
-                one, other = head(index), head(first.setdefault(name, index))
-                before[max(one, other)] = min(one, other)
-        chains: dict[int, list[int]] = {}
-        for index in range(len(records)):
-            chains.setdefault(head(index), []).append(index)
-        return list(chains.values())
+        if returned and not source.reads_answer:
+            raise LockError(
+                f"{len(run.failed)} of {len(deliveries)} records come back, and the whole batch with them: "
+                f"{source.sender} reads no answer for {source.name}. What was done is a duplicate then"
+            ) from next((error for error in run.failed.values() if error is not None), None)
+        return {"batchItemFailures": [{"itemIdentifier": deliveries[index].identifier} for index in returned]}
 
 
 class _Run:
@@ -412,9 +422,9 @@ class _Run:
     failed: the records that come back, by index, each with its error; None: it was not started.
     """
 
-    def __init__(self, batch: _Batch, records: list[Record], found: Invocation | None) -> None:
+    def __init__(self, batch: _Batch, deliveries: list[Delivery], found: Invocation | None) -> None:
         self.batch = batch
-        self.records = records
+        self.deliveries = deliveries
         self.invocation = found
         self.failed: dict[int, Exception | None] = {}
         self.first: dict[str | None, int] = {}  # by part whose order is kept: the lowest index that failed
@@ -423,30 +433,34 @@ class _Run:
 
     def chain(self, indices: Iterable[int]) -> None:
         """Run records one after another."""
-        source, handler = self.batch.source, self.batch.handler
+        batch, now = self.batch, self.batch.now
         deadline = None if self.invocation is None else self.invocation.deadline
         for index in indices:
-            record = self.records[index]
-            order, self.batch.began.at = source.order(record), elapsed()
+            delivery = now.delivery = self.deliveries[index]
+            order, now.began, now.bad_key = delivery.order, elapsed(), None
             with self._changing:
                 is_cut_off = order is not None and index > self.first.get(order, index)
                 needed = max(_LEAST_LEFT, _HEADROOM * self.longest)
             # Not remaining(): that is None once the deadline has passed.
-            if is_cut_off or (deadline is not None and deadline - self.batch.began.at < needed):
+            if is_cut_off or (deadline is not None and deadline - now.began < needed):
                 # A record behind one that the rate refused has no start either: its turn comes after that one's.
                 before = self.failed.get(self.first.get(order, index)) if is_cut_off else None
                 self.fail(index, order, before if isinstance(before, RateLimitedError) else None)
                 continue
             try:
-                handler(source.view(record))
+                batch.handler(delivery.view)
             except Exception as error:  # noqa: BLE001 - after any error this record comes back and the others continue
+                identifier = delivery.identifier
+                if batch.skips and error is now.bad_key:
+                    message = "record %s is skipped, and does not come back, as on_bad_key='skip' asks for: %s"
+                    tell(logger, "record_skipped", message, identifier, error, record=identifier)
+                    continue
                 self.fail(index, order, error)
                 if not isinstance(error, _CONTENDED):
-                    identifier = source.identifier(record)
                     message = "record %s failed and comes back: %s"
                     tell(logger, "record_failed", message, identifier, error, cause=error, record=identifier)
             with self._changing:
-                self.longest = max(self.longest, elapsed() - self.batch.began.at)
+                self.longest = max(self.longest, elapsed() - now.began)
 
     def fail(self, index: int, order: str | None, error: Exception | None) -> None:
         with self._changing:
@@ -457,7 +471,7 @@ class _Run:
         """Raise LockConfigurationError if no record was done, and each one that was started failed with it. The others
         were not started, because of these failures or for lack of time."""
         errors = [error for _, error in sorted(self.failed.items()) if error is not None]
-        if errors and len(self.failed) == len(self.records) and all(map(_is_misconfigured, errors)):
+        if errors and len(self.failed) == len(self.deliveries) and all(map(_is_misconfigured, errors)):
             raise errors[0]
 
 

@@ -57,16 +57,23 @@ class Visibility:
         self._rate = rate
 
     def change(self, returned: list[tuple[Record, Exception | None]]) -> None:
-        """Change the visibility of the ``returned`` messages. Errors are logged: the messages come back anyway."""
+        """Change the visibility of the ``returned`` messages, each as it was delivered, with its error.
+
+        Errors are logged: the messages come back anyway.
+        """
         try:
             refused: Counter[str | None] = Counter()
+            # Read before the application's function is called, which may change the records.
+            arn, handles = (
+                str(returned[0][0].get("eventSourceARN")),
+                [record.get("receiptHandle") for record, _ in returned],
+            )
             entries = [
-                {"Id": str(index), "ReceiptHandle": record["receiptHandle"], "VisibilityTimeout": seconds}
+                {"Id": str(index), "ReceiptHandle": handles[index], "VisibilityTimeout": seconds}
                 for index, (record, error) in enumerate(returned)
                 if (seconds := self._seconds(record, error, refused)) is not None
             ]
             for start in range(0, len(entries), _BATCH):
-                arn = returned[0][0]["eventSourceARN"]
                 _, _, _, region, account, name = arn.split(":")
                 client = sqs_client(region)
                 url = f"{client.meta.endpoint_url.rstrip('/')}/{account}/{name}"
@@ -92,7 +99,7 @@ class Visibility:
         except Exception:  # noqa: BLE001 - the application's function failed, but the batch already has its outcome
             logger.exception(  # not a warning: the application has a bug
                 "retry_visibility= failed for message %s. The message comes back after the queue's visibility timeout",
-                shown(record["messageId"]),
+                shown(record.get("messageId")),
                 extra={"lock_event": "visibility_failed"},
             )
             return None

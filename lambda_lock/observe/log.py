@@ -31,6 +31,7 @@ LEVELS = {
     "disabled": logging.WARNING,
     "unavailable": logging.WARNING,
     "switch_unreadable": logging.WARNING,
+    "record_skipped": logging.WARNING,
     "visibility_failed": logging.WARNING,
     "waiters_unreadable": logging.WARNING,
     "rate_differs": logging.WARNING,

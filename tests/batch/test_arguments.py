@@ -30,7 +30,7 @@ def must_not_run(record: Event) -> None:
 
 
 @pytest.mark.parametrize("process", [process_sqs, process_stream])
-@pytest.mark.parametrize("event", [{}, {"records": []}, {"Records": None}, {"Records": {}}, [], None, "Records", 7])
+@pytest.mark.parametrize("event", [{}, {"records": []}, {"Records": None}, {"Records": {}}, (), None, "Records", 7])
 def test_what_has_no_list_of_records_is_refused(process: Process, event: Any) -> None:
     with pytest.raises(LockArgumentError, match=r"event= has no list of Records.*pass on the handler's first argument"):
         process(event, must_not_run, context=Context())

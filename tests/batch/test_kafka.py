@@ -434,7 +434,7 @@ def test_events_of_powertools_are_batches(table: str, kind: Callable[[Event], ob
 
 
 @pytest.mark.parametrize(
-    "event", [{}, {"records": []}, {"records": None}, {"records": {"t-0": {}}}, {"Records": []}, [], None, "records"]
+    "event", [{}, {"records": []}, {"records": None}, {"records": {"t-0": {}}}, {"Records": []}, (), None, "records"]
 )
 def test_what_has_no_dict_of_records_is_refused(event: Any) -> None:
     with pytest.raises(

@@ -11,8 +11,7 @@ import pytest
 
 from lambda_lock import LockClient, LockConfigurationError
 from lambda_lock.batch import process_stream
-from lambda_lock.batch.process import _Batch
-from lambda_lock.batch.source import StreamSource
+from lambda_lock.batch.source import StreamSource, chains_of, deliveries_of
 from rig import events
 from rig.events import Event
 from rig.wire import Wire
@@ -177,7 +176,7 @@ def test_the_names_of_an_item_may_come_in_any_order() -> None:
     records = of_dynamodb("AA")["Records"]
     records[0]["dynamodb"]["Keys"] = {"order_id": {"S": "A"}, "line": {"N": "1"}}
     records[1]["dynamodb"]["Keys"] = {"line": {"N": "1"}, "order_id": {"S": "A"}}
-    assert _Batch(StreamSource(), lambda record: None, None).chains(records) == [[0, 1]]
+    assert chains_of(deliveries_of({"Records": records}, StreamSource())[0], []) == [[0, 1]]
 
 
 def test_the_sample_events_of_streams_are_batches() -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lambda_lock import current_dedup, current_lock
 from lambda_lock.batch import process_sqs
 from lambda_lock.batch.process import _Batch
-from lambda_lock.batch.source import QueueSource
+from lambda_lock.batch.source import QueueSource, chains_of, deliveries_of
 from rig import events
 from rig.events import Event
 from tests.support.context import Context
@@ -160,8 +160,8 @@ letters = st.sampled_from([None, "a", "b", "c", "d"])
 def test_chains_are_the_records_that_have_something_in_common_directly_or_not(records: list[Names]) -> None:
     """The group of a record counts even if no key can be built from the record."""
     event = events.sqs_fifo([(str(group), {"event": one, "order": other}) for group, one, other in records])
-    batch = _Batch(QueueSource(), lambda record: None, "{body[event]}", lock_key="{body[order]}")
-    chains = batch.chains(event["Records"])
+    batch = _Batch("sqs_batch", QueueSource(), lambda record: None, "{body[event]}", lock_key="{body[order]}")
+    chains = chains_of(deliveries_of(event, batch.source)[0], batch.in_common)
     assert all(chain == sorted(chain) for chain in chains)
     assert sorted(chains) == sorted(components(records))
 

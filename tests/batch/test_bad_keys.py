@@ -1,0 +1,189 @@
+"""Records of which no key can be built: they come back, or are skipped if that is asked for. And texts that lead on."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import pytest
+
+from lambda_lock import KeyTemplateError, LockArgumentError, with_lock
+from lambda_lock.batch import kafka_batch, process_kafka, process_sqs, process_stream, sqs_batch
+from rig import events
+from rig.events import Event
+from rig.wire import Wire
+from tests.support.context import Context
+
+from .conftest import NOTHING, Done, number_of, returned
+
+#: What S3 sends when notifications are set up, and an order.
+MIXED: list[Event] = [{"Service": "Amazon S3", "Event": "s3:TestEvent", "Bucket": "orders"}, {"n": 1, "order": "o-1"}]
+
+
+def must_not_run(record: Event) -> None:
+    pytest.fail("must not run")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"lock_key": "order#{body[order]}"},
+        {"lock_key": "order#{body[order]}", "dedup_key": None},
+        {"lock_key": ["{body[n]}", "order#{body[order]}"]},
+        {"dedup_key": "{body[order]}"},
+        {"dedup_key": lambda record: json.loads(record["body"]).get("order", "")},
+        {"rate": ("api#{body[order]}", 1000, 1)},
+    ],
+)
+@pytest.mark.usefixtures("table")
+def test_a_record_without_a_key_is_skipped_if_that_is_asked_for(
+    keys: Event, workers: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    done, event = Done(), events.sqs(MIXED)
+    options: Event = {"context": Context(), "max_workers": workers, **keys}
+    assert returned(process_sqs(event, done.handler, **options), event) == [0]
+    assert process_sqs(event, done.handler, on_bad_key="skip", **options) == NOTHING
+    assert set(done.started) == {1}
+    (told,) = [record for record in caplog.records if record.__dict__.get("lock_event") == "record_skipped"]
+    assert told.levelno == logging.WARNING
+    assert event["Records"][0]["messageId"] in told.getMessage()
+    assert "does not come back" in told.getMessage()
+
+
+@pytest.mark.usefixtures("table")
+def test_only_the_keys_of_the_record_are_skipped_and_not_those_that_its_handler_needs() -> None:
+    @with_lock("stock#{item}")
+    def take(item: str | None) -> None: ...
+
+    def handler(record: Event) -> None:
+        if "order" in record["body"]:
+            take(None)
+        raise KeyTemplateError("of the handler's own")
+
+    event = events.sqs([{"n": 0}, {"n": 1, "order": "o"}])
+    for workers in (1, 2):
+        answer = process_sqs(event, handler, context=Context(), on_bad_key="skip", max_workers=workers)
+        assert returned(answer, event) == [0, 1]
+
+
+@pytest.mark.usefixtures("table")
+def test_a_key_function_that_fails_in_another_way_lets_the_record_come_back() -> None:
+    event = events.sqs(MIXED)
+    answer = process_sqs(
+        event,
+        lambda record: None,
+        context=Context(),
+        dedup_key=lambda record: json.loads(record["body"])["order"],
+        on_bad_key="skip",
+    )
+    assert returned(answer, event) == [0]
+
+
+@pytest.mark.usefixtures("table")
+def test_what_follows_a_skipped_record_goes_on() -> None:
+    done: list[int] = []
+    fifo = events.sqs_fifo([("A", MIXED[0]), ("A", MIXED[1])])
+    options: Event = {"context": Context(), "on_bad_key": "skip"}
+    process_sqs(fifo, lambda record: done.append(number_of(record)), lock_key="{body[order]}", **options)
+    kafka = events.kafka([("orders-0", None, {"n": 0}), ("orders-0", "k", {"n": 1})])
+    assert process_kafka(kafka, lambda record: done.append(2), lock_key="{key}", **options) == NOTHING
+    items = events.dynamodb_stream([{"order_id": {"S": "o"}}, {"order_id": {"S": "o"}, "n": {"S": "x"}}])
+    key = "{dynamodb[NewImage][n][S]}"
+    assert process_stream(items, lambda record: done.append(3), lock_key=key, **options) == NOTHING
+    assert done == [1, 2, 3]
+
+
+@pytest.mark.usefixtures("table")
+def test_a_record_whose_payload_cannot_be_told_is_skipped_too() -> None:
+    event = events.sqs(MIXED)
+    options: Event = {"context": Context(), "validate": ["body[order]"], "dedup_key": "{messageId}"}
+    assert returned(process_sqs(event, lambda record: None, **options), event) == [0]
+    assert process_sqs(event, lambda record: None, on_bad_key="skip", **options) == NOTHING
+
+
+@pytest.mark.parametrize("wrong", ["return", None, True, lambda record, error: None])
+def test_another_answer_to_bad_keys_is_refused(wrong: Any) -> None:
+    with pytest.raises(TypeError, match=r"on_bad_key= of a batch must be 'raise' or 'skip', got"):
+        sqs_batch(on_bad_key=wrong)(must_not_run)
+
+
+def test_errors_name_the_function_that_was_called() -> None:
+    wrong: Any = {"on_badkey": "skip"}
+    for name, call in (
+        ("sqs_batch", lambda: sqs_batch(**wrong)(must_not_run)),
+        ("kafka_batch", lambda: kafka_batch(**wrong)(must_not_run)),
+        ("process_sqs", lambda: process_sqs({"Records": []}, must_not_run, context=None, **wrong)),
+        ("process_stream", lambda: process_stream({"Records": []}, must_not_run, context=None, **wrong)),
+        ("process_kafka", lambda: process_kafka({"records": {}}, must_not_run, context=None, **wrong)),
+    ):
+        with pytest.raises(
+            TypeError, match=rf"^{name}\(\) got an unexpected .*'on_badkey': did you mean on_bad_key=\?"
+        ):
+            call()
+
+
+@pytest.mark.parametrize("rate", [("api", 10), "api", ["api", 10, 1], 10])
+@pytest.mark.parametrize("decorator", [sqs_batch, kafka_batch])
+def test_a_rate_of_another_form_is_refused(decorator: Any, rate: Any) -> None:
+    with pytest.raises(TypeError, match=r"rate= must be \(key, limit, per\), such as"):
+        decorator(rate=rate)(must_not_run)
+
+
+# Texts that lead to the right function
+
+BROKER = {"eventSourceArn": "arn:aws:mq:us-west-2:123456789012:broker:test:b-1"}
+
+
+@pytest.mark.parametrize("process", [process_sqs, process_stream, process_kafka])
+@pytest.mark.parametrize(
+    ("event", "text"),
+    [
+        (events.load("sns"), r" 'aws:sns', SNS, which .*@deduplicate\('\{Records\[0\]\[Sns\]\[MessageId\]\}'\)"),
+        (BROKER | {"eventSource": "aws:amq", "messages": [{}]}, "is from 'aws:amq', a broker .* for each message"),
+        (BROKER | {"eventSource": "aws:mq", "messages": [{}]}, "is from 'aws:mq', a broker .* with @deduplicate"),
+        (BROKER | {"eventSource": "aws:rmq", "rmqMessagesByQueue": {}}, "is from 'aws:rmq', a broker of Amazon MQ"),
+        ([BROKER | {"eventSource": "aws:amq", "messageID": "ID:1"}], "a record of 'aws:amq', a broker of Amazon MQ"),
+        (events.load("s3"), "process_kafka for Kafka. For any other service, decorate the handler with @deduplicate"),
+    ],
+)
+def test_the_events_of_other_services_are_refused_with_what_to_do(process: Any, event: Any, text: str) -> None:
+    with pytest.raises(LockArgumentError, match=text):
+        process(event, must_not_run, context=Context())
+
+
+@pytest.mark.parametrize("source", ["aws:SelfManagedKafka", "SelfManagedKafka"])
+def test_both_names_of_a_self_managed_cluster_are_known(source: str, wire: Wire) -> None:
+    event = events.kafka([("orders-0", "k", {"n": 0})], eventSource=source)
+    assert process_kafka(event, lambda record: None, context=Context(), dedup_key=None) == NOTHING
+    with pytest.raises(LockArgumentError, match=f"'{source}': use process_kafka, not process_sqs"):
+        process_sqs(event, must_not_run, context=Context())
+
+
+@pytest.mark.parametrize("value", [None, ""])
+@pytest.mark.parametrize(
+    ("process", "event", "path"),
+    [
+        (process_sqs, "sqs", ["messageId"]),
+        (process_sqs, "sqs_fifo", ["attributes"]),
+        (process_sqs, "sqs_fifo", ["attributes", "MessageGroupId"]),
+        (process_stream, "kinesis", ["kinesis", "sequenceNumber"]),
+        (process_stream, "kinesis", ["kinesis", "partitionKey"]),
+        (process_stream, "dynamodb_stream", ["dynamodb"]),
+        (process_stream, "dynamodb_stream", ["dynamodb", "SequenceNumber"]),
+        (process_stream, "dynamodb_stream", ["dynamodb", "Keys"]),
+        (process_kafka, "kafka", ["topic"]),
+        (process_kafka, "kafka", ["partition"]),
+    ],
+)
+def test_what_identifies_a_record_is_never_null(process: Any, event: str, path: list[str], value: object) -> None:
+    """Else the answer would name the record "None"."""
+    batch = events.load(event)
+    place = batch["Records"][-1] if "Records" in batch else batch["records"]["orders-0"][-1]
+    for name in path[:-1]:
+        place = place[name]
+    place[path[-1]] = value
+    match = f"without '{path[-1]}', which is missing or null: pass on the event as Lambda delivers it"
+    with pytest.raises(LockArgumentError, match=match):
+        process(batch, must_not_run, context=Context())
