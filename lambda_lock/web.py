@@ -132,10 +132,11 @@ class _HeaderContext:
         self.aws_request_id = _plain(request_id)
         self.tenant_id = _plain(tenant_id)
 
-    def get_remaining_time_in_millis(self) -> int:
-        """The time left. 0 (not known) if it is longer than any invocation's, because a clock was stepped."""
+    def get_remaining_time_in_millis(self) -> float:
+        """The time left. Infinite (not known) if no invocation has it: a clock was stepped, or the header was not
+        written by the adapter."""
         left = self._deadline - int(time.time() * 1000)
-        return left if left <= _LONGEST else 0
+        return left if 0 < left <= _LONGEST else float("inf")
 
 
 def _checked(app: Any, web_adapter: object) -> Any:

@@ -441,7 +441,6 @@ class _Run:
             with self._changing:
                 is_cut_off = order is not None and index > self.first.get(order, index)
                 needed = max(_LEAST_LEFT, _HEADROOM * self.longest)
-            # Not remaining(): that is None once the deadline has passed.
             if is_cut_off or (deadline is not None and deadline - now.began < needed):
                 # A record behind one that the rate refused has no start either: its turn comes after that one's.
                 before = self.failed.get(self.first.get(order, index)) if is_cut_off else None

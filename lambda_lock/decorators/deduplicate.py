@@ -441,7 +441,8 @@ class _EventGuard(Guard):
         finally:
             invocation.leave(token)
         client: Any = self.client or (default_async_client() if self.is_async else default_client())
-        context = None if call.invocation is None else call.invocation.context
+        found = call.invocation  # without a deadline it may be an earlier one, which is not to be read anew
+        context = None if found is None or found.deadline is None else found.context
         ask = partial(client.forget, key, sort_key=self.sort_key, wait=wait, context=context)
         return ask() if self.known is None else self.known.forgetting(key, ask)
 

@@ -3,6 +3,9 @@
 The deadline is read from the context only once, because get_remaining_time_in_millis() uses the wall clock, which may
 step when a frozen environment thaws. From then on, elapsed time is counted (timeline.py). The first reading fixes the
 deadline for the whole invocation: nested decorators and later locks use the same one.
+
+A context that says 0 or less has no time left. So has an invocation whose deadline passes while its calls run, because
+Lambda may end it late. But the deadline is unknown once it has passed if another invocation may have begun since.
 """
 
 from __future__ import annotations
@@ -40,32 +43,34 @@ _enclosing: ContextVar[Invocation | None] = ContextVar("lambda_lock_invocation",
 _latest: Invocation | None = None
 _registered: tuple[Invocation, str | None] | None = None
 _warned = False
+OVER = float("-inf")  # the deadline of a context that says that no time is left
 
 
 class Invocation:
     """One invocation.
 
-    deadline: seconds on timeline.elapsed(); None if it is unknown or had passed when it was read.
+    deadline: seconds on timeline.elapsed(); None if it is unknown, and OVER if there was no time left when it was read.
+    calls: an entry for each call that has entered it and has not left it yet. Its length alone counts.
     """
 
-    __slots__ = ("context", "deadline", "function_name", "request_id")
+    __slots__ = ("calls", "context", "deadline", "function_name", "request_id")
 
     def __init__(self, context: object, deadline: float | None) -> None:
         self.context = context
         self.deadline = deadline
+        self.calls: list[None] = []  # not a number: threads append and pop, which needs no lock
         name, request_id = getattr(context, "function_name", None), getattr(context, "aws_request_id", None)
         self.function_name = name if name and isinstance(name, str) else os.environ.get("AWS_LAMBDA_FUNCTION_NAME", "")
         self.request_id = request_id if isinstance(request_id, str) else ""
 
     def remaining(self, now: float | None = None) -> float | None:
-        """Return the seconds until the deadline, above 0, or None if it is unknown or has passed.
+        """Return the seconds until the deadline, 0 if it has passed, or None if it is unknown.
 
         now: timeline.elapsed(), if it was just read.
         """
         if self.deadline is None:
             return None
-        left = self.deadline - (elapsed() if now is None else now)
-        return left if left > 0 else None
+        return max(self.deadline - (elapsed() if now is None else now), 0.0)
 
 
 def find(args: Sequence[object], kwargs: Mapping[str, object], context: object = None) -> Invocation | None:
@@ -94,9 +99,9 @@ def find(args: Sequence[object], kwargs: Mapping[str, object], context: object =
                     raise TypeError(_SUSPENDED)
                 frame = frame.f_back
             return read(getattr(argument, "lambda_context", None))
-    found = _enclosing.get()
+    found = enclosing()
     if found is None and _registered is not None and _registered[1] == _trace_id():  # else another invocation has begun
-        found = _registered[0]
+        found = _in_force(_registered[0], _registered[1] is not None)
     if found is None and os.environ.get("AWS_LAMBDA_FUNCTION_NAME") and not _warned:
         _warned = True
         logger.warning(
@@ -139,34 +144,41 @@ def read(context: object) -> Invocation | None:
         return None
     # Outside Lambda, only the enclosing reading is reused, because tests pass one stand-in context to many calls.
     for known in (_enclosing.get(), _latest if os.environ.get("AWS_LAMBDA_FUNCTION_NAME") else None):
-        if known is not None and known.context is context and known.remaining() is not None:
+        if known is not None and known.context is context and known.remaining():
             return known
     now = elapsed()  # before the context is read, so that the deadline may be too early but never too late
     milliseconds = time_left()
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, (int, float)):
         return None  # a mock that has every attribute
-    found = Invocation(context, now + milliseconds / 1000 if 0 < milliseconds < float("inf") else None)
+    deadline = OVER if milliseconds <= 0 else now + milliseconds / 1000 if milliseconds < float("inf") else None
+    found = Invocation(context, deadline)
     _latest = found  # another thread may replace it at once
     return found
 
 
 def enclosing() -> Invocation | None:
     """Return the invocation that this thread or task has entered."""
-    return _enclosing.get()
+    found = _enclosing.get()
+    return None if found is None else _in_force(found, bool(found.calls))
 
 
 def enter(invocation: Invocation | None) -> Token[Invocation | None]:
     """Make an invocation the enclosing one for this thread or task. To end that, pass the returned token to leave()."""
-    return _enclosing.set(invocation or _enclosing.get())
+    return replace(invocation or _enclosing.get())
 
 
 def replace(invocation: Invocation | None) -> Token[Invocation | None]:
     """As enter(), but None means that there is no enclosing invocation from here on."""
+    if invocation is not None:
+        invocation.calls.append(None)
     return _enclosing.set(invocation)
 
 
 def leave(token: Token[Invocation | None]) -> None:
+    entered = _enclosing.get()
     _enclosing.reset(token)
+    if entered is not None:
+        entered.calls.pop()
 
 
 def tenant_id() -> str | None:
@@ -206,6 +218,17 @@ def owner_prefix(invocation: Invocation | None) -> str:
 def is_durable(context: object) -> bool:
     """Return whether an object is a DurableContext. Its class is asked: a mock has every attribute itself."""
     return hasattr(type(context), "run_in_child_context")
+
+
+def _in_force(found: Invocation, is_running: bool) -> Invocation:
+    """An enclosing or registered invocation, without a deadline if that may be over because the invocation is.
+
+    is_running: whether it is known to go on. It is not in a thread or task that has outlived the call which started it,
+    nor if it was registered where nothing tells invocations apart.
+    """
+    if is_running or found.deadline in (None, OVER) or found.remaining():
+        return found
+    return Invocation(found.context, None)
 
 
 def _given(context: object) -> Invocation:

@@ -14,7 +14,6 @@ from ..runtime.timeline import elapsed
 _STARTED = 1_000.0  # seconds that the machine has been up; the number does not matter
 _SHORTEST = 1e-6  # seconds: a shorter sleep would be lost in rounding, so code that sleeps until a moment would hang
 _LONGEST = 900.0  # seconds: the longest timeout of a function (AWS Lambda Developer Guide, "Lambda quotas")
-_LEAST = 0.001  # seconds: a context counts in whole milliseconds
 _REGION, _ACCOUNT = "us-east-1", "123456789012"
 
 
@@ -137,7 +136,7 @@ def lambda_context(
 
         handler(event, lambda_context(remaining=5))
 
-    remaining: seconds that the invocation has left from now on, 0.001 to 900 (AWS Lambda Developer Guide, "Lambda
+    remaining: seconds that the invocation has left from now on, 0 to 900 (AWS Lambda Developer Guide, "Lambda
         quotas"). They count down by the machine's clocks, as in Lambda. A ManualClock does not change them.
     function_name: the name of the function, not empty.
     request_id: the id of the request, not empty; None: a new one for each context.
@@ -145,7 +144,7 @@ def lambda_context(
 
     Raises LockArgumentError for a number out of range or an empty name, and TypeError for a value of the wrong type.
     """
-    left = checks.seconds("remaining", remaining, least=_LEAST, most=_LONGEST)
+    left = checks.seconds("remaining", remaining, least=0.0, most=_LONGEST)
     name = _text("function_name", function_name)
     request = str(uuid.uuid4()) if request_id is None else _text("request_id", request_id)
     return LambdaContext(left, name, request, None if tenant_id is None else _text("tenant_id", tenant_id))

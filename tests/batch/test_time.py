@@ -94,13 +94,25 @@ def test_what_one_worker_took_holds_for_the_others(hands: Hands) -> None:
     assert returned(answer, event) == [n for n in range(6) if n not in started]
 
 
-@pytest.mark.parametrize("left", [0, -5, float("inf")])
-def test_a_deadline_that_is_past_or_none_counts_as_unknown(left: float) -> None:
-    class NoDeadline(Context):
-        def get_remaining_time_in_millis(self) -> int:
-            return left  # type: ignore[return-value]
+class Saying(Context):
+    def get_remaining_time_in_millis(self) -> int:
+        return self.remaining  # type: ignore[return-value]
 
-    assert process_sqs(events.sqs(EVENT_OF[:2]), lambda record: None, context=NoDeadline(), dedup_key=None) == NOTHING
+
+def test_without_an_end_every_record_is_started() -> None:
+    unending = Saying(float("inf"))
+    assert process_sqs(events.sqs(EVENT_OF[:2]), lambda record: None, context=unending, dedup_key=None) == NOTHING
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("left", [0, -5, float("-inf")])
+def test_a_batch_without_time_left_starts_nothing_and_gives_everything_back(
+    left: float, workers: int, wire: Wire
+) -> None:
+    event = events.sqs(EVENT_OF[:2])
+    answer = process_sqs(event, lambda record: pytest.fail("ran"), context=Saying(left), max_workers=workers)
+    assert returned(answer, event) == [0, 1]
+    assert wire.operations == []
 
 
 def test_without_a_context_every_record_is_started(hands: Hands) -> None:

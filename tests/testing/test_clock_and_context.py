@@ -114,7 +114,7 @@ def test_a_lock_ends_with_the_invocation_and_bears_its_name() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "words"),
     [
-        ({"remaining": 0}, LockArgumentError, "remaining=0 is out of range: pass 0.001 to 900"),
+        ({"remaining": -1}, LockArgumentError, "remaining=-1 is out of range: pass 0 to 900"),
         ({"remaining": 901}, LockArgumentError, "remaining=901"),
         ({"remaining": math.nan}, LockArgumentError, "remaining=nan"),
         ({"remaining": "30"}, TypeError, "remaining must be"),

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import contextvars
 import logging
 import os
 import threading
+from typing import Any
 from unittest.mock import MagicMock
 
 import pytest
@@ -122,16 +124,77 @@ def test_a_stand_in_that_a_test_uses_again_and_again_does_not_run_out() -> None:
     assert context.reads == 2
 
 
-@pytest.mark.parametrize("remaining", [0.0, -5.0])
-def test_a_deadline_in_the_past_counts_as_unknown(remaining: float) -> None:
-    found = find((Context(remaining),), {})
+@pytest.mark.parametrize("remaining", [0.0, -5.0, float("-inf")])
+def test_a_context_that_says_zero_or_less_has_no_time_left(remaining: float) -> None:
+    class Late(Context):
+        def get_remaining_time_in_millis(self) -> Any:
+            return remaining * 1000
+
+    for found in (find((Late(),), {}), find((), {}, Late())):
+        assert found is not None
+        assert found.remaining() == 0
+    register_lambda_context(Late())
+    found = find((), {})
     assert found is not None
-    assert found.deadline is None
+    assert found.remaining() == 0
+
+
+@pytest.mark.parametrize("remaining", [float("inf"), float("nan")])
+def test_a_context_that_says_no_number_of_seconds_has_no_deadline(remaining: float) -> None:
+    class Unending(Context):
+        def get_remaining_time_in_millis(self) -> Any:
+            return remaining
+
+    found = find((Unending(),), {})
+    assert found is not None
     assert found.remaining() is None
 
 
-def test_a_deadline_that_has_passed_since_counts_as_unknown() -> None:
-    assert Invocation(Context(), deadline=timeline.elapsed()).remaining() is None
+class Moved:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.by = 0.0
+        monkeypatch.setattr(invocation, "elapsed", lambda: timeline.elapsed() + self.by)
+
+
+def test_a_deadline_that_passes_within_a_call_leaves_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved, context = Moved(monkeypatch), Context(30)
+    token = invocation.enter(find((context,), {}))
+    moved.by = 31
+    found = find((), {})
+    assert found is not None
+    assert (found.context, found.remaining()) == (context, 0)
+    invocation.leave(token)
+
+
+def test_a_deadline_that_has_passed_is_unknown_to_what_outlives_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread or task that goes on in later invocations, in a copy of the context."""
+    moved = Moved(monkeypatch)
+    outer = invocation.enter(find((Context(30),), {}))
+    inner = invocation.enter(find((), {}))
+    copied = contextvars.copy_context()
+    invocation.leave(inner)
+    invocation.leave(outer)
+    found = copied.run(find, (), {})
+    assert found is not None
+    assert found.remaining() is not None
+    moved.by = 31
+    found = copied.run(find, (), {})
+    assert found is not None
+    assert found.remaining() is None
+
+
+@pytest.mark.parametrize(("trace", "left"), [("Root=1", 0), (None, None)])
+def test_a_registered_deadline_that_has_passed_leaves_no_time_where_the_invocation_is_known(
+    trace: str | None, left: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if trace is not None:
+        monkeypatch.setenv("_X_AMZN_TRACE_ID", trace)
+    moved = Moved(monkeypatch)
+    register_lambda_context(Context(30))
+    moved.by = 31
+    found = find((), {})
+    assert found is not None
+    assert found.remaining() == left
 
 
 def test_a_mock_among_the_arguments_is_not_taken_for_a_context() -> None:
