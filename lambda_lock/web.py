@@ -13,6 +13,7 @@ import json  # the Lambda runtime has these three loaded
 import os
 import time
 
+from .keys.arguments import Parameters
 from .runtime import invocation
 
 TYPE_CHECKING = False
@@ -48,13 +49,13 @@ class LambdaContextMiddleware:
     time each have their own deadline. Without one, what encloses the request counts, such as the adapter's function if
     it is decorated. Behind the web adapter nothing does.
 
-    Raises TypeError if ``app`` cannot be called, or ``web_adapter`` is not a bool.
+    Raises TypeError if ``app`` cannot be called or is a WSGI application, or ``web_adapter`` is not a bool.
 
     Example: ``app.add_middleware(LambdaContextMiddleware)``
     """
 
     def __init__(self, app: Callable[[Any, Any, Any], Awaitable[None]], *, web_adapter: bool = False) -> None:
-        self._app = _checked(app, web_adapter)
+        self._app = _checked(app, web_adapter, 3)
         self._web_adapter = web_adapter
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
@@ -75,13 +76,13 @@ class LambdaContextWsgi:
 
     The context counts while the application is called, and while its response is read.
 
-    Raises TypeError if ``app`` cannot be called, or ``web_adapter`` is not a bool.
+    Raises TypeError if ``app`` cannot be called or is an ASGI application, or ``web_adapter`` is not a bool.
 
     Example: ``app.wsgi_app = LambdaContextWsgi(app.wsgi_app)``
     """
 
     def __init__(self, app: WSGIApplication, *, web_adapter: bool = False) -> None:
-        self._app = _checked(app, web_adapter)
+        self._app = _checked(app, web_adapter, 2)
         self._web_adapter = web_adapter
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
@@ -139,11 +140,16 @@ class _HeaderContext:
         return left if 0 < left <= _LONGEST else float("inf")
 
 
-def _checked(app: Any, web_adapter: object) -> Any:
+def _checked(app: Any, web_adapter: object, count: int) -> Any:
+    """Return ``app``. Raises TypeError if it cannot be called with ``count`` arguments, but is of the other kind."""
     if not callable(app):
         raise TypeError(f"app must be the application to call, not {app!r} ({type(app).__name__})")
     if not isinstance(web_adapter, bool):  # the text "false" of a variable would be true
         raise TypeError(f"web_adapter must be True or False, not {web_adapter!r} ({type(web_adapter).__name__})")
+    takes = Parameters(app if hasattr(app, "__code__") else app.__call__, follow_wrapped=False)
+    if not isinstance(app, type) and takes.take(5 - count) and not takes.take(count):
+        kind, right = ("a WSGI", "LambdaContextWsgi") if count == 3 else ("an ASGI", "LambdaContextMiddleware")
+        raise TypeError(f"app is {kind} application, which is called with {5 - count} arguments: wrap it in {right}")
     return app
 
 

@@ -173,6 +173,11 @@ def unknown_option(method: str, function: Any, options: Mapping[str, object]) ->
     remedy = ""
     if name in ("blocking", "block", "nowait") and "wait" in known:
         remedy = ": pass wait=0 to try once, or wait=inf to wait without end"
+    elif name == "holder":
+        remedy = (
+            ": the lock ends with the call. For a lock that outlives it, write "
+            "client.acquire(key, holder=...) in the function, and lock.hand_over()"
+        )
     elif ours := meant(name, known):
         remedy = f": pass {ours}={value!r}, in seconds" if ours in _TIMES else f": did you mean {ours}=?"
     return TypeError(f"{method}() got an unexpected keyword argument {name!r}{remedy}")

@@ -170,7 +170,8 @@ def order(
         raise LockConfigurationError(
             f"lock {key!r} was asked for while a SnapStart function initialises: its memory will be copied, and "
             "the lock with it. Acquire it in the handler. A web server behind the Lambda Web Adapter learns of its "
-            "first request by a middleware of lambda_lock.web, with web_adapter=True",
+            "first request by a middleware of lambda_lock.web, with web_adapter=True. A middleware of yours that "
+            "takes locks is added before that one, so that it runs inside",
             key=key,
         )
     if left is not None and left < lease.MIN_LEASE:

@@ -433,7 +433,14 @@ class _EventGuard(Guard):
 
         Example: ``handler.forget(event, context, wait=10)``
         """
-        Parameters(self.func, follow_wrapped=False).check_known(args, kwargs, name_of(self.func))
+        parameters, name = Parameters(self.func, follow_wrapped=False), name_of(self.func)
+        first = getattr(getattr(undecorated(self.func), "__code__", None), "co_varnames", ())[:1]
+        if args and first in (("self",), ("cls",)) and not hasattr(args[0], name.rpartition(".")[2]):
+            raise TypeError(
+                f"forget does not know the object of a method: write {name}.forget(object, ...), with the object "
+                "first. A function of its own, which the method calls, needs none"
+            )
+        parameters.check_known(args, kwargs, name)
         call = Call(self.func, args, kwargs)
         token = invocation.enter(call.invocation)
         try:

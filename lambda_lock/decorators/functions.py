@@ -57,25 +57,34 @@ def check_function(func: object, decorator: str) -> None:
             f"@{decorator} decorates functions and methods, not {type(func).__name__}; "
             f"is it written with its key, as in @{decorator}('order-{{id}}')?"
         )
+    is_rate = decorator == "rate_limit"
+    later = "where the limit does not see it" if is_rate else "after the lock's release"
     sdk = _durable_module(func)
     if sdk == _DURABLE_EXECUTION:
         raise TypeError(
             f"@{decorator} cannot decorate {name_of(func)}, a durable execution: its event would be the service's, not "
-            "yours, and the lock would be released at each suspension. Remove it, and write `with "
-            "durable_lock(context, key, lease_duration=...)` in the function (lambda_lock.durable)"
+            + (
+                "yours, and each replay would be a start. Remove it, and decorate a function that runs inside one step"
+                if is_rate
+                else "yours, and the lock would be released at each suspension. Remove it, and write `with "
+                "durable_lock(context, key, lease_duration=...)` in the function (lambda_lock.durable)"
+            )
         )
     if sdk == _DURABLE_CONTEXT:
         raise TypeError(
             f"@{decorator} cannot decorate {name_of(func)}: it only prepares a durable operation, whose function would "
-            f"run after the lock's release. For a step, write @{decorator} below the SDK's decorator. For a child "
-            "context or a branch, write `with durable_lock(context, key, lease_duration=...)` in it "
-            "(lambda_lock.durable)"
+            f"run {later}. For a step, write @{decorator} below the SDK's decorator. For a child context or a branch, "
+            + (
+                "decorate a function that runs inside one of its steps"
+                if is_rate
+                else "write `with durable_lock(context, key, lease_duration=...)` in it (lambda_lock.durable)"
+            )
         )
     code = getattr(func, "__code__", None)
     if _flags(func) & (_GENERATOR | _ASYNC_GENERATOR) or getattr(code, "co_qualname", None) in _OF_CONTEXTLIB:
         raise TypeError(
-            f"@{decorator} cannot decorate {name_of(func)}, a generator: its body would run after the lock's release. "
-            "Decorate the function that consumes it"
+            f"@{decorator} cannot decorate {name_of(func)}, a generator: its body would run {later}. Decorate the "
+            "function that consumes it"
         )
 
 

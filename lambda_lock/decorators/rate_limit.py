@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 def rate_limit(
     key: Key,
     limit: int,
-    *,
+    *more: Never,
     per: float = 1.0,
     burst: int = 1,
     n: int | Callable[..., int] = 1,
@@ -90,6 +90,8 @@ def rate_limit(
         def call_api(account: str) -> None: ...
     """
     checks.options("rate_limit", rate_limit, unknown)
+    if more:
+        raise TypeError(f"rate_limit takes per= by its name: write rate_limit({key!r}, {limit!r}, per={more[0]!r})")
     check_answer("on_limited", on_limited, ("raise", "skip"))
 
     def start(call: Call) -> Any:

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
 _INITIALIZATION = "AWS_LAMBDA_INITIALIZATION_TYPE"  # on-demand, provisioned-concurrency, snap-start, …
 _SUSPENDED = (
     "a lock around a durable function's block would be released at each suspension, and taken anew in each replay. "
-    "Remove the decorator, and write `with durable_lock(context, key, lease_duration=...)` (lambda_lock.durable). Or "
-    "decorate a function that runs inside one step; on a thread of its own there, pass it context.lambda_context"
+    "Remove the decorator, and write `with durable_lock(context, key, lease_duration=...)` (lambda_lock.durable). Or, "
+    "as for a rate limit, decorate a function that runs inside one step; on a thread of its own there, pass it "
+    "context.lambda_context"
 )
 # The modules of the durable functions' SDK that call functions which end within one invocation.
 _STEPS = (
@@ -108,6 +109,7 @@ def find(args: Sequence[object], kwargs: Mapping[str, object], context: object =
             "no Lambda context found: locks cannot end with the invocation's deadline, so they are renewed in the "
             "background. Pass the handler's context on, or begin the handler with "
             "lambda_lock.register_lambda_context(context), or wrap a web application in a middleware of lambda_lock.web"
+            " (and if a middleware of yours takes locks, add yours first, so that it runs inside)"
         )
     return found
 

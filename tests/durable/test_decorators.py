@@ -18,7 +18,7 @@ from aws_durable_execution_sdk_python.context import (
 )
 from aws_durable_execution_sdk_python.types import StepContext
 
-from lambda_lock import LockClient, current_lock, deduplicate, register_lambda_context, with_lock
+from lambda_lock import LockClient, current_lock, deduplicate, rate_limit, register_lambda_context, with_lock
 from rig.wire import Wire
 
 from .executions import Executions, deploy, error_of
@@ -63,6 +63,19 @@ def test_a_decorator_over_durable_execution_is_refused_when_decorating(decorator
 
     with pytest.raises(TypeError, match="durable_lock"):
         decorator("nightly")(handler)
+
+
+def test_a_rate_limit_over_durable_execution_is_refused_with_what_fits_it() -> None:
+    @durable_execution
+    def handler(event: Any, context: DurableContext) -> None: ...
+
+    @durable_with_child_context
+    def child(context: DurableContext) -> None: ...
+
+    for function in (handler, child):
+        with pytest.raises(TypeError, match=r"decorate a function that runs inside one( of its)? step") as told:
+            rate_limit("api", 10)(function)
+        assert "durable_lock" not in str(told.value)
 
 
 def test_other_decorators_in_between_do_not_hide_it() -> None:
