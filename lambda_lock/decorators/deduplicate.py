@@ -434,7 +434,8 @@ class _EventGuard(Guard):
         Example: ``handler.forget(event, context, wait=10)``
         """
         parameters, name = Parameters(self.func, follow_wrapped=False), name_of(self.func)
-        first = getattr(getattr(undecorated(self.func), "__code__", None), "co_varnames", ())[:1]
+        inner = undecorated(self.func)
+        first = () if hasattr(inner, "__self__") else getattr(getattr(inner, "__code__", None), "co_varnames", ())[:1]
         if args and first in (("self",), ("cls",)) and not hasattr(args[0], name.rpartition(".")[2]):
             raise TypeError(
                 f"forget does not know the object of a method: write {name}.forget(object, ...), with the object "

@@ -75,7 +75,7 @@ def written(name: str, act: Callable[[], Any], kind: type[Exception], *words: st
 # -- what is decorated ------------------------------------------------------------------------------------------------
 
 DECORATED = [
-    (generator, "a generator: its body would run after the lock's release"),
+    (generator, "a generator: its body would run"),
     (async_generator, "a generator"),
     (contextlib.contextmanager(generator), "a generator"),
     (contextlib.asynccontextmanager(async_generator), "a generator"),
