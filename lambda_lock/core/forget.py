@@ -4,18 +4,18 @@ It reads the row, and acts on what that shows:
 
 1. Not done and not held: there is no row, or no completion in it, or the completion's window has passed. Nothing is
    written.
-2. Done and released: one write removes the completion and the result. It requires "released, the token as seen, and
-   completedUntil as seen". So a copy of it that comes late finds another completion, or another run, and is refused:
-   with the key alone it would erase a later completion, and the event would run twice. After a lost reply, a refusal
-   that shows the token as seen and no completion means that it was carried out. After any other refusal, the row is
-   read again.
+2. Done and released: one write removes the completion and the result. It requires the token and completedUntil as
+   seen. Each claim raises the token. So a copy of it that comes late finds another completion, or another run, and is
+   refused: with the key alone it would erase a later completion, and the event would run twice. After a lost reply, a
+   refusal that shows the token as seen and no completion means that it was carried out. After any other refusal, the
+   row is read again.
 3. Held: that is contention, never "not done". A run in progress may have read data that has changed since, and its
    result would be served for a whole window. A dead holder's completion could still arrive. So a dead holder is taken
    over by rule 2 of protocol.py, under rule 11, and the row is released.
 
 So after forget has returned True, no caller gets the result of a run that began before it was called. After False, a
-front end whose Date is behind may still give one whose window ends in this second. A claim that is in
-flight meanwhile expects no completion, or another one, and is refused by rule 11 or seen as a holder.
+front end whose Date is behind may still give one whose window ends in this second. A claim that is in flight meanwhile
+expects no completion, or another one, and is refused by rule 11 or seen as a holder.
 """
 
 from __future__ import annotations
@@ -56,12 +56,13 @@ class Forgetting(Acquisition):
         This is bounded: at most STEPS writes in a row fail between two pauses, and `write` takes over nobody any more
         when the wait and a decision are over.
         """
+        self.of_event = True
         step, failed = (yield from self.read()), 0
         while failed < STEPS:
             failed += isinstance(step, Take)
             if isinstance(step, Take) and step.version is not None:
-                # If the event is done, the holder has a plain lock, which leaves the completion and result alone.
-                self.of_event = step.row is not None and not self.is_done(step.row)
+                if step.row is not None:
+                    self.is_done(step.row)  # raises for a completion that cannot be read
                 step = self.judge((yield from self.write(step)))
                 continue
             if isinstance(step, Take):
@@ -107,6 +108,6 @@ def erasure(place: Place, row: Row) -> Request:
     schema, update, item = place.schema, place.update_type(place), row.item
     assert schema.released is not None, "rows of this schema remember no events"
     done = item.get(schema.completed_until)
-    update.expect(released=item.get(schema.released), token=item.get(schema.token), completed_until=done)
+    update.expect(token=item.get(schema.token), completed_until=done)
     update.removes += ["#completed_until", "#result"]
     return update.request()

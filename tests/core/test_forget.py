@@ -204,12 +204,11 @@ def test_a_copy_that_comes_late_does_not_erase_a_later_completion(process: Forge
     assert process.row["result"] == {"S": '"later"'}
 
 
-def test_an_erasure_requires_the_release_the_token_and_the_time_that_were_seen(process: Forgetful) -> None:
+def test_an_erasure_requires_the_token_and_the_time_that_were_seen(process: Forgetful) -> None:
     process.do()
     row = place().view(process.row)
     operation, request = forget.erasure(place(), row)
     for name, other in (
-        ("isReleased", None),
         ("fencingToken", {"N": str((row.token or 0) + 1)}),
         ("fencingToken", None),
         ("completedUntil", {"N": str((row.completed_until or 0) + 1)}),

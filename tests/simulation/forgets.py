@@ -19,6 +19,7 @@ class Forgets:
     def __init__(self, world: World) -> None:
         self.world = world
         self.requests: dict[int, tuple[Forget, Any, float]] = {}  # erasures with the time of their first send
+        self.claims: dict[int, Any] = {}  # all other requests of forgets, which are kept for their ids
         self._begun: dict[
             tuple[str, float], float
         ] = {}  # when the handler of a completion began, by key and end; the newest one

@@ -32,6 +32,7 @@ class Forget(Waiter):
     def sends(self, action: Send) -> None:
         if not is_erasure(action):
             super().sends(action)
+            self.world.judge.forgets.claims[id(action.request)] = action.request
             return
         Errand.sends(self, action)  # an erasure is not a release
         self.world.judge.forgets.requests.setdefault(id(action.request), (self, action.request, self.world.now))

@@ -214,6 +214,7 @@ class Judge:
         names = action.request.get("ExpressionAttributeNames", {}).values()
         if before.get(JAVA.token) != after.get(JAVA.token):
             plain = action.operation != "PutItem" and JAVA.completed_until not in names
+            plain = plain and id(action.request) not in self.forgets.claims
             (self._plain.add if plain else self._plain.discard)(key)
         early = until - number_in(after, JAVA.ttl)
         if JAVA.ttl in after and early > 0 and key not in self._plain:

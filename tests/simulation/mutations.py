@@ -709,14 +709,14 @@ MUTATIONS: dict[str, Mutation] = {
     "a time to live that does not count the completion": Mutation(_EVENTS, 20, _NO_COMPLETION_IN_TTL, shows="ttl"),
     # Events that are forgotten
     "a completion forgotten without its grant's token": Mutation(
-        _FORGETS, 400, edit(forget.erasure, " token=item.get(schema.token), → "), shows="forgot a later one",
+        _FORGETS, 400, edit(forget.erasure, "token=item.get(schema.token), → "), shows="forgot a later one",
     ),
     "a completion forgotten without its time": Mutation(
         _FORGETS, 60, edit(forget.erasure, ", completed_until=done → "), shows="forgot nothing",
     ),
     "a completion forgotten by its key": Mutation(
-        _FORGETS, 60, edit(forget.erasure, "expect(released=item.get(schema.released), token=item.get(schema.token), "
-        'completed_until=done) → require("attribute_exists(#key)")'), shows=("forgot a later one", "forgot a holder"),
+        _FORGETS, 60, edit(forget.erasure, "expect(token=item.get(schema.token), completed_until=done) → "
+        'require("attribute_exists(#key)")'), shows=("forgot a later one", "forgot a holder"),
     ),
     "an event in progress counted as not done": Mutation(
         _FORGETS, 60, edit(forget.Forgetting.run, "yield from self.pause(step) → return False"), shows="stale",
@@ -724,6 +724,9 @@ MUTATIONS: dict[str, Mutation] = {
     "a dead holder counted as not done": Mutation(
         _FORGETS, 1500,
         edit(forget.Forgetting.run, "step = self.judge((yield from self.write(step))) → return False"), shows="stale",
+    ),
+    "a dead holder taken over by forget regardless of its completion": Mutation(
+        "forgets-take-over", 400, edit(forget.Forgetting.run, "self.of_event = True → pass"), shows="ttl",
     ),
     "a row replaced regardless of its completion": Mutation(
         "forgets-calm forgets", 400, _without("replace", _any, "completedUntil"), shows="stale",

@@ -572,6 +572,12 @@ BIASES: dict[str, dict[str, Any]] = {
         _LATE, _FORGETS, no_heartbeat=0.7, late_release=0.6, freeze=0.05, die=0.05, deadline=0.1,
         leases=("short", "second"), fail=0.1, polls=30.0,
     ),
+    # Completions that land late, while a take-over by forget is on its way.
+    "forgets-take-over": _bias(
+        _FORGETS, late=0.35, slow=0.4, double=0.1, forgets=0.6, leases=("second",), no_heartbeat=1.0, die=0.0,
+        freeze=0.0, step=0.0, deadline=0.0, fail=0.0, commit=0.0, fail_fast=0.2, interrupt=0.0, give_up=0.0,
+        forget=0.0, until_the_hour=0.0, windows=("hour",), ttls=(0,),
+    ),
     "forgets-given-up": _bias(_LATE, _FORGETS, interrupt=0.5, die=0.02, commit=0.3),
     "forgets-plain": _bias(_LATE, _FORGETS, event=0.5, die=0.15, dateless=0.02, answered_twice=0.03),
 }  # fmt: skip
