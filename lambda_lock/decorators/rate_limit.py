@@ -63,8 +63,8 @@ def rate_limit(
     key: a template, or a function of the call's own arguments that returns the key, as for `with_lock`.
     limit: starts, 1 or more. Pass the same limit, per and burst wherever the key is used.
     per: seconds, above 0: at most one start in a microsecond, and a year for ``burst`` of them.
-    burst: how many may start at once after a pause, 1 or more. In any ``per`` seconds about limit + burst start at most,
-        so 1, the default, comes closest to the limit.
+    burst: how many may start at once after a pause, 1 or more. In any ``per`` seconds about limit + burst start at
+        most, so 1, the default, comes closest to the limit.
     n: how many starts a call is, 1 to ``burst``, or a function of the call's own arguments that returns this.
     wait: seconds to wait for the start, 0 to 86,400. None: the invocation's time left less ``reserve`` (outside Lambda:
         the client's lease + 5 s). 0: start now or not at all.

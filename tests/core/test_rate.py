@@ -162,7 +162,7 @@ def test_a_give_back_leaves_a_later_take_alone(process: Pacing) -> None:
     process.start(wait=5)
     wanted = process.wanted()
     late = rate.Start(wanted, TEN, process.memory, process.entropy, process.reading(), process.others.append)
-    late.sent = {slot["lastTake"]["S"]: (0, process.reading())}
+    late.sent = {slot["lastTake"]["S"]: (0, process.reading(), process.now)}
     before = process.row
     process.run(late.give_back())
     assert process.row == before

@@ -107,7 +107,7 @@ class Judge:
         self.commits: dict[str, Commit] = {}  # by client token
         self.releases: dict[int, Release] = {}  # of our holdings, by any of their requests, including late copies
         self.completed: dict[str, list[int]] = {}  # until when events are done, in order of completion, by key
-        self.results: dict[tuple[str, int], set[str | None]] = {}  # what was stored then, by key and that time
+        self.results: dict[tuple[str, float], set[str | None]] = {}  # what was stored then, by key and that time
         self.forgets = Forgets(world)
         self.line = Line(world)
         self.reaper = Reaper(world) if world.settings.reap else None
