@@ -208,7 +208,7 @@ def rate_requests(place: Place, row: Item, draw: st.DrawFn) -> dict[str, Any]:
     memory, entropy = Recall(1), Entropy(lambda: "0" * 32, lambda: 0.5)
     start = rate.Start(wanted, rate.Limit(7, 60.0, 2, 1), memory, entropy, ClockReading(0, 0, 0), lambda _: None)
     names = ["aaaaaaaa", "bbbbbbbb"]
-    start.sent = {draw(st.sampled_from(names)): (0, start.reading)}
+    start.sent = {draw(st.sampled_from(names)): (0, start.reading, 0.0)}
     now, latest = draw(st.sampled_from(NEXT)), draw(st.sampled_from(NEXT))
 
     def give_back() -> Request:
