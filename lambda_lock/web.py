@@ -13,7 +13,7 @@ import json  # the Lambda runtime has these three loaded
 import os
 import time
 
-from .keys.arguments import Parameters
+from .keys.parameters import Parameters
 from .runtime import invocation
 
 TYPE_CHECKING = False
