@@ -3,42 +3,29 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Coroutine  # asyncio has it loaded
 
 from . import record
-from .async_lock import AsyncLock, AsyncMultiLock, AsyncRunner
+from .async_lock import AsyncLock, AsyncMultiLock, awaited
+from .async_runner import AsyncRunner
 from .base import Client, init_of, session_of
 from .closing import close
 from .lock_client import LockClient
-from .multi_lock import MultiLock
 from .session import Entered
-from .taking import Uncontended
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Generator, Iterable
+    from collections.abc import AsyncIterator, Callable, Generator
     from types import TracebackType
-    from typing import Any, ParamSpec, Self, TypeAlias, TypeVar, Unpack
+    from typing import Any, Concatenate, ParamSpec, Self, TypeAlias, TypeVar
 
-    from .options import AcquireOptions, HoldOptions, HoldParts, SeveralOptions
     from .record import LockRecord
-    from .session import Operation, Session
-    from .taking import Taking
+    from .session import Session
 
     P = ParamSpec("P")
-    E = TypeVar("E", bound=AsyncLock | AsyncMultiLock)
+    E = TypeVar("E", bound=AsyncLock | AsyncMultiLock | None)
     T = TypeVar("T")
-    Method: TypeAlias = Callable[..., Coroutine[Any, Any, T]]
-
-
-# Methods of LockClient that end with a call of their client's `_take`: with an async client, they return an awaitable.
-# They are bound here once, because an application may wrap LockClient's own later, to trace calls.
-_plain: Any = LockClient
-_acquire: Method[AsyncLock] = _plain.acquire
-_acquire_all: Method[AsyncMultiLock] = _plain.acquire_all
-_adopt: Method[AsyncLock] = _plain.adopt
-_resume: Method[AsyncLock] = _plain.resume
+    Method: TypeAlias = Callable[Concatenate[Any, P], "Acquiring[E]"]
 
 
 class Acquiring(Entered, Coroutine["Any", "Any", "E"]):
@@ -100,10 +87,26 @@ def entered_too(method: Callable[P, Coroutine[Any, Any, E]]) -> Callable[P, Acqu
     return acquiring
 
 
+def entered(method: Callable[Concatenate[LockClient, P], object], _: type[E]) -> Method[P, E]:
+    """A method of LockClient that ends with a lock. Here it is awaited, or entered with ``async with``."""
+    acquire: Any = awaited(method)
+    return entered_too(acquire)
+
+
+if TYPE_CHECKING:
+
+    def tried(method: Callable[Concatenate[LockClient, P], object], _: type[E]) -> Method[P, E | None]:
+        """`entered`, for a method that may end without a lock."""
+
+else:
+    tried = entered
+
+
 class AsyncLockClient(Client):
     """`LockClient` for asyncio. It has the same settings and methods; those that send requests are awaited.
 
-    Parameters, results and errors are those of `LockClient`.
+    Parameters, results and errors are those of `LockClient`. Cancelling a task ends its wait and leaves nothing held,
+    except what is resumed: resume that again.
 
     Example::
 
@@ -111,10 +114,21 @@ class AsyncLockClient(Client):
             ...
     """
 
-    _seconds: Coroutine[Any, Any, float]  # declared for type checkers: what rate_limit and sleep return
-    _done: Coroutine[Any, Any, None]
     if not TYPE_CHECKING:
         __init__ = init_of("AsyncLockClient")
+
+    acquire = entered(LockClient.acquire, AsyncLock)
+    try_acquire = tried(LockClient.try_acquire, AsyncLock)
+    acquire_all = entered(LockClient.acquire_all, AsyncMultiLock)
+    try_acquire_all = tried(LockClient.try_acquire_all, AsyncMultiLock)
+    adopt = entered(LockClient.adopt, AsyncLock)
+    resume = entered(LockClient.resume, AsyncLock)
+    release = awaited(LockClient.release)
+    forget = awaited(LockClient.forget)
+    rate_limit = awaited(LockClient.rate_limit)
+    sleep = awaited(LockClient.sleep)
+    get = awaited(LockClient.get)
+    prewarm = awaited(LockClient.prewarm)
 
     def _begin(self, session: Session) -> None:
         self._runner = AsyncRunner(session)
@@ -130,97 +144,6 @@ class AsyncLockClient(Client):
         made._begin(session_of(client))
         return made
 
-    @entered_too
-    async def acquire(self, key: str, *, wait: float | None = None, **options: Unpack[AcquireOptions]) -> AsyncLock:
-        """`LockClient.acquire`, awaited or entered. Cancelling the task ends the wait and leaves nothing held.
-
-        Example: ``async with client.acquire("invoice#7", wait=10) as lock: ...``, or ``await client.acquire("a")``
-        """
-        return await _acquire(self, key, wait=wait, **options)
-
-    async def try_acquire(self, key: str, *, wait: float = 0, **options: Unpack[AcquireOptions]) -> AsyncLock | None:
-        """`LockClient.try_acquire`, awaited.
-
-        Example: ``if lock := await client.try_acquire("report"): ...``
-        """
-        with Uncontended():
-            return await self.acquire(key, wait=wait, **options)
-        return None
-
-    @entered_too
-    async def acquire_all(
-        self,
-        keys: Iterable[str],
-        *,
-        wait: float | None = None,
-        sort_key: str | None = None,
-        **options: Unpack[SeveralOptions],
-    ) -> AsyncMultiLock:
-        """`LockClient.acquire_all`, awaited or entered. Cancelling the task ends the wait and leaves nothing held.
-
-        Example: ``async with client.acquire_all(["account#1", "account#2"], wait=10) as locks: ...``
-        """
-        return await _acquire_all(self, keys, wait=wait, sort_key=sort_key, **options)
-
-    async def try_acquire_all(
-        self, keys: Iterable[str], *, wait: float = 0, sort_key: str | None = None, **options: Unpack[SeveralOptions]
-    ) -> AsyncMultiLock | None:
-        """`LockClient.try_acquire_all`, awaited.
-
-        Example: ``if locks := await client.try_acquire_all(["account#1", "account#2"]): ...``
-        """
-        with Uncontended():
-            return await self.acquire_all(keys, wait=wait, sort_key=sort_key, **options)
-        return None
-
-    @entered_too
-    async def adopt(
-        self, token: str | None = None, *, context: object = None, **options: Unpack[HoldOptions]
-    ) -> AsyncLock:
-        """`LockClient.adopt`, awaited or entered.
-
-        Example: ``async with client.adopt(event["lock"]) as lock: ...``
-        """
-        return await _adopt(self, token, context=context, **options)
-
-    @entered_too
-    async def resume(
-        self, string: str | None = None, *, context: object = None, **options: Unpack[HoldOptions]
-    ) -> AsyncLock:
-        """`LockClient.resume`, awaited or entered. Cancelling the task releases nothing: resume again.
-
-        Example: ``lock = await client.resume(event["lock"])``
-        """
-        return await _resume(self, string, context=context, **options)
-
-    async def release(self, string: str | None = None, **parts: Unpack[HoldParts]) -> bool:
-        """`LockClient.release`, awaited.
-
-        Example: ``await client.release(event["lock"])``
-        """
-        from .resuming import released
-
-        return await self._runner.run(released(self._session, string, **parts), first=True)
-
-    async def forget(
-        self, key: str, *, scope: str = "", sort_key: str | None = None, wait: float | None = 0, context: object = None
-    ) -> bool:
-        """`LockClient.forget`, awaited.
-
-        Example: ``await client.forget("token", scope="billing", wait=10)``
-        """
-        from .lockless import forget
-
-        session = self._session
-        return await self._run(forget(session, key, scope, sort_key, wait, context), session.check_open)
-
-    async def get(self, key: str, *, sort_key: str | None = None) -> LockRecord | None:
-        """`LockClient.get`, awaited.
-
-        Example: ``record = await client.get("invoice#7")``
-        """
-        return await self._run(record.get(self._session, key, sort_key))
-
     async def list(self, *, key: str | None = None) -> AsyncIterator[LockRecord]:
         """`LockClient.list`, for ``async for``.
 
@@ -230,15 +153,8 @@ class AsyncLockClient(Client):
 
         pages = pages_of(self._session, key)
         while (request := pages.request()) is not None:
-            for found in pages.take(await self._run(record.ask(self._session, pages.place, request))):
+            for found in pages.take(await self._runner.run(record.ask(self._session, pages.place, request))):
                 yield found
-
-    async def prewarm(self) -> None:
-        """`LockClient.prewarm`, awaited.
-
-        Example: ``await client.prewarm()``
-        """
-        await self._run(record.prewarm(self._session))
 
     def held(self) -> tuple[AsyncLock, ...]:
         """`LockClient.held`. The handles are new ones for the same locks.
@@ -262,21 +178,3 @@ class AsyncLockClient(Client):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-    async def _run(self, operation: Operation[T], after_wait: Callable[[], None] | None = None, /) -> T:
-        return await self._runner.run(operation, after_wait)
-
-    async def _take(self, taking: Taking[Any]) -> AsyncLock | AsyncMultiLock:
-        pid = os.getpid()
-        try:
-            await self._runner.run((taking.place, taking.steps), taking.after_wait)
-            lock = taking.lock()
-            return (AsyncMultiLock if isinstance(lock, MultiLock) else AsyncLock)(lock, self._runner)
-        except BaseException:
-            if taking.granted and pid == os.getpid():  # in a forked child, as in LockClient, the lock is the parent's
-                await self._runner.settle(taking.give_back)
-            raise
-
-
-for _name in ("try_acquire", "try_acquire_all"):  # so that `if` without `await` raises, and is not just true
-    setattr(AsyncLockClient, _name, entered_too(getattr(AsyncLockClient, _name)))

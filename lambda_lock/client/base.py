@@ -1,59 +1,68 @@
-"""The base class of both clients."""
+"""The base class of both clients, and what runs the operations of one on the calling thread."""
 
 from __future__ import annotations
+
+import os
 
 from . import checks
 from .session import Entered, Session
 from .settings import Settings
+from .taking import Uncontended
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
+    from typing import Any, Concatenate, ParamSpec, TypeVar
 
     from ..transport import Transport
     from .session import Operation
+    from .taking import Taking
 
     P = ParamSpec("P")
-    T_co = TypeVar("T_co", covariant=True)
-
-    class Running(Protocol[T_co]):
-        """For type checkers: a client that returns seconds, as a float or an awaitable of one."""
-
-        _session: Session
-
-        @property
-        def _seconds(self) -> T_co: ...
-        def _run(self, operation: Operation[Any], after_wait: Callable[[], None] | None = None, /) -> Any: ...
-
-    class Resting(Protocol[T_co]):
-        """For type checkers: a client that returns nothing, as None or an awaitable of it."""
-
-        _session: Session
-
-        @property
-        def _done(self) -> T_co: ...
-        def _run(self, operation: Operation[Any], after_wait: Callable[[], None] | None = None, /) -> Any: ...
+    T = TypeVar("T")
 
     def takes(init: Callable[Concatenate[Settings, P], None]) -> Callable[..., Callable[Concatenate[Any, P], None]]:
         """For type checkers: a decorated method takes the arguments of ``init``."""
 
 
+class Runner:
+    """Runs what is asked of a `LockClient`. async_runner.py has its counterpart for asyncio."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def run(self, operation: Operation[T], after_wait: Callable[[], None] | None = None, *, first: bool = False) -> T:
+        """Return the result of an operation. after_wait: as for `Session.run`. first: has no meaning here."""
+        return self._session.run(*operation, after_wait)
+
+    def take(self, taking: Taking[T]) -> T:
+        """Return the lock of ``taking``."""
+        pid = os.getpid()
+        try:
+            self._session.run(taking.place, taking.steps, taking.after_wait)
+            return taking.lock()
+        except BaseException:
+            if pid == os.getpid():  # in a child that was forked meanwhile, the lock is its parent's
+                taking.give_back()
+            raise
+
+    def tried(self, acquire: Callable[..., T], *args: Any, **options: Any) -> T | None:
+        """Return what ``acquire`` returns, or None in case of contention."""
+        with Uncontended():
+            return acquire(*args, **options)
+        return None
+
+
 class Client(Entered):
-    """What `LockClient` and `AsyncLockClient` have in common: a session, and how they run what is asked of it."""
+    """What `LockClient` and `AsyncLockClient` have in common: a session, and what runs their operations."""
 
     _session: Session
+    _runner: Any  # a Runner or an AsyncRunner
 
     if TYPE_CHECKING:
 
         @takes(Settings.__init__)
         def __init__(self) -> None: ...
-
-        def _run(self, operation: Operation[Any], after_wait: Callable[[], None] | None = None, /) -> Any:
-            """The result of an operation. An async client returns an awaitable. after_wait: as for `Session.run`."""
-
-        def _take(self, taking: Any) -> Any:
-            """The lock of a `Taking`. An async client returns an awaitable."""
 
     else:
 
@@ -67,72 +76,6 @@ class Client(Entered):
 
     def _begin(self, session: Session) -> None:
         self._session = session
-
-    def rate_limit(
-        self: Running[T_co],
-        key: str,
-        limit: int,
-        *,
-        per: float = 1.0,
-        burst: int = 1,
-        n: int = 1,
-        wait: float | None = None,
-        reserve: float | None = None,
-        sort_key: str | None = None,
-        context: object = None,
-    ) -> T_co:
-        """Wait for a start of the rate limit ``key``: at most ``limit`` in ``per`` seconds, in order.
-
-        key, sort_key, reserve, context: as for `LockClient.acquire`. A key is a rate limit or a lock, never both.
-        limit: starts, 1 or more. Pass the same limit, per and burst everywhere.
-        per: seconds, above 0: at most one start in a microsecond, and a year for ``burst`` of them.
-        burst: how many may start at once after a pause, 1 or more. Only 1 keeps the limit: with more, up to
-            limit + burst - 1 start in some ``per`` seconds.
-        n: how many starts this call is, 1 to ``burst``.
-        wait: seconds to wait, 0 to 86,400. None: as for `acquire`. 0: start now or not at all.
-
-        Returns how many seconds it waited. Begin at once: the slot does not wait.
-        Raises RateLimitedError at once if no start is free within the wait, LockNotGrantedError if less than a second
-        is left, LockFormatError for the row of a lock or semaphore, LockConfigurationError also for the schemas GO and
-        PYTHON, and otherwise what `acquire` raises. An interrupted call gives its start back.
-
-        Example: ``client.rate_limit("api", 10)``
-        """
-        from .lockless import rate_limit
-
-        session, times = self._session, {"reserve": reserve, "sort_key": sort_key, "context": context}
-        waited: T_co = self._run(rate_limit(session, key, limit, per, burst, n, wait, **times), session.check_open)
-        return waited
-
-    def sleep(
-        self: Resting[T_co],
-        key: str,
-        *,
-        holder: str,
-        task_token: str,
-        permits: int | None = None,
-        sort_key: str | None = None,
-    ) -> T_co:
-        """Let a state machine sleep until the lock ``key`` is free for it. Call it after an acquire was refused.
-
-        The table's waker (``LockTable(wake=...)``) takes the lock for the one that has slept longest, and calls it. The
-        state then ends, and ``acquire(key, holder=holder, wait=0)`` goes on with what was taken. Being called proves
-        nothing: acquire decides. The one that is called has 60 s for that.
-
-        key, sort_key, permits: as for that acquire.
-        holder: the name that acquires, such as the execution's. A second call of it replaces the first.
-        task_token: of a state with ``.waitForTaskToken``, 1 to 2,048 characters.
-
-        Raises LockNotGrantedError if 256 sleep already, LockConfigurationError also for other schemas than JAVA and
-        where the table has no waker (``LAMBDA_LOCK_WAKE`` is not set), and otherwise what `get` raises. After an
-        error, call it again.
-
-        Example: ``client.sleep("report", holder=event["execution"], task_token=event["token"])``
-        """
-        from .lockless import sleep
-
-        done: T_co = self._run(sleep(self._session, key, holder, task_token, permits, sort_key))
-        return done
 
     @property
     def transport(self) -> Transport:
@@ -172,10 +115,10 @@ def session_of(client: Client) -> Session:
 
 
 def run(client: Client, operation: Operation[Any]) -> Any:
-    """`Client._run`, for modules of this package."""
-    return client._run(operation)
+    """Run an operation of a client, for modules of this package."""
+    return client._runner.run(operation)
 
 
 def take(client: Client, taking: Any) -> Any:
-    """`Client._take`, for modules of this package."""
-    return client._take(taking)
+    """Take a lock by a client, for modules of this package."""
+    return client._runner.take(taking)

@@ -14,20 +14,29 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
-    from typing import Any, Never, Self, TypeAlias
+    from typing import Any, Never, Self, TypeAlias, TypeVar
 
     from ..core.lease import ClockReading
     from ..core.protocol import Steps
-    from .held import HeldLock
+    from .held import HeldLock, LastAct
     from .session import Operation
 
+    T = TypeVar("T")
     Callback: TypeAlias = Callable[["Lock"], object]
 
 
 class WithBlock(Entered):
-    """The ``with`` block of one lock or of several: its end releases what is still held."""
+    """Runs the operations of one lock or of several. The end of its ``with`` block releases what is still held."""
 
     _held: Any  # a HeldLock or a Group
+
+    def _run(self, operation: Operation[T]) -> T:
+        done: T = self._held.session.run(*operation)
+        return done
+
+    def _end(self, act: LastAct[T]) -> T:
+        done: T = self._held.run_last(act)
+        return done
 
     def __enter__(self) -> Self:
         self._held.check_open()
@@ -38,7 +47,7 @@ class WithBlock(Entered):
     ) -> None:
         if self._held.ends_with_block():
             with suppress(LockAlreadyReleasedError):  # another thread releases it at this moment
-                self._held.run_last(self._held.release(best_effort=True))
+                self._end(self._held.release(best_effort=True))
 
 
 class Handle(Entered):
@@ -161,9 +170,10 @@ class Handle(Entered):
     def __reduce__(self) -> Never:
         raise TypeError(f"lock {self.key!r} stays in its process: pass another one the string of hand_over()")
 
-    def _complete(self, result: str | None) -> Any:
-        """Release the lock and complete its event. An AsyncLock returns an awaitable."""
-        raise NotImplementedError
+    if TYPE_CHECKING:
+
+        def _complete(self, result: str | None) -> Any:
+            """Release the lock and complete its event. An AsyncLock returns an awaitable."""
 
 
 def held_by(handle: Handle) -> HeldLock:
@@ -281,8 +291,7 @@ class Lock(Handle, WithBlock):
 
         Example: ``lock.heartbeat(data=b"page 7")``
         """
-        held = self._held
-        held.session.run(*heartbeat(held, data, delete_data, lease_duration))
+        return self._run(heartbeat(self._held, data, delete_data, lease_duration))
 
     def ensure(self, seconds: float) -> None:
         """Make sure that the lock is held for ``seconds`` more. If less is left, renew it with a long enough lease.
@@ -293,7 +302,7 @@ class Lock(Handle, WithBlock):
 
         Example: ``lock.ensure(30); copy_file()``
         """
-        self._held.session.run(*ensure(self._held, seconds))
+        return self._run(ensure(self._held, seconds))
 
     def release(self, *, data: bytes | None = None, delete: bool | None = None, best_effort: bool = False) -> bool:
         """Release the lock.
@@ -313,7 +322,7 @@ class Lock(Handle, WithBlock):
 
         Example: ``lock.release(data=b"done")``
         """
-        return self._held.run_last(self._held.release(data, delete, best_effort))
+        return self._end(self._held.release(data, delete, best_effort))
 
     def commit(self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None, result: object = None) -> None:
         """Write ``items`` and release the lock in one transaction: the items are written only while the row is ours.
@@ -336,7 +345,7 @@ class Lock(Handle, WithBlock):
 
         Example: ``lock.commit([{"Put": {"TableName": "orders", "Item": {"id": {"S": "7"}}}}])``
         """
-        self._held.run_last(self._held.commit(items, data, result))
+        return self._end(self._held.commit(items, data, result))
 
     def hand_over(self, *, lease_duration: float | None = None) -> str:
         """End this handle, and return a string with which another process continues the lock: `LockClient.resume`,
@@ -355,7 +364,7 @@ class Lock(Handle, WithBlock):
 
         Example: ``queue.send_message(MessageBody=lock.hand_over(lease_duration=300))``
         """
-        return self._held.run_last(self._held.hand_over(lease_duration))
+        return self._end(self._held.hand_over(lease_duration))
 
     def _complete(self, result: str | None) -> bool:
-        return self._held.run_last(self._held.release(complete=True, result=result))
+        return self._end(self._held.release(complete=True, result=result))

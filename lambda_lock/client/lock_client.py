@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import os
-
 from . import checks
-from .base import Client, init_of
+from .asking import AskingClient
+from .base import init_of
 from .lock import Lock
 from .options import order
-from .taking import Fresh, Uncontended, entered_before
+from .taking import Fresh, entered_before
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
     from typing import Any, Never, Self, TypeVar, Unpack
 
     from .lock import Callback
     from .multi_lock import MultiCallback, MultiLock
     from .options import AcquireOptions, HoldParts, SeveralOptions
-    from .record import LockRecord
-    from .session import Operation
     from .taking import Taking
 
     T = TypeVar("T")
 
 
-class LockClient(Client):
+class LockClient(AskingClient):
     """Locks in one DynamoDB table. It may be used from several threads.
 
     Creating a client sends nothing, and needs neither the table nor credentials yet. ``help(LockClient.__init__)``
@@ -39,13 +36,12 @@ class LockClient(Client):
             ...
     """
 
-    _seconds: float  # declared for type checkers: what rate_limit and sleep return
-    _done: None
     if not TYPE_CHECKING:
         __init__ = init_of("LockClient")
 
     def acquire(
         self,
+        /,
         key: str,
         *,
         wait: float | None = None,
@@ -124,7 +120,7 @@ class LockClient(Client):
         if reentrant and holder is None:
             again = entered_before(self._session, key, sort_key, permits)
             if again is not None:
-                return self._take(again)
+                return self._runner.take(again)
         ordered = order(
             self._session,
             key,
@@ -151,10 +147,10 @@ class LockClient(Client):
         )
         if holder is None:
             taking: Taking[Lock] = Fresh(self._session, ordered)
-            return self._take(taking)
+            return self._runner.take(taking)
         from .resuming import by_holder
 
-        return self._take(by_holder(self._session, ordered))
+        return self._runner.take(by_holder(self._session, ordered))
 
     def try_acquire(self, key: str, *, wait: float = 0, **options: Unpack[AcquireOptions]) -> Lock | None:
         """Take the lock ``key`` without waiting, or within ``wait`` seconds. Returns None if it is held elsewhere.
@@ -167,12 +163,11 @@ class LockClient(Client):
 
         Example: ``if lock := client.try_acquire("report"): ...``
         """
-        with Uncontended():
-            return self.acquire(key, wait=wait, **options)
-        return None
+        return self._runner.tried(self.acquire, key, wait=wait, **options)
 
     def acquire_all(
         self,
+        /,
         keys: Iterable[str],
         *,
         wait: float | None = None,
@@ -228,7 +223,7 @@ class LockClient(Client):
             cancel_check=cancel_check,
             context=context,
         )
-        return self._take(Several(self._session, ordered, found, sort_key))
+        return self._runner.take(Several(self._session, ordered, found, sort_key))
 
     def try_acquire_all(
         self, keys: Iterable[str], *, wait: float = 0, sort_key: str | None = None, **options: Unpack[SeveralOptions]
@@ -242,51 +237,7 @@ class LockClient(Client):
 
         Example: ``if locks := client.try_acquire_all(["account#1", "account#2"]): ...``
         """
-        with Uncontended():
-            return self.acquire_all(keys, wait=wait, sort_key=sort_key, **options)
-        return None
-
-    def get(self, key: str, *, sort_key: str | None = None) -> LockRecord | None:
-        """Read a lock without taking it, by one consistent read. Returns None if the table has no such row.
-
-        key, sort_key: as for `acquire`.
-
-        Raises LockConfigurationError, TransportError, ClientClosedError, LockArgumentError and TypeError as `acquire`
-        does.
-
-        Example: ``record = client.get("invoice#7")``
-        """
-        from .record import get
-
-        return self._run(get(self._session, key, sort_key))
-
-    def list(self, *, key: str | None = None) -> Iterator[LockRecord]:
-        """Read all locks of the table, held or not, page by page. Rows that were never a lock's are left out.
-
-        key: only this partition, in a table with a sort key. None: the whole table.
-
-        Needs dynamodb:Scan (with ``key`` dynamodb:Query) on top of a lock's four permissions. A Scan reads the whole
-        table. Raises what `get` raises.
-
-        Example: ``held = [record.key for record in client.list() if not record.is_released]``
-        """
-        from .lockless import pages_of
-        from .record import ask
-
-        pages = pages_of(self._session, key)
-        while (request := pages.request()) is not None:
-            yield from pages.take(self._run(ask(self._session, pages.place, request)))
-
-    def prewarm(self) -> None:
-        """Open the connection and learn DynamoDB's time, so that the first lock waits for neither.
-
-        Sends one consistent read of a row that does not exist. Raises what `get` raises.
-
-        Example: ``client.prewarm()  # at INIT``
-        """
-        from .record import prewarm
-
-        self._run(prewarm(self._session))
+        return self._runner.tried(self.acquire_all, keys, wait=wait, sort_key=sort_key, **options)
 
     def adopt(
         self,
@@ -322,7 +273,9 @@ class LockClient(Client):
         from .resuming import named, taken
 
         hold = named(self._session, "adopt", token, key, sort_key, owner, fencing_token, permits)
-        return self._take(taken(self._session, "adopt", hold, lease_duration, safe_time, on_danger, on_lost, context))
+        return self._runner.take(
+            taken(self._session, "adopt", hold, lease_duration, safe_time, on_danger, on_lost, context)
+        )
 
     def resume(
         self,
@@ -364,7 +317,9 @@ class LockClient(Client):
         from .resuming import named, taken
 
         hold = named(self._session, "resume", string, key, sort_key, owner, fencing_token, permits)
-        return self._take(taken(self._session, "resume", hold, lease_duration, safe_time, on_danger, on_lost, context))
+        return self._runner.take(
+            taken(self._session, "resume", hold, lease_duration, safe_time, on_danger, on_lost, context)
+        )
 
     def release(self, string: str | None = None, **parts: Unpack[HoldParts]) -> bool:
         """Release a hold by its string, without a Lock. It may be called any number of times.
@@ -387,7 +342,7 @@ class LockClient(Client):
         """
         from .resuming import released
 
-        return self._run(released(self._session, string, **parts))
+        return self._runner.run(released(self._session, string, **parts), first=True)
 
     def forget(
         self, key: str, *, scope: str = "", sort_key: str | None = None, wait: float | None = 0, context: object = None
@@ -414,7 +369,7 @@ class LockClient(Client):
         """
         from .lockless import forget
 
-        return self._run(forget(self._session, key, scope, sort_key, wait, context), self._session.check_open)
+        return self._runner.run(forget(self._session, key, scope, sort_key, wait, context), self._session.check_open)
 
     def held(self) -> tuple[Lock, ...]:
         """The locks of this client that are held now, in this process.
@@ -450,16 +405,3 @@ class LockClient(Client):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-    def _run(self, operation: Operation[T], after_wait: Callable[[], None] | None = None, /) -> T:
-        return self._session.run(*operation, after_wait)
-
-    def _take(self, taking: Taking[T]) -> T:
-        pid = os.getpid()
-        try:
-            self._session.run(taking.place, taking.steps, taking.after_wait)
-            return taking.lock()
-        except BaseException:
-            if pid == os.getpid():  # in a child that was forked meanwhile, the lock is its parent's
-                taking.give_back()
-            raise

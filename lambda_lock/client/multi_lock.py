@@ -384,7 +384,7 @@ class MultiLock(MultiHandle, WithBlock):
 
         Example: ``locks.heartbeat()``
         """
-        self._held.session.run(*self._held.heartbeat())
+        return self._run(self._held.heartbeat())
 
     def release(self) -> bool:
         """Release all locks, the newest first.
@@ -399,7 +399,7 @@ class MultiLock(MultiHandle, WithBlock):
 
         Example: ``locks.release()``
         """
-        return self._held.run_last(self._held.release())
+        return self._end(self._held.release())
 
     def commit(self, items: Sequence[Mapping[str, Any]]) -> None:
         """Write ``items`` and release all locks in one transaction: the items are written only while all are held.
@@ -415,4 +415,4 @@ class MultiLock(MultiHandle, WithBlock):
 
         Example: ``locks.commit([{"Update": take_from_one}, {"Update": give_to_the_other}])``
         """
-        self._held.run_last(self._held.commit(items))
+        return self._end(self._held.commit(items))

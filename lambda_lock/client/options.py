@@ -42,13 +42,6 @@ if TYPE_CHECKING:
         permits: int | None
         lease_duration: float | None
 
-    class HoldOptions(HoldParts, total=False):
-        """What adopt and resume take besides the string and ``context``."""
-
-        safe_time: float | None
-        on_danger: Callback | None
-        on_lost: Callback | None
-
     class DecoratorOptions(TimeOptions, total=False):
         """What the decorators pass on to acquire. `with_lock` says what each means."""
 

@@ -413,12 +413,16 @@ def get(session: Session, key: str, sort_key: str | None) -> Operation[LockRecor
     return place, steps
 
 
-def prewarm(session: Session) -> Operation[Reply]:
+def prewarm(session: Session) -> Operation[None]:
     """The operation of `LockClient.prewarm`: a read of a row that is not there. If it is, nobody looks at it."""
     has_sort_key = session.settings.names()[2] is not None
     place = session.settings.place(PREWARM_KEY, PREWARM_KEY if has_sort_key else None)
     session.check_open()
-    return ask(session, place, requests.read(place))
+
+    def steps(reading: ClockReading) -> Steps[None]:
+        yield from protocol.ask(requests.read(place), session.memory, session.entropy, reading)
+
+    return place, steps
 
 
 def ask(session: Session, place: Place, request: Request) -> Operation[Reply]:

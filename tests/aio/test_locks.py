@@ -28,7 +28,7 @@ from lambda_lock import (
     SessionMonitorNotSetError,
     TransportError,
 )
-from lambda_lock.client.async_lock import AsyncRunner
+from lambda_lock.client.async_runner import AsyncRunner
 from lambda_lock.client.base import session_of
 from lambda_lock.client.closing import close
 from lambda_lock.runtime.timeline import SystemClock

@@ -56,9 +56,9 @@ def test_who_shares_an_option_with_acquire_has_its_default(function: Callable[..
     assert shared == {name: table[name] for name in shared} | OWN.get(function.__name__, {})
 
 
-@pytest.mark.parametrize("method", [LockClient.adopt, LockClient.resume], ids=lambda each: each.__name__)
-def test_adopt_and_resume_have_the_options_of_their_bundle(method: Callable[..., object]) -> None:
-    assert listed(method) == dict.fromkeys(bundles()["HoldOptions"] | {"context"})
+def test_adopt_and_resume_have_the_same_options_among_them_all_that_name_a_hold() -> None:
+    assert listed(LockClient.adopt) == listed(LockClient.resume)
+    assert bundles()["HoldParts"] < listed(LockClient.resume).keys()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,128 @@
+"""What a client can do without taking a lock: read rows, wait for a start of a rate limit, and sleep."""
+
+from __future__ import annotations
+
+from .base import Client, Runner
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from .record import LockRecord
+    from .session import Session
+
+
+class AskingClient(Client):
+    """The methods of `LockClient` that take no lock."""
+
+    _runner: Runner
+
+    def _begin(self, session: Session) -> None:
+        super()._begin(session)
+        self._runner = Runner(session)
+
+    def get(self, key: str, *, sort_key: str | None = None) -> LockRecord | None:
+        """Read a lock without taking it, by one consistent read. Returns None if the table has no such row.
+
+        key, sort_key: as for `acquire`.
+
+        Raises LockConfigurationError, TransportError, ClientClosedError, LockArgumentError and TypeError as `acquire`
+        does.
+
+        Example: ``record = client.get("invoice#7")``
+        """
+        from .record import get
+
+        return self._runner.run(get(self._session, key, sort_key))
+
+    def list(self, *, key: str | None = None) -> Iterator[LockRecord]:
+        """Read all locks of the table, held or not, page by page. Rows that were never a lock's are left out.
+
+        key: only this partition, in a table with a sort key. None: the whole table.
+
+        Needs dynamodb:Scan (with ``key`` dynamodb:Query) on top of a lock's four permissions. A Scan reads the whole
+        table. Raises what `get` raises.
+
+        Example: ``held = [record.key for record in client.list() if not record.is_released]``
+        """
+        from .lockless import pages_of
+        from .record import ask
+
+        pages = pages_of(self._session, key)
+        while (request := pages.request()) is not None:
+            yield from pages.take(self._runner.run(ask(self._session, pages.place, request)))
+
+    def prewarm(self) -> None:
+        """Open the connection and learn DynamoDB's time, so that the first lock waits for neither.
+
+        Sends one consistent read of a row that does not exist. Raises what `get` raises.
+
+        Example: ``client.prewarm()  # at INIT``
+        """
+        from .record import prewarm
+
+        return self._runner.run(prewarm(self._session))
+
+    def rate_limit(
+        self,
+        key: str,
+        limit: int,
+        *,
+        per: float = 1.0,
+        burst: int = 1,
+        n: int = 1,
+        wait: float | None = None,
+        reserve: float | None = None,
+        sort_key: str | None = None,
+        context: object = None,
+    ) -> float:
+        """Wait for a start of the rate limit ``key``: at most ``limit`` in ``per`` seconds, in order.
+
+        key, sort_key, reserve, context: as for `LockClient.acquire`. A key is a rate limit or a lock, never both.
+        limit: starts, 1 or more. Pass the same limit, per and burst everywhere.
+        per: seconds, above 0: at most one start in a microsecond, and a year for ``burst`` of them.
+        burst: how many may start at once after a pause, 1 or more. In any ``per`` seconds about limit + burst start at
+            most, so 1, the default, comes closest to the limit.
+        n: how many starts this call is, 1 to ``burst``.
+        wait: seconds to wait, 0 to 86,400. None: as for `acquire`. 0: start now or not at all.
+
+        Returns how many seconds it waited. Begin at once: the slot does not wait.
+        Raises RateLimitedError at once if no start is free within the wait, LockNotGrantedError if less than a second
+        is left, LockFormatError for the row of a lock or semaphore, LockConfigurationError also for the schemas GO and
+        PYTHON, and otherwise what `acquire` raises. An interrupted call gives its start back.
+
+        Example: ``client.rate_limit("api", 10)``
+        """
+        from .lockless import rate_limit
+
+        session, times = self._session, {"reserve": reserve, "sort_key": sort_key, "context": context}
+        return self._runner.run(rate_limit(session, key, limit, per, burst, n, wait, **times), session.check_open)
+
+    def sleep(
+        self,
+        key: str,
+        *,
+        holder: str,
+        task_token: str,
+        permits: int | None = None,
+        sort_key: str | None = None,
+    ) -> None:
+        """Let a state machine sleep until the lock ``key`` is free for it. Call it after an acquire was refused.
+
+        The table's waker (``LockTable(wake=...)``) takes the lock for the one that has slept longest, and calls it. The
+        state then ends, and ``acquire(key, holder=holder, wait=0)`` goes on with what was taken. Being called proves
+        nothing: acquire decides. The one that is called has 60 s for that.
+
+        key, sort_key, permits: as for that acquire.
+        holder: the name that acquires, such as the execution's. A second call of it replaces the first.
+        task_token: of a state with ``.waitForTaskToken``, 1 to 2,048 characters.
+
+        Raises LockNotGrantedError if 256 sleep already, LockConfigurationError also for other schemas than JAVA and
+        where the table has no waker (``LAMBDA_LOCK_WAKE`` is not set), and otherwise what `get` raises. After an
+        error, call it again.
+
+        Example: ``client.sleep("report", holder=event["execution"], task_token=event["token"])``
+        """
+        from .lockless import sleep
+
+        return self._runner.run(sleep(self._session, key, holder, task_token, permits, sort_key))
