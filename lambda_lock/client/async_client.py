@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Coroutine  # asyncio has it loaded
 
 from . import record
@@ -11,6 +12,7 @@ from .async_runner import AsyncRunner
 from .base import Client, init_of, session_of
 from .closing import close
 from .lock_client import LockClient
+from .multi_lock import MultiLock
 from .session import Entered
 
 TYPE_CHECKING = False
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 
     from .record import LockRecord
     from .session import Session
+    from .taking import Taking
 
     P = ParamSpec("P")
     E = TypeVar("E", bound=AsyncLock | AsyncMultiLock | None)
@@ -102,6 +105,22 @@ else:
     tried = entered
 
 
+class ClientRunner(AsyncRunner):
+    """`Runner` for an `AsyncLockClient`."""
+
+    async def take(self, taking: Taking[Any]) -> AsyncLock | AsyncMultiLock:
+        """`Runner.take`, awaited."""
+        pid = os.getpid()
+        try:
+            await self.run((taking.place, taking.steps), taking.after_wait)
+            lock = taking.lock()
+            return (AsyncMultiLock if isinstance(lock, MultiLock) else AsyncLock)(lock, self)
+        except BaseException:
+            if taking.granted and pid == os.getpid():  # in a forked child, as in Runner, the lock is the parent's
+                await self.settle(taking.give_back)
+            raise
+
+
 class AsyncLockClient(Client):
     """`LockClient` for asyncio. It has the same settings and methods; those that send requests are awaited.
 
@@ -131,7 +150,7 @@ class AsyncLockClient(Client):
     prewarm = awaited(LockClient.prewarm)
 
     def _begin(self, session: Session) -> None:
-        self._runner = AsyncRunner(session)
+        self._runner = ClientRunner(session)
         super()._begin(session)
 
     @classmethod

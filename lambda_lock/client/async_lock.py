@@ -7,6 +7,7 @@ import functools
 from contextlib import suppress
 
 from ..errors import LockAlreadyReleasedError
+from .async_runner import LOOK
 from .lock import Handle, Lock, held_by
 from .multi_lock import MultiHandle, MultiLock, group_of
 from .session import Entered
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     P = ParamSpec("P")
     T = TypeVar("T")
 
-LOOK = 0.25  # seconds between two checks whether another thread has released or lost the lock, or closed the client
 _LEAST = 0.01  # seconds
 
 

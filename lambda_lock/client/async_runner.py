@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import os
 
 from ..core import protocol
 from ..core.outcome import expected
@@ -21,8 +20,6 @@ from ..runtime.drive_async import drive_async, unsent
 from ..runtime.signalsafe import given_back
 from ..runtime.threads import Busy, Threads
 from ..runtime.timeline import SYSTEM
-from .async_lock import LOOK, AsyncLock, AsyncMultiLock
-from .multi_lock import MultiLock
 from .session import Explained
 from .taking import Uncontended
 
@@ -34,10 +31,10 @@ if TYPE_CHECKING:
     from ..errors import LockError
     from .held import LastAct, LastActs
     from .session import Operation, Session
-    from .taking import Taking
 
     T = TypeVar("T")
 
+LOOK = 0.25  # seconds between two checks whether another thread has released or lost the lock, or closed the client
 _GIVING_BACK = protocol.DECISION  # seconds. If no thread is free for so long, what may be held is left to its lease
 
 
@@ -110,18 +107,6 @@ class AsyncRunner:
                 await self._ending.settle(functools.partial(held.give_up, again), patience=_GIVING_BACK)
             except Busy as error:
                 held.tell_not_released(unsent(_GIVING_BACK, error))
-            raise
-
-    async def take(self, taking: Taking[Any]) -> AsyncLock | AsyncMultiLock:
-        """`Runner.take`, awaited."""
-        pid = os.getpid()
-        try:
-            await self.run((taking.place, taking.steps), taking.after_wait)
-            lock = taking.lock()
-            return (AsyncMultiLock if isinstance(lock, MultiLock) else AsyncLock)(lock, self)
-        except BaseException:
-            if taking.granted and pid == os.getpid():  # in a forked child, as in Runner, the lock is the parent's
-                await self.settle(taking.give_back)
             raise
 
     async def tried(self, acquire: Any, *args: Any, **options: Any) -> Any:
