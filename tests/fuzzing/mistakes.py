@@ -24,7 +24,9 @@ def _next(self: Any, request: dict[str, Any], last: Any) -> dict[str, Any] | Non
 
 def _unchecked(event: Any, kind: Any) -> Any:
     found = event.get("Records") if isinstance(event, dict) else None
-    return found if isinstance(found, list) else source.records_of(event, kind)
+    if isinstance(found, list):
+        return [source.Delivery(kind, record) for record in found], kind
+    return source.deliveries_of(event, kind)
 
 
 def _fields(lines: list[bytes]) -> dict[str, str]:
@@ -63,5 +65,5 @@ PLAYED: dict[str, tuple[Change, str, str, tuple[str, ...]]] = {
 FED: dict[str, tuple[Change, str]] = {
     "the fields of a string are not checked": (put(handover, "_checked", lambda fields: fields), "hand-over strings"),
     "a lease may have any digits": (put(schema, "_LEASE_FORMATS", {"ms": lambda value: int(value["S"])}), "rows"),
-    "a record is not checked": (put(process, "records_of", _unchecked), "batches"),
+    "a record is not checked": (put(process, "deliveries_of", _unchecked), "batches"),
 }
