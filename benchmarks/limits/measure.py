@@ -16,7 +16,6 @@ from benchmarks.contention.virtual import MANY, World, long_holds
 from benchmarks.instructions.__main__ import PATH, TYPE, invocations
 from benchmarks.instructions.count import TABLES, warm
 from benchmarks.size.lines import by_package
-from benchmarks.size.way import warm_call
 from rig.engine import ROOT, Ministack, client_environment
 from rig.wire import Wire
 
@@ -31,14 +30,10 @@ Say = Callable[[str], None]
 
 def measure(say: Say) -> dict[str, float]:
     """The figures by their names in limits.toml. say: is told what is measured, and what is left out."""
-    say("lines of code, and the way of a call")
+    say("lines of code")
     lines = by_package()
     found: dict[str, float] = {f"lines: of {name}": count for name, count in lines.items()}
     found["lines: of lambda_lock"] = sum(lines.values())
-    way = warm_call()
-    found["call: functions called"] = way.calls
-    found["call: files of the library"] = way.files
-    found["call: changes of the file"] = way.changes
     with (
         tempfile.TemporaryDirectory(prefix="lambda-lock-limits-") as name,
         Ministack() as engine,

@@ -1,11 +1,10 @@
-"""The size of the library and the way of a call, as `make bench-short` counts them."""
+"""The size of the library, as `make bench-short` counts it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from benchmarks.size.lines import by_package, lines_of_code
-from benchmarks.size.way import warm_call
 
 _MODULE = '''"""A module.
 
@@ -42,10 +41,3 @@ def test_each_package_is_counted_by_itself(tmp_path: Path) -> None:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("a = 1\n")
     assert by_package(tmp_path) == {"its own modules": 1, "core/": 2, "cli/": 1}
-
-
-def test_the_way_of_a_call_is_the_same_each_time() -> None:
-    first = warm_call()
-    assert first == warm_call()
-    assert 0 < first.files <= first.functions <= first.calls
-    assert first.files - 1 <= first.changes < first.calls
