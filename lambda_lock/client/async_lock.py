@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 _LEAST = 0.01  # seconds
+_SHOWN = {"AskingClient": "LockClient"}  # the public class that inherits the methods of another
 
 
 def awaited(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
@@ -39,8 +40,10 @@ def awaited(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[An
         return await plain(self, *args, **options)  # type: ignore[no-any-return]  # one line: an interrupt finds no other
 
     functools.update_wrapper(called, plain)
-    called.__qualname__ = f"Async{plain.__qualname__}"
-    called.__doc__ = f"`{plain.__qualname__}`, awaited."
+    owner, name = plain.__qualname__.split(".")
+    owner = _SHOWN.get(owner, owner)
+    called.__qualname__ = f"Async{owner}.{name}"
+    called.__doc__ = f"`{owner}.{name}`, awaited."
     return called
 
 
