@@ -210,9 +210,12 @@ def _together(grants: Iterable[iam.Grant]) -> iam.Grant:
 def of_prefixes(prefixes: Any) -> list[Statement]:
     """The four actions on keys with these prefixes, and the reading of the row that `prewarm` reads.
 
-    Nobody who has prefixes may write that row, because all of them read it.
+    Nobody who has prefixes may write that row, because all of them read it, also where a prefix is the beginning of its
+    key, or is known at deployment only.
     """
     ours = leading_keys(prefixes)
+    if any(cdk.Token.is_unresolved(prefix) or PREWARM_KEY.startswith(prefix) for prefix in prefixes):
+        ours |= {"ForAllValues:StringNotEquals": {"dynamodb:LeadingKeys": [PREWARM_KEY]}}
     return [Statement(ACTIONS, ours), Statement(["dynamodb:GetItem"], _only_keys([PREWARM_KEY]))]
 
 

@@ -15,6 +15,7 @@ from aws_cdk import aws_lambda as lambda_
 
 from lambda_lock import LockArgumentError, LockConfigurationError
 from lambda_lock.cdk import ACTIONS, LockTable
+from lambda_lock.client.record import PREWARM_KEY
 from tests.cdk.apps import (
     ACCOUNT,
     FOUR_ACTIONS,
@@ -39,6 +40,7 @@ KEY_ACTIONS = [
     "kms:ReEncryptFrom",
     "kms:ReEncryptTo",
 ]
+BUT_PREWARM = {"ForAllValues:StringNotEquals": {"dynamodb:LeadingKeys": [PREWARM_KEY]}}
 VIA_DYNAMODB = {"StringEquals": {"kms:ViaService": "dynamodb.eu-central-1.amazonaws.com"}}
 FUNCTION_ARN = f"arn:aws:lambda:eu-central-1:{ACCOUNT}:function:theirs"
 ROLE_ARN = f"arn:aws:iam::{ACCOUNT}:role/theirs"
@@ -60,8 +62,17 @@ def test_key_prefixes_narrow_the_grant_to_keys_that_begin_with_them() -> None:
     keys = ["invoice#*", {"Fn::Join": ["", [{"Ref": "Customer"}, "#*"]]}]
     arn = stack.resolve(locks.table.table_arn)
     assert policies(stack) == [
-        document(allow(FOUR_ACTIONS, arn, Condition=only_keys(keys)), allow_prewarm(arn)),
+        document(allow(FOUR_ACTIONS, arn, Condition=only_keys(keys) | BUT_PREWARM), allow_prewarm(arn)),
     ]
+
+
+@pytest.mark.parametrize("prefix", ["l", "lambda_lock#", PREWARM_KEY])
+def test_a_prefix_that_is_the_beginning_of_prewarms_key_does_not_allow_to_write_its_row(prefix: str) -> None:
+    stack = new_stack()
+    locks = LockTable(stack, "Locks")
+    locks.grant(new_function(stack), key_prefixes=["invoice#", prefix])
+    arn, keys = stack.resolve(locks.table.table_arn), only_keys(["invoice#*", f"{prefix}*"])
+    assert policies(stack) == [document(allow(FOUR_ACTIONS, arn, Condition=keys | BUT_PREWARM), allow_prewarm(arn))]
 
 
 def test_a_customer_managed_key_is_granted_with_its_table() -> None:
