@@ -284,7 +284,7 @@ def test_a_policy_that_is_passed_stays_beside_what_grants_add(owner: cdk.Stack) 
     locks.grant(iam.AccountPrincipal(OTHER))
     written = _table_policy(owner)
     assert written is not None
-    assert [each["Effect"] for each in written["Statement"]] == ["Deny", "Allow", "Allow"]
+    assert [each["Effect"] for each in written["Statement"]] == ["Deny", "Allow", "Allow", "Allow"]
 
 
 @needs_table_policies

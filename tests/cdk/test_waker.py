@@ -83,7 +83,7 @@ def test_without_a_waker_the_template_is_what_it_was() -> None:
 
 def test_the_waker_is_one_line_and_the_library_as_a_layer_for_the_python_that_runs_the_app() -> None:
     stack = new_stack()
-    LockTable(stack, "Locks", wake=True)
+    LockTable(stack, "Locks", wake=True).wake(new_machine(stack))
     ((layer, version),) = resources(stack, "AWS::Lambda::LayerVersion").items()
     waker = the_waker(stack)
     runtime = f"python3.{min(sys.version_info.minor, 14)}"
