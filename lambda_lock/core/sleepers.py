@@ -15,8 +15,9 @@ the lock dearer. It has no version, so it is not a lock's, and no request for a 
    holder is woken before its write has an answer, the repeated write may replace the entry of its next sleep. It then
    goes on at its time-out.
 3. **A removal requires the entry at its index.** Only its time to live deletes the row.
-4. **What no registration wrote goes in one write**, before anybody is called: entries that cannot be read, and all of a
-   list that is longer than MOST_SLEEPERS. The write requires the list as it was read, so no registration is lost.
+4. **What no registration wrote goes in one write**, before anybody is called, or where a registration finds no room:
+   entries that cannot be read, all of a list that is longer than MOST_SLEEPERS, and what is not a list. The write
+   requires what was read, so no registration is lost.
 """
 
 from __future__ import annotations
@@ -97,18 +98,22 @@ def entries_of(item: Item | None) -> list[Entry]:
     return line if isinstance(line, list) else []
 
 
-def without_strangers(place: Place, entries: list[Entry]) -> Request | None:
-    """Return the request that removes the entries that no registration wrote. None if there are none."""
+def without_strangers(place: Place, item: Item | None) -> Request | None:
+    """Return the request that removes what no registration wrote, also where it is not a list. None if there is none.
+
+    The answer has the row.
+    """
+    found, entries = (item or {}).get(_ASLEEP), entries_of(item)
     ours = [] if len(entries) > MOST_SLEEPERS else [entry for entry in entries if read_sleeper(entry) is not None]
-    if len(ours) == len(entries):
+    if found is None or ("L" in found and len(ours) == len(entries)):
         return None
     update = Update(place_of_sleepers(place))
     asleep = update.name(_ASLEEP)
     update.sets.append(f"{asleep} = :ours")
     update.values[":ours"] = {"L": ours}
     update.removes.append(update.name(NEWEST))
-    update.require(f"{asleep} = :read", read={"L": entries})
-    return update.request()
+    update.require(f"{asleep} = :read", read=found)
+    return update.request(ReturnValues="ALL_NEW")
 
 
 def lie_down(place: Place, sleeper: Sleeper, memory: Recall, entropy: Entropy, reading: ClockReading) -> Steps[bool]:
@@ -131,7 +136,12 @@ def lie_down(place: Place, sleeper: Sleeper, memory: Recall, entropy: Entropy, r
             )
         entries = entries_of(item)
         mine = next((at for at, entry in enumerate(entries) if is_of(entry, sleeper.holder)), None)
-        if mine is None and (len(entries) >= MOST_SLEEPERS or len(repr(entries).encode()) > _MOST_BYTES):
+        is_full = mine is None and (len(entries) >= MOST_SLEEPERS or len(repr(entries).encode()) > _MOST_BYTES)
+        strangers_go = without_strangers(place, item) if is_full or not entries else None
+        if strangers_go is not None:
+            outcome, _, reading = yield from exchange(strangers_go, memory, entropy, reading, until)
+            continue
+        if is_full:
             return False
         ttl = {"N": str(int(memory.server.now(reading)) + _KEPT)}
         request = _registration(there, sleeper.entry(), entries, mine, {"S": entropy.nonce()}, ttl)

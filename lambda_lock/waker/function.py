@@ -168,10 +168,8 @@ class Waker:
         _, partition, sort = self._session.settings.names()
         image, key = stream.get("NewImage") or {}, stream["Keys"][partition]["S"]
         sort_key = stream["Keys"][sort]["S"] if sort else None
-        keys = [key] if ASLEEP in image else []
-        if key.endswith(OF_SLEEPERS) and NEWEST in image:
-            keys.append(key.removesuffix(OF_SLEEPERS))
-        return [place(key, sort_key) for key in keys]
+        mark, of = (NEWEST, key.removesuffix(OF_SLEEPERS)) if key.endswith(OF_SLEEPERS) else (ASLEEP, key)
+        return [place(of, sort_key)] if mark in image else []
 
     def _done(self, place: Place, act: Any) -> bool:
         try:

@@ -146,7 +146,7 @@ class Look:
             served, read = self.served, (yield from self._send(requests.read(self.place)))
             there = yield from self._send(requests.read(sleepers.place_of_sleepers(self.place)))
             entries = sleepers.entries_of(there.item)
-            strangers_go = sleepers.without_strangers(self.place, entries)
+            strangers_go = sleepers.without_strangers(self.place, there.item)
             if strangers_go is not None:
                 yield from self._send(strangers_go)
             elif (yield from self._serve(entries, read) if entries else self._clear(self.place.view(read.item or {}))):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from lambda_lock import LockClient
@@ -12,7 +14,7 @@ from rig.engine import Ministack
 from rig.wire import Wire
 from tests.support.rows import Rows
 
-from .support import Noted, message
+from .support import Noted, message, record
 
 
 @pytest.fixture
@@ -52,3 +54,49 @@ def test_entries_that_cannot_be_read_go_in_one_write_and_the_sleepers_among_them
     assert calls.called == ["token-a"]
     assert wire.operations[:3] == ["GetItem", "GetItem", "UpdateItem"]
     assert len(wire.operations) <= 12
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"L": [{"S": "x"}] * MOST_SLEEPERS},
+        {"L": [{"S": "x"}] * (MOST_SLEEPERS + 1)},
+        {"S": "x"},
+        {"M": {}},
+        {"SS": ["x"]},
+    ],
+    ids=["as many as may sleep", "more than may sleep", "a text", "a map", "a set"],
+)
+def test_who_comes_to_sleep_finds_room_where_no_registration_wrote_what_fills_it(
+    forged: dict[str, Any], wire: Wire, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The waker has not seen the row: what was forged has nothing that its filter requires."""
+    monkeypatch.setenv("LAMBDA_LOCK_WAKE", "1")
+    calls = Noted()
+    rows.put("k" + OF_SLEEPERS, asleep=forged)
+    with LockClient(rows.table) as client:
+        client.sleep("k", holder="a", task_token="token-a")
+        assert wire.operations == ["GetItem", "UpdateItem", "UpdateItem"]
+        Waker(client, calls).handle(message("k"), None)
+    assert calls.called == ["token-a"]
+
+
+@pytest.mark.parametrize("forged", [{"S": "x"}, {"M": {}}, {"NULL": True}], ids=["a text", "a map", "null"])
+def test_a_look_removes_what_is_no_list(forged: dict[str, Any], rows: Rows) -> None:
+    calls = Noted()
+    rows.put("k" + OF_SLEEPERS, asleep=forged, newest={"S": "a"})
+    with LockClient(rows.table) as client:
+        assert Waker(client, calls).handle(message("k"), None) == {"batchItemFailures": []}
+    row = rows.get("k" + OF_SLEEPERS)
+    assert row is not None
+    assert (row["asleep"], "newest" in row, calls.called) == ({"L": []}, False, [])
+
+
+def test_a_mark_of_a_lock_in_a_sleepers_row_keeps_no_look_from_its_sleepers(rows: Rows) -> None:
+    """By it, the record seems to be about a lock of that key as well, and no lock may have it."""
+    calls, entry = Noted(), Sleeper("a", "task", "token-a").entry()
+    rows.put("k" + OF_SLEEPERS, asleep={"L": [entry]}, newest={"S": "a"}, sleepers={"N": "1"})
+    with LockClient(rows.table) as client:
+        event = record("k" + OF_SLEEPERS, newest={"S": "a"}, sleepers={"N": "1"})
+        assert Waker(client, calls).handle(event, None) == {"batchItemFailures": []}
+    assert calls.called == ["token-a"]

@@ -167,7 +167,7 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a list without strangers written over who lay down meanwhile": Mutation(
         "strangers among the sleepers", 40,
-        edit(sleepers.without_strangers, 'update.require(f"{asleep} = :read", read={"L": entries}) → '
+        edit(sleepers.without_strangers, 'update.require(f"{asleep} = :read", read=found) → '
              'update.require(f"attribute_exists({asleep})")'), *_FORGOTTEN,
     ),
     "a registration that passes no filter": Mutation(
