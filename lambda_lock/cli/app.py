@@ -381,7 +381,8 @@ def forget(shared: Shared, key: str, sort_key: str | None, scope: str, wait: flo
         try:
             done = client.forget(key, scope=scope, sort_key=sort_key, wait=wait)
         except LockNotGrantedError as error:
-            raise Failure(f"nothing was forgotten, because event {key!r} is in progress: {error}") from error
+            found = exits.in_words_of_options(str(error))
+            raise Failure(f"nothing was forgotten, because event {key!r} is in progress: {found}") from error
         except LockFormatError as error:
             found = exits.in_words_of_options(str(error)).partition(". ")[0]
             raise Failure(f"nothing was forgotten, because no event has this row: {found}", CONFIGURATION) from error

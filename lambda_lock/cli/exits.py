@@ -43,6 +43,7 @@ _WORDS = (
     ("Pass permits= to acquire as well (a list of keys takes locks only)", "Pass --permits N, as the others do"),
     ("permits=.", "--permits."),
     ("permits= ", "--permits "),
+    ("pass wait=seconds", "use --wait SECONDS"),
 )
 
 

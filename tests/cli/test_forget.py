@@ -37,6 +37,7 @@ def test_an_event_in_progress_is_not_forgotten_and_exits_with_1(run: Run, rows: 
             assert result.returncode == 1
             assert "nothing was forgotten, because event 'sku-7' is in progress" in result.stderr
             assert "worker-7#" in result.stderr
+            assert "wait=" not in result.stderr
 
 
 def test_a_table_whose_rows_are_deleted_remembers_no_events(run: Run) -> None:
