@@ -52,6 +52,11 @@ def check_function(func: object, decorator: str) -> None:
     """Raise TypeError for what cannot run within a lock: no function, or one whose body would run after the release."""
     if isinstance(func, (classmethod, staticmethod)):
         raise TypeError(f"write @{decorator}(...) below @{type(func).__name__}, so that it decorates the function")
+    if _is_task_of_celery(func):
+        raise TypeError(
+            f"@{decorator} cannot decorate a task of Celery: its delay() and its other methods would be lost. Write "
+            f"@{decorator} below the decorator that makes the task"
+        )
     if isinstance(func, type) or not callable(func):
         raise TypeError(
             f"@{decorator} decorates functions and methods, not {type(func).__name__}; "
@@ -185,6 +190,11 @@ def undecorated(func: Any) -> Any:
     while hasattr(func, "__wrapped__") or isinstance(func, functools.partial):
         func = func.func if isinstance(func, functools.partial) else func.__wrapped__
     return func
+
+
+def _is_task_of_celery(func: object) -> bool:
+    """Whether ``func`` is a task, or stands for one that is made later. Of neither is anything read but its type."""
+    return any(str(kind.__module__).partition(".")[0] == "celery" for kind in type(func).__mro__)
 
 
 def _durable_module(func: object) -> str:

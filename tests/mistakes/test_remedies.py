@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import deduplicate, rate_limit, with_lock
+from lambda_lock import LockClient, LockLostError, deduplicate, rate_limit, with_lock
+from lambda_lock.batch import sqs_batch
 from lambda_lock.testing import in_memory
 from lambda_lock.web import LambdaContextMiddleware, LambdaContextWsgi
 
@@ -49,6 +50,48 @@ def test_forget_of_a_method_is_given_its_object() -> None:
         with pytest.raises(TypeError, match=r"write Orders\.charge\.forget\(object, \.\.\.\)"):
             orders.charge.forget("o-1", "c-1")
         assert Orders.charge.forget(orders, "o-1", "c-1")
+
+
+def test_a_permit_that_is_lost_is_told_as_a_permit_of_its_semaphore() -> None:
+    with in_memory(), LockClient("locks") as client:
+        permit, other = (client.acquire("printers", permits=2, lease_duration=60) for _ in range(2))
+        string = permit.hand_over()
+        client.resume(string).release()
+        with pytest.raises(LockLostError) as told:
+            client.adopt(string)
+        assert str(told.value).startswith(
+            "the permit of semaphore 'printers' is no longer ours: the row has it no more. It was released, "
+        )
+        assert other.release()
+
+
+class Task:
+    """As the class of all of Celery's tasks is, as far as decorators see it."""
+
+    def __call__(self, *args: Any) -> Any:
+        return self.run(*args)
+
+    def run(self, *args: Any) -> Any: ...
+
+    def delay(self, *args: Any) -> Any: ...
+
+
+Task.__module__ = "celery.app.task"
+
+
+def a_task(of: Any) -> Any:
+    """A task of this function, as Celery makes one: its class belongs to the function's module."""
+    return type("pay", (Task,), {"run": staticmethod(of), "__wrapped__": of, "__module__": __name__})()
+
+
+def test_a_task_of_celery_is_decorated_below_the_decorator_that_makes_it() -> None:
+    with in_memory(), LockClient("locks") as client:
+        decorators: list[Any] = [with_lock("{order}", client=client), deduplicate("{order}"), rate_limit("{order}", 9)]
+        for decorator in (*decorators, sqs_batch()):
+            with pytest.raises(TypeError, match=r"a task of Celery: .* below the decorator that makes the task"):
+                decorator(a_task(lambda order: "paid"))
+        for decorator in decorators:
+            assert a_task(decorator(lambda order: "paid"))(f"o-{decorators.index(decorator)}") == "paid"
 
 
 def wsgi(environ: Any, start_response: Any) -> list[bytes]:
