@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import threading
+from contextlib import closing
 from typing import Any
 
 import click
@@ -421,7 +422,8 @@ def dev(shared: Shared, port: int | None, form: str) -> None:
 
     name = checks.table_name(shared.named_table() or "locks")
     with until_stopped(), running(port) as engine:
-        create_table(name, ttl=shared.schema.ttl, transport=engine.transport(), **shared.key_names())
+        with closing(engine.transport()) as transport:
+            create_table(name, ttl=shared.schema.ttl, transport=transport, **shared.key_names())
         environment = engine.environment() | shared.key_variables() | {TABLE_VARIABLE: name}
         if shared.as_json or form == "json":
             show.print_json(environment)

@@ -10,6 +10,7 @@ imports nothing of ours.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from email.utils import formatdate
@@ -92,13 +93,13 @@ def environment(
 
     services: those that it starts. With one that has paths (``lambda``), every path is answered.
     """
-    code = folder / "guard"
+    code, modules = folder / "guard", inherited.get("PYTHONPATH")  # by the latter the engine may be found
     code.mkdir(exist_ok=True)
     text = Path(__file__).read_text(encoding="utf-8")
     (code / "sitecustomize.py").write_text(f"{text}\n\ninstall({sorted(services)})\n", encoding="utf-8")
     return {
         **needed(inherited),
-        "PYTHONPATH": str(code),
+        "PYTHONPATH": f"{code}{os.pathsep}{modules}" if modules else str(code),
         "SERVICES": ",".join(services),
         "BIND_HOST": "127.0.0.1",  # otherwise it listens on all interfaces
         "MINISTACK_HOST": "127.0.0.1",

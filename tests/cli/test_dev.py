@@ -274,6 +274,14 @@ def test_an_engine_that_cannot_start_is_quoted(shell: dict[str, str]) -> None:
     assert list(Path(shell["TMPDIR"]).iterdir()) == []
 
 
+def test_an_engine_that_is_installed_where_pythonpath_leads_is_found(shell: dict[str, str]) -> None:
+    program = Path(shell["PATH"].partition(":")[0]) / "ministack"
+    program.unlink()
+    program.write_text('#!/bin/sh\necho "modules: $PYTHONPATH"\nexit 3\n')
+    program.chmod(0o755)
+    assert re.search(f"modules: \\S+/guard:{ROOT}\n", cli(shell, "dev").stderr)
+
+
 def test_an_engine_that_dies_ends_the_command(start_dev: Dev) -> None:
     process = start_dev()
     printed(process)
