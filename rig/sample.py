@@ -67,11 +67,11 @@ class Sample:
         return [each["PolicyName"] for each in attached]
 
     def actions_on_locks(self, name: str) -> list[str]:
-        """What a function may do with the lock table and its indexes."""
+        """What a function may do with the lock table and its indexes, whatever the conditions are."""
         statements = [each for policy in self.policies(name).values() for each in policy["Statement"]]
         concerned = [each for each in statements if self._concerns_locks(each)]
         actions = [action for each in concerned for action in _listed(each["Action"])]
-        return sorted(action for action in actions if action.startswith(("dynamodb:", "*")))
+        return sorted({action for action in actions if action.startswith(("dynamodb:", "*"))})
 
     def without(self, action: str, policies: Policies) -> Policies:
         """The policies, without this action on the lock table."""
