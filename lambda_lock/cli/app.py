@@ -290,7 +290,8 @@ def release(shared: Shared, key: str, sort_key: str | None, force: bool, yes: bo
             said = f"lock {key!r} is not held"
             if record.completed_until is not None:
                 said = (
-                    f"event {key!r} is done, and nobody holds it. To let its next delivery run: lambda-lock forget KEY"
+                    f"event {key!r} is done, and nobody holds it. To let its next delivery run: lambda-lock forget "
+                    f"{shlex.quote(key)}"
                 )
             shared.report({"released": False, "lock": show.as_dict(record)}, said)
             return

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from lambda_lock import LockClient, deduplicate
 
 from .conftest import Rows, Run, parsed
@@ -50,3 +52,12 @@ def test_without_a_scope_it_says_where_to_look_for_what_it_did_not_find(run: Run
     done()
     assert "pass --scope as well" in run("forget", "sku-7").stderr
     assert "pass --scope" not in run("forget", "sku-8", "--scope", "prices").stderr
+
+
+def test_a_release_of_an_event_that_is_done_says_how_to_forget_it(run: Run) -> None:
+    done(key="it's")
+    result = run("release", "prices#it's", "--force", "--yes")
+    assert (result.returncode, result.stdout) == (0, "")
+    command = shlex.split(result.stderr.partition("let its next delivery run: lambda-lock ")[2])
+    assert command == ["forget", "prices#it's"]
+    assert "forgot event" in run(*command).stderr
