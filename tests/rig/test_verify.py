@@ -16,7 +16,8 @@ from typing import Any
 
 import pytest
 
-from rig.cloud import SERVICES, Cloud
+from rig.cdk import DEPLOYED
+from rig.cloud import Cloud
 from rig.engine import ROOT, Ministack, client_environment, inherited_environment
 from rig.loopback import Handler, LoopbackServer
 from rig.sample import left
@@ -32,7 +33,7 @@ _PAGE = (ROOT / "docs" / "verified.md").read_text()
 
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[Cloud]:
-    with Ministack(auth=True, services=SERVICES) as engine, Cloud(engine) as opened:
+    with Ministack(auth=True, services=DEPLOYED) as engine, Cloud(engine) as opened:
         yield opened
 
 
