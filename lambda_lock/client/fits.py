@@ -53,7 +53,10 @@ def stored(result: object, serializer: Any) -> str:
 
     The result is not changed: what is loaded is made of the text, and an iterator is refused before it is read.
     """
-    unread = _unread(result)
+    try:
+        unread = _unread(result)
+    except Exception as error:  # noqa: BLE001 - it is nested too deeply, or an attribute of the application's fails
+        raise Unfit(f"cannot be looked through: {said(error)}") from None
     if unread is not None:
         raise Unfit(f"has an iterator{_at(unread)}, which storing would use up. Return a list")
     step = "be written by its serializer"

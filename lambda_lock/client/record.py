@@ -255,12 +255,15 @@ def _stored(result: object, serializer: Any) -> tuple[str | None, str | None]:
             return None, f"cannot be written as JSON ({error}): {remedy}"
     from . import fits
 
-    try:
-        if serializer is not None:
+    if serializer is not None:
+        try:
             return fits.stored(result, serializer), None
+        except fits.Unfit as unfit:
+            return None, str(unfit)
+    try:
         found = fits.difference(result, loaded)
-    except fits.Unfit as unfit:
-        return None, str(unfit)
+    except Exception as error:  # noqa: BLE001 - it is nested too deeply, or an application's type fails
+        return None, f"cannot be compared with what comes back: {fits.said(error)}"
     return (text, None) if found is None else (None, f"does not come back from JSON as it was{found}: {remedy}")
 
 

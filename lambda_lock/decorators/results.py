@@ -349,7 +349,8 @@ def _model(model: Any, where: str) -> tuple[Callable[[Any], Any], Callable[[Any]
             from pydantic import TypeAdapter
 
             write = functools.partial(TypeAdapter(model).dump_python, value)
-        return write(mode="json", by_alias=not by_name, round_trip=True)
+        # A warning of pydantic's would show values. What does not fit is found when the text is loaded.
+        return write(mode="json", by_alias=not by_name, round_trip=True, warnings=False)
 
     def load(value: Any) -> Any:
         return model.model_validate_json(json.dumps(value), **names)

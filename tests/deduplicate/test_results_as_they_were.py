@@ -174,6 +174,44 @@ class OneWay:
 
 
 @dataclasses.dataclass
+class Node:
+    """May hold itself."""
+
+    inner: Node | None = None
+    name: str = ""
+
+    @classmethod
+    def circle(cls) -> Node:
+        made = cls()
+        made.inner = made
+        return made
+
+    @classmethod
+    def chain(cls, length: int) -> Node:
+        made = cls()
+        for _ in range(length):
+            made = cls(made)
+        return made
+
+
+@dataclasses.dataclass
+class Guarded:
+    name: str
+
+    def __getattribute__(self, name: str) -> Any:
+        if name == "name":
+            raise RuntimeError(f"a message with {SECRET}")
+        return object.__getattribute__(self, name)
+
+
+def nested(depth: int) -> Any:
+    made: Any = ()
+    for _ in range(depth):
+        made = [made]
+    return made
+
+
+@dataclasses.dataclass
 class Opaque:
     secret: str
 
@@ -263,6 +301,35 @@ def test_what_comes_back_as_it_was_is_stored(
     if not isinstance(result, datetime.datetime):  # of the hour that comes twice: equal to none of another zone
         assert again == result
     assert warnings(caplog) == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "make", "words"),
+    [
+        (Node, Node.circle, "cannot be looked through: RecursionError"),
+        (Node, lambda: Node.chain(5000), "cannot be looked through: RecursionError"),
+        (Guarded, lambda: Guarded(SECRET), "cannot be looked through: RuntimeError in __getattribute__"),
+        ("json", lambda: nested(600), "cannot be compared with what comes back: RecursionError"),
+    ],
+)
+def test_a_result_that_cannot_be_looked_through_is_not_stored_and_its_event_is_done(
+    kind: Any, make: Any, words: str, once: Once, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    result = make()
+    handler = once("{id}", scope="", result=kind)(lambda event: result)
+    assert handler(EVENT) is result
+    assert handler(EVENT) is None
+    assert is_done(rows, "e-1")
+    assert warnings(caplog) == ["result_not_stored"]
+    assert re.search(words, caplog.records[-1].getMessage())
+    assert SECRET not in caplog.text
+
+
+def test_what_pydantic_warns_of_is_not_shown(once: Once, recwarn: pytest.WarningsRecorder) -> None:
+    handler = once("{id}", result=Root)(lambda event: Root.model_construct(SECRET))  # type: ignore[arg-type]
+    handler(EVENT)
+    assert handler(EVENT) is None
+    assert [str(warning.message) for warning in recwarn] == []
 
 
 def test_a_number_that_is_none_comes_back_as_such(once: Once, caplog: pytest.LogCaptureFixture) -> None:
