@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from . import checks
 from .base import Client, Runner
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Never
 
     from .record import LockRecord
     from .session import Session
@@ -67,7 +69,7 @@ class AskingClient(Client):
         self,
         key: str,
         limit: int,
-        *,
+        *more: Never,
         per: float = 1.0,
         burst: int = 1,
         n: int = 1,
@@ -95,6 +97,7 @@ class AskingClient(Client):
         """
         from .lockless import rate_limit
 
+        checks.per_by_name(key, limit, more)
         session, times = self._session, {"reserve": reserve, "sort_key": sort_key, "context": context}
         return self._runner.run(rate_limit(session, key, limit, per, burst, n, wait, **times), session.check_open)
 

@@ -130,6 +130,12 @@ def seconds(name: str, value: object, *, least: float, most: float = _LONGEST, e
     return float(number)
 
 
+def per_by_name(key: object, limit: object, more: tuple[object, ...]) -> None:
+    """Raise TypeError for what rate_limit was given by position after its limit."""
+    if more:
+        raise TypeError(f"rate_limit takes per= by its name: write rate_limit({key!r}, {limit!r}, per={more[0]!r})")
+
+
 def optional_seconds(name: str, value: object, *, most: float = _LONGEST, endless: bool = False) -> None:
     if value is not None:
         seconds(name, value, least=0.0, most=most, endless=endless)

@@ -90,8 +90,7 @@ def rate_limit(
         def call_api(account: str) -> None: ...
     """
     checks.options("rate_limit", rate_limit, unknown)
-    if more:
-        raise TypeError(f"rate_limit takes per= by its name: write rate_limit({key!r}, {limit!r}, per={more[0]!r})")
+    checks.per_by_name(key, limit, more)
     check_answer("on_limited", on_limited, ("raise", "skip"))
 
     def start(call: Call) -> Any:

@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 _INITIALIZATION = "AWS_LAMBDA_INITIALIZATION_TYPE"  # on-demand, provisioned-concurrency, snap-start, …
 _SUSPENDED = (
-    "a lock around a durable function's block would be released at each suspension, and taken anew in each replay. "
-    "Remove the decorator, and write `with durable_lock(context, key, lease_duration=...)` (lambda_lock.durable). Or, "
-    "as for a rate limit, decorate a function that runs inside one step; on a thread of its own there, pass it "
-    "context.lambda_context"
+    "what is decorated in a durable function, outside of its steps, ends at each suspension and begins again in each "
+    "replay. Instead of a lock, write `with durable_lock(context, key, lease_duration=...)` (lambda_lock.durable). "
+    "Instead of a rate limit, and for short work, decorate a function that runs inside one step; on a thread of its "
+    "own there, pass it context.lambda_context"
 )
 # The modules of the durable functions' SDK that call functions which end within one invocation.
 _STEPS = (

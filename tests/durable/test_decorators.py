@@ -29,7 +29,7 @@ DECORATORS = [with_lock, deduplicate]
 MINUTES_15 = 15 * 60
 
 
-@pytest.mark.parametrize("decorator", DECORATORS)
+@pytest.mark.parametrize("decorator", [*DECORATORS, lambda key: rate_limit(key, 10)])
 def test_a_decorated_handler_is_refused_when_it_is_called(deploy: Deploy, wire: Wire, decorator: Any) -> None:
     @decorator("order#{order}")
     def handler(event: Any, context: DurableContext) -> str:
@@ -38,7 +38,8 @@ def test_a_decorated_handler_is_refused_when_it_is_called(deploy: Deploy, wire: 
     executions = deploy(handler)
     kind, message = error_of(executions.end(executions.start({"order": 7})))
     assert kind == "TypeError"
-    assert "durable_lock(context, key, lease_duration=...)" in message
+    assert "Instead of a lock, write `with durable_lock(context, key, lease_duration=...)`" in message
+    assert "Instead of a rate limit, and for short work, decorate a function that runs inside one step" in message
     assert wire.count() == 0
 
 

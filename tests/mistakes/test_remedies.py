@@ -15,8 +15,12 @@ from lambda_lock.web import LambdaContextMiddleware, LambdaContextWsgi
 
 def test_the_seconds_of_a_rate_are_passed_by_name() -> None:
     limit: Any = rate_limit
-    with pytest.raises(TypeError, match=r"takes per= by its name: write rate_limit\('api', 10, per=60\)"):
+    words = r"takes per= by its name: write rate_limit\('api', 10, per=60\)"
+    with pytest.raises(TypeError, match=words):
         limit("api", 10, 60)
+    client: Any = LockClient("locks")
+    with pytest.raises(TypeError, match=words):
+        client.rate_limit("api", 10, 60)
 
 
 def test_a_decorated_lock_has_no_holder() -> None:
