@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools  # the Lambda runtime has these loaded
 import sys
-from itertools import starmap
+from itertools import accumulate, dropwhile, filterfalse, groupby, starmap, takewhile
 
 from ..client import checks
 from ..keys.parameters import Parameters, name_of
@@ -22,7 +22,8 @@ _PREPARED = "_original_name"  # what that module sets on a prepared step
 _MOST_DECORATORS = 50  # on one function: a bound, in case its __wrapped__ chain is a circle
 _OF_CONTEXTLIB = ("contextmanager.<locals>.helper", "asynccontextmanager.<locals>.helper")  # they make generators too
 _OPTIMIZED = 0x01  # a function's code, not a module's or class body's
-_LAZY = (map, filter, starmap)  # iterators that call a function for each element, when they are read
+#: Iterators that call a function for each element, when they are read.
+_LAZY = (map, filter, accumulate, dropwhile, filterfalse, groupby, starmap, takewhile)
 
 
 def check_decorated(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import concurrent.futures
 import contextlib
+import itertools
 from collections.abc import AsyncIterator, Iterator
-from itertools import starmap
 from typing import Any
 
 import pytest
@@ -64,7 +64,12 @@ LATER: dict[str, Any] = {
     "coroutine": work,
     "map": lambda event: map(steps, [event]),
     "filter": lambda event: filter(steps, [event]),
-    "starmap": lambda event: starmap(steps, [(event,)]),
+    "starmap": lambda event: itertools.starmap(steps, [(event,)]),
+    "accumulate": lambda event: itertools.accumulate([event, event], lambda _, other: steps(other)),
+    "dropwhile": lambda event: itertools.dropwhile(steps, [event]),
+    "filterfalse": lambda event: itertools.filterfalse(steps, [event]),
+    "groupby": lambda event: itertools.groupby([event], steps),
+    "takewhile": lambda event: itertools.takewhile(steps, [event]),
     "_GeneratorContextManager": block,
     "Delegating": lambda event: Delegating(),
     "Future": lambda event: concurrent.futures.Future(),
