@@ -17,7 +17,7 @@ from ..keys.compile import compile_key
 from ..keys.parameters import Parameters, name_of
 from ..observe.log import NOT_RELEASED, logger, tell
 from ..runtime import invocation
-from .functions import check_answer, check_answer_of, check_decorated, refuse_bare, undecorated
+from .functions import check_answer, check_answer_of, check_decorated, check_no_batch, refuse_bare, undecorated
 from .guard import Call, CurrentLocks, Guard, check_times, default_async_client, default_client, prepare
 
 TYPE_CHECKING = False
@@ -262,6 +262,8 @@ def deduplicate(
 
     def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
         check_decorated(func, "deduplicate", client, on_not_granted, on_unavailable)
+        if is_done is None:
+            check_no_batch(func, "deduplicate", "count a batch as done in which records failed", "dedup_key=")
         check_times(wait, reserve, lease_duration, refresh_period)
         check_answer_of(func, "on_duplicate", on_duplicate)
         check_answer_of(func, "on_bad_key", on_bad_key)

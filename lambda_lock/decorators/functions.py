@@ -11,7 +11,7 @@ from ..keys.parameters import Parameters, name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
 _GENERATOR, _COROUTINE = 0x20, 0x80 | 0x100  # flags of a code object, as inspect names them
@@ -92,6 +92,19 @@ def check_function(func: object, decorator: str) -> None:
             f"@{decorator} cannot decorate {name_of(func)}, a generator: its body would run {later}. Decorate the "
             "function that consumes it"
         )
+
+
+def check_no_batch(func: object, decorator: str, harm: str, instead: str) -> None:
+    """Raise TypeError for a handler made by sqs_batch or kafka_batch. harm: what the decorator would do above it.
+
+    instead: the option of the batch that does what is wanted.
+    """
+    for layer in _layers(func):
+        batch = getattr(layer, "lambda_lock_batch", None)
+        if isinstance(batch, str):  # a mock has every attribute
+            raise TypeError(
+                f"@{decorator} above @{batch} would {harm}: write it below @{batch}, or pass {instead} to {batch}"
+            )
 
 
 def check_answer(name: str, answer: object, words: tuple[str, ...]) -> None:
@@ -198,18 +211,24 @@ def _is_task_of_celery(func: object) -> bool:
     return any(str(kind.__module__).partition(".")[0] == "celery" for kind in type(func).__mro__)
 
 
+def _layers(func: Any) -> Iterator[Any]:
+    """A function, and what its decorators and partial functions wrap, from the outside in."""
+    for _ in range(_MOST_DECORATORS):
+        yield func
+        func = func.func if isinstance(func, functools.partial) else getattr(func, "__wrapped__", None)
+        if func is None:
+            return
+
+
 def _durable_module(func: object) -> str:
     """The module of the SDK of durable functions whose decorator made ``func``, also below other decorators.
 
     Empty for every other function, and for a prepared step: calling that runs the step's function.
     """
-    for _ in range(_MOST_DECORATORS):
-        module = getattr(func, "__globals__", {}).get("__name__")
-        if module in (_DURABLE_EXECUTION, _DURABLE_CONTEXT) and not hasattr(func, _PREPARED):
+    for layer in _layers(func):
+        module = getattr(layer, "__globals__", {}).get("__name__")
+        if module in (_DURABLE_EXECUTION, _DURABLE_CONTEXT) and not hasattr(layer, _PREPARED):
             return str(module)
-        func = func.func if isinstance(func, functools.partial) else getattr(func, "__wrapped__", None)
-        if func is None:
-            break
     return ""
 
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace  # functools has it loaded
 from ..client import checks
 from ..client.lockless import limit_of
 from ..keys.compile import compile_key
-from .functions import check_answer, check_answer_of, check_decorated
+from .functions import check_answer, check_answer_of, check_decorated, check_no_batch
 from .guard import CurrentLocks, Guard, check_times, prepare
 
 TYPE_CHECKING = False
@@ -102,12 +102,7 @@ def rate_limit(
     def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
         check_decorated(func, "rate_limit", client, "raise", on_unavailable)
         check_answer_of(func, "on_limited", on_limited)
-        batch = getattr(func, "lambda_lock_batch", None)
-        if batch is not None:
-            raise TypeError(
-                f"@rate_limit above @{batch} would limit whole batches, not their records: write it below @{batch}, or "
-                f"pass rate={(key, limit, per)!r} to {batch}"
-            )
+        check_no_batch(func, "rate_limit", "limit whole batches, not their records", f"rate={(key, limit, per)!r}")
         if getattr(func, "__globals__", {}).get("__name__") == Guard.__module__:
             raise TypeError(
                 "write @rate_limit below @with_lock and @deduplicate, and once: a slot does not wait for another"

@@ -22,6 +22,7 @@ from lambda_lock import (
     current_dedup,
     deduplicate,
 )
+from lambda_lock.batch import kafka_batch, sqs_batch
 from lambda_lock.decorators.disabled import AsyncStandIn, StandIn
 from rig import events
 from rig.wire import Wire
@@ -340,3 +341,12 @@ def test_the_error_of_a_duplicate_can_be_pickled_as_it_was_raised(once: Once, ta
     with pytest.raises(DuplicateEventError) as caught:
         handler(EVENT)
     assert pickle.loads(pickle.dumps(caught.value)).result == {"n": 1}
+
+
+@pytest.mark.parametrize("batch", [sqs_batch, kafka_batch])
+def test_above_a_batch_it_would_count_records_that_failed_as_done(batch: Any) -> None:
+    handler: Any = batch()(lambda record: None)
+    words = f"@deduplicate above @{batch.__name__} would count .*, or pass dedup_key= to {batch.__name__}"
+    with pytest.raises(TypeError, match=words):
+        deduplicate("{Records[0][messageId]}")(handler)
+    deduplicate("{Records[0][messageId]}", done_if=lambda answer: not answer["batchItemFailures"])(handler)

@@ -6,6 +6,7 @@ import asyncio
 import functools
 import inspect
 from typing import Any
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -149,9 +150,10 @@ def test_above_a_batch_it_would_limit_whole_batches(batch: Any) -> None:
         return functools.wraps(function)(lambda event, context: function(event, context))
 
     words = rf"@rate_limit above @{batch.__name__} would limit whole batches.*rate=\('a', 10, 60\)"
-    for above in (batch()(handler), logged(batch()(handler))):
+    for above in (batch()(handler), logged(batch()(handler)), functools.partial(batch()(handler))):
         with pytest.raises(TypeError, match=words):
             rate_limit("a", 10, per=60)(above)
+    assert callable(rate_limit("a", 10)(MagicMock()))
     assert batch()(rate_limit("a", 10)(handler))
     assert batch(rate=("a", 10, 1))(handler)
 
