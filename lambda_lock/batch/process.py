@@ -256,7 +256,7 @@ def _decorator(
         # Not functools.wraps: it would give the handler the signature of record_handler.
         for part in ("__module__", "__name__", "__qualname__", "__doc__"):
             setattr(handler, part, getattr(record_handler, part, getattr(handler, part)))
-        handler.lambda_lock_batch = source.decorator  # type: ignore[attr-defined]  # rate_limit refuses it
+        handler.lambda_lock_batch = source.decorator  # type: ignore[attr-defined]  # which decorators above it refuse
         return handler
 
     return decorate
@@ -309,7 +309,7 @@ class _Batch:
                 f"it calls {source.function}" + (f", or @{source.decorator} makes it" if source.decorator else "")
             )
         if on_bad_key not in ("raise", "skip"):
-            raise TypeError(f"on_bad_key= of a batch must be 'raise' or 'skip', got {on_bad_key!r}")
+            raise TypeError(f"on_bad_key= of {called} must be 'raise' or 'skip', got {on_bad_key!r}")
         asked: Any = rate
         if rate is not None and (not isinstance(asked, tuple) or len(asked) != 3):
             raise TypeError(f"rate= must be (key, limit, per), such as ('api', 10, 1), got {rate!r}")
@@ -411,7 +411,8 @@ class _Batch:
         if returned and not source.reads_answer:
             raise LockError(
                 f"{len(run.failed)} of {len(deliveries)} records come back, and the whole batch with them: "
-                f"{source.sender} reads no answer for {source.name}. What was done is a duplicate then"
+                f"{source.sender} reads no answer for {source.name}. What was done is a duplicate "
+                "then, unless dedup_key=None"
             ) from next((error for error in run.failed.values() if error is not None), None)
         return {"batchItemFailures": [{"itemIdentifier": deliveries[index].identifier} for index in returned]}
 

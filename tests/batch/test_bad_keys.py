@@ -105,7 +105,7 @@ def test_a_record_whose_payload_cannot_be_told_is_skipped_too() -> None:
 
 @pytest.mark.parametrize("wrong", ["return", None, True, lambda record, error: None])
 def test_another_answer_to_bad_keys_is_refused(wrong: Any) -> None:
-    with pytest.raises(TypeError, match=r"on_bad_key= of a batch must be 'raise' or 'skip', got"):
+    with pytest.raises(TypeError, match=r"on_bad_key= of sqs_batch must be 'raise' or 'skip', got"):
         sqs_batch(on_bad_key=wrong)(must_not_run)
 
 
