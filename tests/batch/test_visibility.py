@@ -219,7 +219,7 @@ def test_a_record_that_cannot_be_changed_for_what_it_lacks_is_logged(
 @pytest.mark.parametrize("bad", [-1, 43_200.5, float("nan")])
 def test_a_time_out_of_range_is_refused(bad: float) -> None:
     with pytest.raises(ValueError, match=r"retry_visibility=.*out of range: pass 0 to 43200 seconds"):
-        sqs_batch(retry_visibility=bad)
+        sqs_batch(retry_visibility=bad)(lambda record: None)
 
 
 @pytest.mark.parametrize("bad", ["5", True, [5]])
@@ -231,4 +231,4 @@ def test_a_time_that_is_no_number_is_refused(bad: Any) -> None:
 def test_where_boto3_is_not_installed_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "boto3", None)
     with pytest.raises(LockConfigurationError, match=r"retry_visibility= needs boto3: install lambda-lock\[boto3\]"):
-        sqs_batch(retry_visibility=5)
+        sqs_batch(retry_visibility=5)(lambda record: None)

@@ -117,4 +117,4 @@ def test_a_rate_that_makes_no_sense_is_refused_when_decorating(monkeypatch: pyte
         sqs_batch(rate=("api", 10))(lambda record: None)  # type: ignore[arg-type]
     monkeypatch.setitem(__import__("sys").modules, "boto3", None)
     with pytest.raises(LockConfigurationError, match="The same goes for rate="):
-        sqs_batch(rate=MINUTE)
+        sqs_batch(rate=MINUTE)(lambda record: None)
