@@ -17,7 +17,15 @@ from ..keys.compile import compile_key
 from ..keys.parameters import Parameters, name_of
 from ..observe.log import NOT_RELEASED, logger, tell
 from ..runtime import invocation
-from .functions import check_answer, check_answer_of, check_decorated, check_no_batch, refuse_bare, undecorated
+from .functions import (
+    check_answer,
+    check_answer_of,
+    check_decorated,
+    check_no_batch,
+    check_object,
+    refuse_bare,
+    undecorated,
+)
 from .guard import Call, CurrentLocks, Guard, check_times, default_async_client, default_client, prepare
 
 TYPE_CHECKING = False
@@ -435,15 +443,8 @@ class _EventGuard(Guard):
 
         Example: ``handler.forget(event, context, wait=10)``
         """
-        parameters, name = Parameters(self.func, follow_wrapped=False), name_of(self.func)
-        inner = undecorated(self.func)
-        first = () if hasattr(inner, "__self__") else getattr(getattr(inner, "__code__", None), "co_varnames", ())[:1]
-        if args and first in (("self",), ("cls",)) and not hasattr(args[0], name.rpartition(".")[2]):
-            raise TypeError(
-                f"forget does not know the object of a method: write {name}.forget(object, ...), with the object "
-                "first. A function of its own, which the method calls, needs none"
-            )
-        parameters.check_known(args, kwargs, name)
+        check_object(self.func, args)
+        Parameters(self.func, follow_wrapped=False).check_known(args, kwargs, name_of(self.func))
         call = Call(self.func, args, kwargs)
         token = invocation.enter(call.invocation)
         try:

@@ -133,6 +133,24 @@ def check_answer_of(func: Callable[..., Any], name: str, answer: object) -> None
         )
 
 
+def check_object(func: object, args: tuple[Any, ...]) -> None:
+    """Raise TypeError if ``func`` is a method, and the arguments of its forget do not begin with its object.
+
+    An object is known by a method of this name, or by an attribute of its class that wraps ``func``.
+    """
+    inner, name = undecorated(func), name_of(func)
+    first = () if hasattr(inner, "__self__") else getattr(getattr(inner, "__code__", None), "co_varnames", ())[:1]
+    if not args or first not in (("self",), ("cls",)) or hasattr(args[0], name.rpartition(".")[2]):
+        return
+    kind = args[0] if isinstance(args[0], type) else type(args[0])
+    if any(layer is func for base in kind.__mro__ for value in vars(base).values() for layer in _layers(value)):
+        return
+    raise TypeError(
+        f"forget does not know the object of a method: write {name}.forget(object, ...), with the object first. A "
+        "function of its own, which the method calls, needs none"
+    )
+
+
 def check_result(result: object, func: Callable[..., Any], decorator: str, *, is_event: bool = False) -> None:
     """Raise TypeError if a function returned what has not run yet.
 

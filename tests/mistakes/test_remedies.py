@@ -98,6 +98,29 @@ def test_a_task_of_celery_is_decorated_below_the_decorator_that_makes_it() -> No
             assert a_task(decorator(lambda order: "paid"))(f"o-{decorators.index(decorator)}") == "paid"
 
 
+def test_forget_knows_a_method_by_another_name_too() -> None:
+    def work(self: Any, order: str) -> str:
+        return order
+
+    class Renamed:
+        @deduplicate("{order}")
+        def __private(self, order: str) -> str:
+            return order
+
+        public = deduplicate("{order}")(work)
+
+        def both(self) -> tuple[str | None, str | None]:
+            return self.__private("o-1"), self.public("o-1")
+
+    renamed: Any = Renamed()
+    with in_memory():
+        assert renamed.both() == ("o-1", "o-1")
+        assert renamed.public.forget(renamed, "o-1")
+        assert renamed._Renamed__private.forget(renamed, "o-1")
+        with pytest.raises(TypeError, match=r"work\.forget\(object, \.\.\.\)"):
+            renamed.public.forget("o-1")
+
+
 def wsgi(environ: Any, start_response: Any) -> list[bytes]:
     return []
 
