@@ -89,6 +89,7 @@ class Line:
         granted = waiter is not None and self._is_grant(waiter, before or {}, after or {})
         if waiter is not None and granted and waiter.wanted.queue is not None and not last:
             self._granted(key, waiter, old, removed)
+            self._judge_dead(key, waiter, old, removed)
 
     def _came(self, key: str, action: Send, before: Any, after: Any) -> None:
         """Judge who came, who was renewed, and whether anybody was moved."""
@@ -212,6 +213,15 @@ class Line:
         ]
         if len(alive) > self._left(key, waiter):
             self.world.judge.fail("out of order", f"{waiter.wanted.owner} got {key}, though {alive[0]} waits")
+
+    def _judge_dead(self, key: str, waiter: Waiter, old: dict[str, str], removed: list[str]) -> None:
+        """A claim removes the places ahead that had expired before it was sent: they would fill the row."""
+        mine = next((at for at, name in enumerate(old) if name in waiter.places), None)
+        if mine is None or not waiter.unharmed or waiter.losses > 1 or waiter.strayed:
+            return
+        for name, place in list(old.items())[:mine]:
+            if name not in removed and (ticket_expiry(place) or 0) - EPOCH + DATES < self.world.now - _HOP:
+                self.world.judge.fail("dead kept", f"{waiter.wanted.owner} left the expired place {name} of {key}")
 
     def _is_alive(self, name: str) -> bool:
         """Whether the owner of a place waits for it, and no fault has kept it from looking after it.

@@ -740,6 +740,10 @@ MUTATIONS: dict[str, Mutation] = {
         "queue-calm", 20, edit(requests.QueueCondition.write, 'update.removes.append(f"#waiters[{index}]") → pass'),
         edit(acquire.Acquisition.run, "self.queue.leave(granted=True) → ()"), shows=("extra leave", "place left"),
     ),
+    "expired places ahead that a claim leaves": Mutation(
+        "queue-dying queue-idle", 40, edit(queue.Queue.condition_from, "if at not in left} → "
+        "if at not in left and (at == index or counts(ticket, self.acquisition.date))}"), shows="dead kept",
+    ),
     "a place given up that is not removed": Mutation(
         "queue-calm queue-leaving", 60, edit(acquire.Acquisition.abandon, "self.queue.leave() → ()"),
         shows="place left",
