@@ -25,10 +25,11 @@ to those of protocol.py:
    it is only for callers that know that the work is over. A permit's row is read first, too. Its release leaves no
    trace: what is gone after a send without an answer counts as released, and a second call finds nothing held.
 6. **Acquire by holder** is an ordinary acquisition, until it sees a row that is not released and whose owner, up to its
-   last "#", is the holder. Then it gives up its own claims (rule 5 of protocol.py) and resumes that hold, which no
-   error releases. If that hold is lost, the acquisition goes on. If a claim that it gave up is in the row after all, it
-   is not a grant: it is corrected (rule 4 of protocol.py) or released. In a semaphore, the entries of others do not
-   matter. It finds the entry under the holder's name (permits.py), and its claims are refused while there is one.
+   last "#", is the holder. Then it resumes that hold, which no error releases. If that hold is lost, the acquisition
+   goes on, and a claim of its own that has landed meanwhile is a grant as usual. If the resume is granted, no claim of
+   its own is in the row. One without an answer can land only after the hold's release. Then it is like one that comes
+   after its release by rule 5 of protocol.py. In a semaphore, the entries of others do not matter. It finds the entry
+   under the holder's name (permits.py), and its claims are refused while there is one.
 7. **It does not pass sleepers** (waker/): while their ticket counts, a free lock is for one of them. So its first claim
    requires that the waker has noted none. It passes those who wait awake, like every acquire without the queue.
 
@@ -249,17 +250,11 @@ class HolderAcquisition(Acquisition):
                 return (yield from super().run())
             except _FoundError as found:
                 row = found.row
-            yield from self.give_up_claims(looked=True)
             self.last, self.row, self.date = Held(), None, None  # unknown again, until a refusal shows who has the lock
             try:
                 return (yield from self.resume(row))
-            except LockLostError as lost:
-                landed = lost.holder == self.wanted.owner
-            if landed:  # a late copy of one of my claims has the row. Which one is not known, so any may have landed
-                for sent in self.sent.values():
-                    sent.may_land = True
-                yield from self.give_up_claims()
-            self.vanished += 1
+            except LockLostError:
+                self.vanished += 1
             self.reading = (yield Wait(lease.FIRST_BACKOFF)).reading
             is_over = self.wanted.waits and self.reading.elapsed >= self.wait_until
             if is_over or self.vanished >= STEPS:
@@ -281,18 +276,16 @@ class HolderAcquisition(Acquisition):
         """Note the holder that has the lock instead of the lost hold: an outage after this does not make it free."""
         self.reading = reading  # the time for which a version is observed begins here, and not before the resume
         row = self.wanted.place.row(item)
-        if row is None or row.is_free or row.version in self.sent or holder_of(row.owner) == self.holder:
+        if row is None or row.is_free:
+            return
+        if row.version in self.sent:
+            self.sent[row.version].may_land = True  # it landed, even if every answer was a refusal
+        if holder_of(row.owner) == self.holder:
             return
         try:
             super().see(item, date)
         except LockFormatError:
             return  # the next answer will raise it
-
-    def give_up_claims(self, *, looked: bool = False) -> Steps[None]:
-        """Release the claims that may have landed. One that shows up later is not a grant: it is corrected."""
-        yield from self.abandon(looked=looked)
-        for sent in self.sent.values():
-            sent.struck, sent.may_land = True, False
 
     def first(self) -> Next:
         return Take(queue=_NobodySleeps({}))

@@ -1026,14 +1026,6 @@ MUTATIONS: dict[str, Mutation] = {
     "a release by string without the owner": Mutation(
         "holds-foreign", 1500, _without("release", _is_release_by_string, "ownerName"),
     ),
-    "a holder's own claims not given up before it resumes": Mutation(
-        "holds-late holds-twice", 150,
-        edit(resume.HolderAcquisition.run, "yield from self.give_up_claims(looked=True) → "),
-        shows=("left behind", *_UNSAFE),
-        redundant="the row has just shown another's name, so the claim is not there. It can land only after the "
-        "release of the hold, and leaves a lock that nobody holds until its expiry, as one that comes "
-        "after its release by rule 5",
-    ),
     "an adopter of a parked hold under the first handle's name": Mutation(
         "holds-zombies-adopted", 1500, edit(handover.Adoption.see,
         "if row.owner != self.base and not is_attempt(self.wanted.owner): → "
