@@ -25,7 +25,7 @@ def real(engine: Engine) -> Iterator[Real]:
     database.close()
 
 
-@pytest.mark.parametrize(("source", "cases"), [("shipped", 20), ("grammar", 20), ("themes", 20)])
+@pytest.mark.parametrize(("source", "cases"), [("shipped", 20), ("grammar", 60), ("themes", 20)])
 def test_random_requests_have_the_same_outcome_in_memory_and_on_an_engine(real: Real, source: str, cases: int) -> None:
     comparison = Comparison([real])
     difference = search(comparison, source, 1, cases)
