@@ -67,6 +67,13 @@ def test_the_methods_of_a_lock_take_the_same_arguments(name: str) -> None:
 # Taking and giving back
 
 
+@pytest.mark.parametrize("name", ["acquire", "forget", "get", "rate_limit", "sleep", "prewarm"])
+def test_the_methods_of_the_client_name_the_classes_that_applications_know(name: str) -> None:
+    method = getattr(AsyncLockClient, name)
+    assert method.__qualname__ == f"AsyncLockClient.{name}"
+    assert method.__doc__ == f"`LockClient.{name}`, awaited."
+
+
 async def test_an_uncontended_lock_costs_one_request_to_acquire_and_one_to_release(
     wire: Wire, wired: AsyncLockClient, rows: Rows
 ) -> None:
