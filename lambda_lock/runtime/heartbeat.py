@@ -33,6 +33,7 @@ from contextlib import suppress
 from ..core.outcome import expected
 from ..observe.log import logger, tell
 from .first_use import FirstUse
+from .signalsafe import start
 from .timeline import elapsed
 
 TYPE_CHECKING = False
@@ -106,7 +107,7 @@ class Heartbeat:
                 return
             self._thread = thread = threading.Thread(target=self._run, name="lambda_lock-heartbeat", daemon=True)
             try:
-                thread.start()
+                start(thread)
             except BaseException:
                 if self._thread is thread:
                     self._thread = None

@@ -18,10 +18,11 @@ What the package does about forks and interrupts:
 from __future__ import annotations
 
 import os
+import sys
 import threading  # the Lambda runtime has these loaded
 import weakref
 
-from ..core.outcome import expected
+from ..core.outcome import expected, interrupt_within
 from ..errors import ClientClosedError, LockAlreadyReleasedError, LockError, TransportError
 
 TYPE_CHECKING = False
@@ -35,6 +36,20 @@ if TYPE_CHECKING:
 _NOBODY = 0  # instead of a thread
 _MOST_LEFT = 100  # steps that were left: a client that is never closed must not collect ever more of them
 _HOW = "the client was closed in the midst of it, as by a signal handler"
+
+
+def start(thread: threading.Thread) -> None:
+    """Start a thread. Raises RuntimeError if none can be started, and an interrupt as it came.
+
+    Thread.start turns one that is an Exception into a KeyError, if the thread runs by then.
+    """
+    try:
+        thread.start()
+    except BaseException as error:
+        interrupt = interrupt_within(error, sys._getframe())
+        if interrupt is not None and interrupt is not error:
+            raise interrupt from None
+        raise
 
 
 class Flag:

@@ -18,6 +18,7 @@ import weakref
 from collections import deque
 
 from ..core.outcome import expected
+from .signalsafe import start
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -114,11 +115,11 @@ class Threads:
             worker = threading.Thread(target=self._work, name="lambda_lock-asyncio", daemon=True)
             self._workers.add(worker)
         try:
-            worker.start()
+            start(worker)
         except BaseException as error:
             with self._guard:
                 self._workers.discard(worker)
-            if not isinstance(error, RuntimeError):
+            if not isinstance(error, expected(RuntimeError)):
                 raise
             # No thread can be started: a limit is reached, or the interpreter ends.
             if not self._workers:
