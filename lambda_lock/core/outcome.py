@@ -237,18 +237,18 @@ def expected(*kinds: type[E]) -> tuple[type[E], ...]:
     return () if error is not None and is_interrupt(error) else kinds
 
 
-def interrupt_within(error: BaseException | None, frame: FrameType) -> BaseException | None:
-    """Return the interrupt that came while the call of ``frame`` ran, and that ``error`` may only wrap. None: none.
+def interrupt_within(error: BaseException | None, handled: BaseException | None) -> BaseException | None:
+    """Return the interrupt that came during a call, and that ``error`` may only wrap. None: none.
 
-    The errors behind an error may be older than the call: those which the application handles at this moment.
+    handled: what the application handled when the call began. It is behind ``error`` too, but older than the call.
     """
-    found, behind, seen = None, [error], set[int]()
+    found, behind, seen = None, [error], {id(handled)}
     while behind:
         error = behind.pop()
         if error is None or id(error) in seen:
             continue
         seen.add(id(error))
-        if is_interrupt(error) and _came_within(error, frame):
+        if is_interrupt(error):
             found = error
             if _package(type(error).__module__) not in _SENDERS:  # one of urllib3's may wrap it, with its traceback
                 break
@@ -276,12 +276,3 @@ def _package(module: object) -> str:
 
 def _is_known(package: str) -> bool:
     return package in _SENDERS or package in sys.stdlib_module_names
-
-
-def _came_within(error: BaseException, frame: FrameType) -> bool:
-    trace, at = error.__traceback__, None
-    while trace is not None:
-        at, trace = trace.tb_frame, trace.tb_next
-    while at is not None and at is not frame:
-        at = at.f_back
-    return at is frame

@@ -37,7 +37,6 @@ from .signing import Way, cause, text, unsent, watch
 from .unresolved import refuse_unknown_host
 
 if TYPE_CHECKING:
-    from types import FrameType
     from typing import Any
 
     from ..core.protocol import Hold
@@ -107,7 +106,7 @@ class BotoTransport:
         self._sends_once = retries.get("total_max_attempts") == 1
         self._pid = os.getpid()
         self._answered = False
-        self._calls: dict[int, FrameType] = {}  # those under way, by thread
+        self._calls: dict[int, tuple[BaseException | None]] = {}  # by thread: what was handled when it began
         client.meta.events.register_first("needs-retry.dynamodb", self._end_retries)
 
     def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
@@ -171,21 +170,21 @@ class BotoTransport:
 
     def _call(self, operation: str, request: dict[str, Any]) -> dict[str, Any]:
         """Call the client. What a signal handler raises meanwhile is raised as it is: botocore wraps it in its own."""
-        thread, here = threading.get_ident(), sys._getframe()
+        thread, handled = threading.get_ident(), sys.exception()
         outer, interrupt = self._calls.get(thread), None  # outer: of the code that a signal handler has interrupted
-        self._calls[thread] = here
+        self._calls[thread] = (handled,)
         try:
             answer: dict[str, Any] = getattr(self.client, self._methods[operation])(**_to_boto(request))
             return answer
         except Exception as error:
-            interrupt = interrupt_within(error, here)
+            interrupt = interrupt_within(error, handled)
             if interrupt is None:
                 raise
         finally:
             self._calls.pop(thread, None)
             if outer is not None:
                 self._calls[thread] = outer
-            del here, outer
+            del handled, outer
         try:
             raise interrupt  # out of the block above, so that it does not refer to the error that wraps it
         finally:
@@ -193,8 +192,8 @@ class BotoTransport:
 
     def _end_retries(self, caught_exception: Exception | None, **_: Any) -> None:
         """Keep a client that retries by itself from taking an interrupt for a failed try."""
-        frame = self._calls.get(threading.get_ident())
-        interrupt = None if frame is None else interrupt_within(caught_exception, frame)
+        call = self._calls.get(threading.get_ident())
+        interrupt = None if call is None else interrupt_within(caught_exception, *call)
         if interrupt is not None:
             raise interrupt
 
