@@ -212,6 +212,8 @@ class LockConfigurationError(LockError):
         LockClient("no-such-table").acquire("a")  # raises LockConfigurationError: the table was not found
     """
 
+    is_unsent = False  # True where a transport raises it and certainly has sent nothing of its request
+
 
 class LockArgumentError(LockConfigurationError, ValueError):
     """An argument is out of range. It is raised before anything is sent, and is a ValueError too.

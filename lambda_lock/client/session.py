@@ -290,6 +290,8 @@ class Missing:
 
     def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
         error, self._error = self._error, None
+        if isinstance(error, LockConfigurationError):
+            error.is_unsent = True
         if error is not None:
             raise error
         return self._session.transport.send(operation, request, timeout=timeout)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..errors import (
+    LockConfigurationError,
     LockError,
     LockFormatError,
     LockNotGrantedError,
@@ -201,7 +202,11 @@ class Acquisition:
         self.sent[version] = sent = requests.Grant(wanted.owner, version, lease_ms, expiry_ms, seed_ms, elapsed)
         self.versions.append(version)
         request = self.request(step, sent)
-        outcome, unclear = yield from self.exchange(request)
+        try:
+            outcome, unclear = yield from self.exchange(request)
+        except LockConfigurationError as error:
+            sent.may_land = not error.is_unsent
+            raise
         # The sender checks that a row has the requested Key. A PutItem has none, so its row is checked here.
         if isinstance(outcome, ConditionFailed) and not wanted.place.is_of(outcome.item):
             outcome, unclear = another_answer(request[0]), True

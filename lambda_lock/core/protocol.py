@@ -87,7 +87,7 @@ Lost and ended are final, and a Hold can be both. These marks come with them:
 
 from __future__ import annotations
 
-from ..errors import TransportError
+from ..errors import LockConfigurationError, TransportError
 from . import lease, requests
 from .outcome import NOT_DONE, ConditionFailed, Reply, ServiceError, TransactionCanceled, is_interrupt
 from .row import make_version
@@ -397,7 +397,11 @@ def exchange(
     tries = 0
     while True:
         sent = reading
-        event = yield Send(*request, min(SEND, max(until - sent.elapsed, WORTH_SENDING)))
+        try:
+            event = yield Send(*request, min(SEND, max(until - sent.elapsed, WORTH_SENDING)))
+        except LockConfigurationError as error:
+            error.is_unsent = error.is_unsent and not unclear  # from here on it speaks of the whole decision
+            raise
         reading, outcome = event.reading, event.outcome
         assert outcome is not None
         memory.server.note(getattr(outcome, "date", None), sent, reading)

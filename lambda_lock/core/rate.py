@@ -42,7 +42,7 @@ in which nobody runs.
 
 from __future__ import annotations
 
-from ..errors import LockFormatError, RateLimitedError
+from ..errors import LockConfigurationError, LockFormatError, RateLimitedError
 from . import lease
 from .outcome import ConditionFailed, Reply, another_answer, undated
 from .protocol import SEND, STEPS, WORTH_SENDING, Send, Wait, exchange, is_ambiguous, may_pass, undone
@@ -163,7 +163,12 @@ class Start:
             name = self.entropy.nonce()[:_NAME]
             self.sent[name] = now, self.reading, self.reading.elapsed - self.behind()
             writes += 1
-            outcome = yield from self.send(self.request(name, now, latest, busy), until - self.reading.elapsed)
+            try:
+                outcome = yield from self.send(self.request(name, now, latest, busy), until - self.reading.elapsed)
+            except LockConfigurationError as error:
+                if error.is_unsent:
+                    del self.sent[name]
+                raise
             if isinstance(outcome, Reply):
                 self.see(outcome.item, busy)
                 if self.shown[0] == name and self.shown[1] <= latest + self.limit.cost:

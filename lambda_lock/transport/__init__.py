@@ -61,7 +61,9 @@ class Transport(Protocol):
 
         Raises ConditionFailed if the condition did not hold, TransactionCanceled for a cancelled transaction, and
         ServiceError for any other refusal by DynamoDB. Raises TransportError if there is no usable answer; it is
-        ``ambiguous`` unless it is certain that nothing was sent.
+        ``ambiguous`` unless it is certain that nothing was sent. Raises LockConfigurationError if trying again does not
+        help, as for credentials that are refused, with ``is_unsent = True`` if it is certain that nothing was sent:
+        then nothing has to be given back.
 
         Example::
 

@@ -126,6 +126,8 @@ class BotoTransport:
                 failed = self._failed(error, way)
                 if failed is error:
                     raise
+                if isinstance(failed, LockConfigurationError):  # made here: of each try that it may end
+                    failed.is_unsent = self._sends_once or not way.was_sent
                 raise failed from failed.__cause__
         self._answered = True
         metadata = answer.pop("ResponseMetadata", {})

@@ -94,6 +94,13 @@ class HttpsTransport:
         LockConfigurationError if there are no credentials, if the endpoint's certificate is not trusted, and if its
         host does not exist and never answered (unresolved.py).
         """
+        try:
+            return self._send(operation, request, timeout)
+        except expected(LockConfigurationError) as error:
+            error.is_unsent = True  # no answer leads to one
+            raise
+
+    def _send(self, operation: str, request: dict[str, Any], timeout: float) -> Reply:
         deadline = time.monotonic() + timeout
         body = _to_json(request).encode()
         now = self._now()
