@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from contextlib import suppress
 
+from ..core.outcome import expected
 from ..errors import LockAlreadyReleasedError
 from .async_runner import LOOK
 from .lock import Handle, Lock, held_by
@@ -67,8 +67,10 @@ class AsyncWithBlock(Entered):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._held.ends_with_block():
-            with suppress(LockAlreadyReleasedError):  # another task releases it at this moment
+            try:
                 await self._end(self._held.release(best_effort=True))
+            except expected(LockAlreadyReleasedError):
+                pass  # another task releases it at this moment
 
 
 class AsyncLock(Handle, AsyncWithBlock):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from contextlib import suppress
 
+from ..core.outcome import expected
 from ..core.protocol import DECISION, OUTAGE, SEND, Send, may_pass
 from ..errors import LockError
 from ..runtime.drive import drive
@@ -58,10 +58,12 @@ def _settle(session: Session) -> None:
         if unanswered == OUTAGE:
             steps.close()
             continue
-        with suppress(LockError):  # without an answer, the lease ends what was taken
+        try:
             ending = _ending(steps, under_way.endings.setdefault(steps, []))
             answered = drive(ending, session.transport, session.timeline, session.timeline.clock.sleep)
             unanswered = 0 if answered else unanswered + 1
+        except expected(LockError):
+            pass  # without an answer, the lease ends what was taken
 
 
 def _ending(steps: Steps[Any], sent: list[Send]) -> Steps[bool]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress  # the Lambda runtime has these loaded
-from functools import partial
+from functools import partial  # the Lambda runtime has it loaded
 
 from ..core import lease, protocol
+from ..core.outcome import expected
 from ..errors import LockAlreadyReleasedError, LockArgumentError, SessionMonitorNotSetError
 from . import checks
 from .session import Entered
@@ -46,8 +46,10 @@ class WithBlock(Entered):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._held.ends_with_block():
-            with suppress(LockAlreadyReleasedError):  # another thread releases it at this moment
+            try:
                 self._end(self._held.release(best_effort=True))
+            except expected(LockAlreadyReleasedError):
+                pass  # another thread releases it at this moment
 
 
 class Handle(Entered):

@@ -15,7 +15,7 @@ from ..errors import LockConfigurationError, TransportError, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import FrameType
+    from types import CodeType, FrameType
     from typing import Any, TypeAlias, TypeVar
 
     E = TypeVar("E", bound=BaseException)
@@ -262,12 +262,32 @@ def _is_handler(frame: FrameType) -> bool:
     if back is None:
         return False
     count = code.co_argcount + code.co_kwonlyargcount
-    given = frame.f_locals
-    arguments = [given.get(name) for name in code.co_varnames[:count]]
+    given, names = frame.f_locals, code.co_varnames[:count]
+    arguments = [given.get(name) for name in names]
     if code.co_flags & _VARIADIC:
         more = given.get(code.co_varnames[count])
         arguments += more if isinstance(more, tuple) else ()
-    return any(argument is back for argument in arguments)
+    if any(argument is back for argument in arguments):
+        return True
+    return any(given.get(name) is None for name in names) and _is_registered(code)  # `del signum, frame`, as many write
+
+
+def _is_registered(code: CodeType) -> bool:
+    """Whether this is the code of a function that handles a signal."""
+    if "signal" not in sys.modules:
+        return False
+    import signal
+
+    for number in signal.valid_signals():
+        handler: Any = signal.getsignal(number)
+        while handler is not None:
+            if getattr(handler, "__code__", None) is code:
+                return True
+            # That of a partial, a bound method, a decorated function; or a class's, if an object is called.
+            inner = [getattr(handler, name, None) for name in ("func", "__func__", "__wrapped__")]
+            inner.append(vars(type(handler)).get("__call__"))
+            handler = next((each for each in inner if hasattr(each, "__code__") or hasattr(each, "func")), None)
+    return False
 
 
 def _package(module: object) -> str:

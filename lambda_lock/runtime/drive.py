@@ -5,7 +5,15 @@ from __future__ import annotations
 import os
 import time
 
-from ..core.outcome import ConditionFailed, Interrupted, ServiceError, TransactionCanceled, another_answer, is_interrupt
+from ..core.outcome import (
+    ConditionFailed,
+    Interrupted,
+    ServiceError,
+    TransactionCanceled,
+    another_answer,
+    expected,
+    is_interrupt,
+)
 from ..core.protocol import Resumption, Send, Wait
 from ..errors import OwnerMismatchError, TransportError
 
@@ -103,12 +111,14 @@ def send(step: Send, transport: Transport) -> Outcome:
     try:
         reply = transport.send(step.operation, step.request, timeout=step.timeout)
         return reply if _answers(step.operation, step.request, reply) else another_answer(step.operation)
-    except ServiceError as error:
+    except expected(ServiceError) as error:
         of, signed_with = getattr(transport, "region", None), getattr(transport, "signed_with", "")
         return error.answers(step.operation, of, signed_with)
-    except TransportError as error:
+    except expected(TransportError) as error:
         return error
-    except (ConditionFailed, TransactionCanceled) as refused:  # no other variable may keep it (see the end of `drive`)
+    except expected(
+        ConditionFailed, TransactionCanceled
+    ) as refused:  # no other variable may keep it (see the end of `drive`)
         return refused if _answers(step.operation, step.request, refused) else another_answer(step.operation)
 
 
