@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 
-from ..errors import LockConfigurationError, TransportError, printable
+from ..errors import LockConfigurationError, LockError, TransportError, printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -228,7 +228,8 @@ def is_interrupt(error: BaseException) -> bool:
     raised_in = "" if frame is None else _package(frame.f_globals.get("__name__"))
     if isinstance(error, OSError) and not error.args and raised_in in _SENDERS:
         return True
-    return _is_known(raised_in) and not _is_known(_package(type(error).__module__))
+    is_ours = isinstance(error, LockError)  # also one that a transport of the application derives from ours
+    return _is_known(raised_in) and not is_ours and not _is_known(_package(type(error).__module__))
 
 
 def expected(*kinds: type[E]) -> tuple[type[E], ...]:

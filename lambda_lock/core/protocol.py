@@ -170,8 +170,8 @@ class Recall:
         """Return where the tokens of a new row start: DynamoDB's time, in epoch ms.
 
         A Date is half a second off on average, so rows that are deleted and made anew would often have equal tokens. So
-        it is the wall clock as far as Dates confirm it, and each seed of a client is above its last one. Two clients'
-        clocks may still give equal tokens, or a lower one later.
+        it is the wall clock as far as Dates confirm it, and each seed of a client is above its last one. Two
+        threads at once, or two clients' clocks, may still give equal tokens, and clocks a lower one later.
         """
         found, now = self.server.bounds(reading), reading.wall
         if found is not None:

@@ -79,9 +79,7 @@ class Hooks:
                     thread = threading.Thread(target=self._run, name="lambda_lock-hooks", daemon=True)
                     thread.start()
                     self._thread = thread
-        except expected(
-            RuntimeError
-        ) as error:  # there are too many threads, or the interpreter ends. The next event tries again
+        except expected(RuntimeError) as error:  # too many threads, or the interpreter ends. The next event tries again
             tell(self._log, "hook_failed", "no thread could be started for hooks: %s", error)
         if is_full:
             tell(self._log, "hook_dropped", "hooks are behind by %d events: on_%s is not called", _MOST, event)

@@ -43,10 +43,11 @@ def start(thread: threading.Thread) -> None:
 
     Thread.start turns one that is an Exception into a KeyError, if the thread runs by then.
     """
+    handled = sys.exception()
     try:
         thread.start()
     except BaseException as error:
-        interrupt = interrupt_within(error, sys._getframe())
+        interrupt = interrupt_within(error, handled)
         if interrupt is not None and interrupt is not error:
             raise interrupt from None
         raise
