@@ -9,52 +9,43 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from lambda_lock.core import acquire, handover, keep, lease, protocol, requests, resume, transaction
-from tests.prove.mistakes import Change, edit, planted, put
+from lambda_lock.core import lease, protocol
+from tests.prove.mistakes import Change, alter, planted, put, together
 from tests.simulation.mutations import MUTATIONS
 
 _HELD = """\
-return self.see( → row = self.wanted.place.row(outcome.item) if isinstance(outcome, ConditionFailed) else None
-        if row is not None and row.version in self.sent and not row.is_free:
-            row.seen = self.memory.observations.note("mine", row, 1000, self.reading, None)
-            return Held(row)
-        return self.see("""
+row = self.wanted.place.row(outcome.item) if isinstance(outcome, ConditionFailed) else None
+if row is not None and row.version in self.sent and not row.is_free:
+    row.seen = self.memory.observations.note("mine", row, 1000, self.reading, None)
+    return Held(row)
+..."""
 
 OWN: dict[str, Change] = {
-    "a claim of what is held": edit(requests.Update.take, '(f"({free} OR → (f"({free} OR NOT ({free}) OR'),
+    "a claim of what is held": alter(
+        "Update.take", "argument free released", 'f"({free} OR NOT ({free}) OR #released = :released)"'
+    ),
     "a margin of 1.45 s": put(lease, "MARGIN", 1.45),
     "a holder's allowance for drift of 0.0004, and a waiter's": put(lease, "DRIFT", 0.0004),
-    "no allowance for drift by who observes": edit(lease.Observation.is_over, "lease_ms * (1 + DRIFT) → lease_ms"),
-    "an expiry counted as reached a second early": edit(
-        lease.may_take_over, "date * 1000 >= row.expiry_ms → (date + 1) * 1000 >= row.expiry_ms"
-    ),
-    "an expiry counted as reached a fifth of a second early": edit(
-        lease.may_take_over, "date * 1000 >= row.expiry_ms → date * 1000 >= row.expiry_ms - 200"
-    ),
-    "a version of mine in a refusal not counted as a grant": edit(acquire.Acquisition.judge, _HELD),
+    "no allowance for drift by who observes": alter("Observation.is_over", "operand DRIFT 1", ""),
+    "an expiry counted as reached a second early": alter("may_take_over", "operand date 1000", "(date + 1) * 1000"),
+    "an expiry counted as reached a fifth of a second early": alter("may_take_over", "operand date 1000", "... + 200"),
+    "a version of mine in a refusal not counted as a grant": alter("Acquisition.judge", "line see", _HELD),
     "a renewal refused by a newer version of mine counted as lost": put(
         protocol.Hold, "go_above", lambda self, expiry_ms: self.lose()
     ),
-    "a refused renewal counted as granted": edit(
-        keep.renew, "isinstance(outcome, Reply) → isinstance(outcome, (Reply, ConditionFailed))"
+    "a refused renewal counted as granted": alter("keep.renew", "argument Reply", "(Reply, ConditionFailed)"),
+    "an unanswered renewal counted as granted": alter(
+        "keep.renew", "line answered", "...\nhold.valid_until += hold.lease_ms / 1000"
     ),
-    "an unanswered renewal counted as granted": edit(
-        keep.renew, "hold.answered(outcome) → hold.answered(outcome); hold.valid_until += hold.lease_ms / 1000"
+    "an adoption that does not go above the version found": alter("Adoption.see", "set above_ms", ""),
+    "a holder that resumes whatever hold it finds": together(
+        alter("HolderAcquisition.see", "term holder None", ""), alter("HolderAcquisition.see", "term holder_of", "")
     ),
-    "an adoption that does not go above the version found": edit(
-        handover.Adoption.see, "self.above_ms = max(self.above_ms, row.expiry_ms) → "
+    "a handle that counts as held while it commits": together(
+        alter("transaction.commit", "line end", "hold.ended = False"),
+        alter("transaction.commit", "line _send", "...\n[hold.end() for hold in holds]"),
     ),
-    "a holder that resumes whatever hold it finds": edit(
-        resume.HolderAcquisition.see, " and self.holder is not None and holder_of(row.owner) == self.holder → "
-    ),
-    "a handle that counts as held while it commits": edit(
-        transaction.commit,
-        "hold.end() → hold.ended = False",
-        "if may_pass(refused) and unclear: → [hold.end() for hold in holds]\n    if may_pass(refused) and unclear:",
-    ),
-    "a conflict with another transaction counted as a refusal": edit(
-        transaction._send, "if not conflict or → if not False or"
-    ),
+    "a conflict with another transaction counted as a refusal": alter("transaction._send", "term conflict", "True"),
 }
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from lambda_lock.core.lease import Observation
 from tests.exploration.mutants import OWN
 from tests.expressions.mistakes import DEFECTS, MISTAKES
 from tests.fuzzing.mistakes import FED, PLAYED
 from tests.prove import mistakes
-from tests.prove.mistakes import edit, planted, put
+from tests.prove.mistakes import alter, edit, planted, put, wrap
 from tests.races.mutants import MUTANTS
 from tests.simulation.mutations import MUTATIONS
 
@@ -19,6 +20,8 @@ ALL = MISTAKES | DEFECTS | OWN | SIMULATED | SWITCHED | FUZZED
 
 
 class Greeter:
+    greeted = 3
+
     def greet(self, name: str) -> str:
         return f"hello {name}"
 
@@ -56,6 +59,81 @@ def test_an_edit_that_names_what_the_function_does_not_know_is_refused() -> None
         pytest.raises(ValueError, match="greet has changed: it does not know title"),
         planted(edit(Greeter.greet, "{name} → {title}")),
     ):
+        pass
+
+
+def welcome(names: list[str], *, most: int = 2, polite: bool = True) -> str:
+    """Welcome them by name."""
+    if not names or (polite and len(names) > most):
+        return "all are welcome"
+    text = ", ".join(sorted(names, reverse=False))
+    return f"welcome {text}"
+
+
+@pytest.mark.parametrize(
+    ("where", "new", "result"),
+    [
+        ("if names", "not ...", "all are welcome"),
+        ("term most", "True", "all are welcome"),
+        ("term most", "", "all are welcome"),
+        ("operand len", "4", "all are welcome"),
+        ("operand most", "... - 1", "all are welcome"),
+        ("set text", "names[0]", "welcome b"),
+        ("set reverse", "True", "welcome c, b, a"),
+        ("call sorted", "names", "welcome b, a, c"),
+        ("argument reverse", "names", "welcome b, a, c"),
+        ("return text", "...[:9]", "welcome a"),
+        ("line text -return", "...\ntext += '!'", "welcome a, b, c!"),
+        ("start", "most = 2", "all are welcome"),
+    ],
+)
+def test_an_alteration_writes_over_the_one_part_that_mentions_these_names(where: str, new: str, result: str) -> None:
+    with planted(alter(welcome, where, new)):
+        assert welcome(["b", "a", "c"], most=3) == result
+    assert welcome(["b", "a", "c"], most=3) == "welcome a, b, c"
+
+
+def test_an_alteration_finds_a_function_by_its_name() -> None:
+    with planted(alter("Observation.seconds_left", "return lease_ms", "0.0")):
+        assert Observation("v", 1000, 0.0, None).seconds_left(0.0) == 0.0
+
+
+def test_alterations_of_one_function_add_up() -> None:
+    with planted(alter(welcome, "set reverse", "True"), alter(welcome, "return text", "...[:9]")):
+        assert welcome(["b", "a", "c"], most=3) == "welcome c"
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "new", "why"),
+    [
+        (welcome, "argument names", "[]", "'argument names' is 2 times in it"),
+        (welcome, "line shorten", "", "'line shorten' is 0 times in it"),
+        (welcome, "if names", "not crowd", "it does not know crowd"),
+        (welcome, "set reverse", "False", "changes nothing in it"),
+        (welcome, "line text -return", "...", "changes nothing in it"),
+        (Greeter.greet, "return name", "f'hello {name}'", "changes nothing in it"),
+        ("renew", "start", "return", "renew is 2 times in lambda_lock"),
+        ("Hold.vanish", "start", "return", "Hold.vanish is 0 times in lambda_lock"),
+    ],
+)
+def test_an_alteration_that_cannot_be_planted_or_changes_nothing_is_refused(
+    name: object, where: str, new: str, why: str
+) -> None:
+    with pytest.raises(ValueError, match=why), planted(alter(name, where, new)):
+        pass
+    assert not mistakes._sources
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        put(Greeter, "greeted", 3),
+        wrap(Greeter, "greet", lambda original: original),
+        edit(Greeter.greet, "return f → return  f"),
+    ],
+)
+def test_a_change_to_what_is_there_anyway_is_refused(change: mistakes.Change) -> None:
+    with pytest.raises(ValueError, match="has changed"), planted(change):
         pass
 
 

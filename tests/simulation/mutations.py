@@ -14,7 +14,6 @@ from typing import Any
 
 from lambda_lock.core import (
     acquire,
-    forget,
     handover,
     keep,
     lease,
@@ -25,12 +24,11 @@ from lambda_lock.core import (
     requests,
     resume,
     row,
-    schema,
     several,
     tickets,
     transaction,
 )
-from tests.prove.mistakes import Change, edit, planted, put, together, wrap
+from tests.prove.mistakes import Change, alter, planted, put, together, wrap
 
 from . import clients, clocks, holds, network
 from .interrupts import THROWN
@@ -257,6 +255,18 @@ def _given_back(original: Any) -> Any:
     return resumed
 
 
+def _under_new_token(original: Any) -> Any:
+    """An exchange that sends a commit under a client token of its own."""
+
+    def exchange(request: Any, memory: Any, entropy: Any, *more: Any) -> Any:
+        operation, body = request
+        if "ClientRequestToken" in body:
+            body = {**body, "ClientRequestToken": entropy.nonce()}
+        return original((operation, body), memory, entropy, *more)
+
+    return exchange
+
+
 # -- faults outside the assumptions -----------------------------------------------------------------------------------
 
 
@@ -325,43 +335,26 @@ def _copy(world: Any, task: Any) -> None:
 # -- the mistakes -----------------------------------------------------------------------------------------------------
 
 _STEPS_ASIDE = """\
-wanted, elapsed = self.wanted → if step.version in self.sent:
-        self.sent[step.version].struck = False
-        yield from self.exchange(self.give_back(step.version))
-        step = Take()
-    wanted, elapsed = self.wanted"""
-_OVER_ANYBODY = "if grant is None or grant != self._grant: → {}if grant is None or grant != self._grant:"
-_BLIND = edit(queue.Patience.note, _OVER_ANYBODY.format('grant = None if grant is None else "any"\n    '))
-_A_QUARTER_MORE = edit(queue.Patience.left, "PATIENCE * ahead → PATIENCE + min(0.25 * (ahead - 1), 2.0)")
+if step.version in self.sent:
+    self.sent[step.version].struck = False
+    yield from self.exchange(self.give_back(step.version))
+    step = Take()"""
+_BLIND = alter("Patience.note", "start", 'grant = None if grant is None else "any"')
+_A_QUARTER_MORE = alter("Patience.left", "operand PATIENCE ahead", "PATIENCE + min(0.25 * (ahead - 1), 2.0)")
 _NEVER_PASSED = put(queue.Patience, "left", lambda self, ahead: 1.0)
-_FROM_ANY_PLACE = edit(
-    queue.Queue.condition, "free = 1 if → return self.condition_from(self.index, waiters, living)\n    free = 1 if"
+_FROM_ANY_PLACE = alter(
+    "Queue.condition", "line free row", "return self.condition_from(self.index, waiters, living)\n..."
 )
-_OVER_OLD = 'update.require(f"#waiters[{index}] = :old", old={"S": old}) → update.require('
-_THERE_OR_NOT = """\
-if value is None: → if field == "completed_until" and value is not None:
-            self.condition.append("attribute_exists(#completed_until)")
-        elif value is None:"""
-_OWN_NAME = edit(resume.resume, "place, owner, until = → wanted.owner = base_of(wanted.owner); place, owner, until =")
-_ANY_ROW = edit(
-    resume.resume,
-    "if row.owner != owner or row.version not in sent: → row.owner, row.version = owner, next(iter(sent))\n"
-    "        if False:",
-)
-_FIRST_NAME = "seen = row.owner\n        if reading → return False\n        if reading"
+_OWN_NAME = alter("resume.resume", "start", "wanted.owner = base_of(wanted.owner)")
+_ANY_ROW = alter("resume.resume", "line shown add", "...\nrow.owner, row.version = owner, next(iter(sent))")
 _UNGUARDED_COMMIT = _last_part(_unguarded)
-_NO_RELEASE = edit(
-    transaction.commit,
-    "outcome, doubtful, reading = yield from exchange(plain, memory, entropy, reading, reading.elapsed + DECISION) → "
-    "outcome = Reply(None, None)",
-)
-_NEW_TOKEN = 'exchange((request[0], {**request[1], "ClientRequestToken": entropy.nonce()}),'
+_NO_RELEASE = alter("transaction.commit", "line exchange plain", "outcome = Reply(None, None)")
 _TOKEN_FOR_EVER = put(transaction, "_TOKEN_KNOWN", float("inf"))
-_NO_COMPLETION_IN_TTL = edit(requests.Update.ttl, ", completed_until or 0) → , 0)")
+_NO_COMPLETION_IN_TTL = alter("Update.ttl", "argument completed_until", "0")
 _ADOPTS_ATTEMPT = """\
-place = self.wanted.place → place = self.wanted.place
-    if item and base_of(item["ownerName"]["S"]) == self.base and self.wanted.owner != item["ownerName"]["S"]:
-        self.base = item["ownerName"]["S"]"""
+...
+if item and base_of(item["ownerName"]["S"]) == self.base and self.wanted.owner != item["ownerName"]["S"]:
+    self.base = item["ownerName"]["S"]"""
 
 
 class _Anchored(lease.ClockReading):
@@ -407,21 +400,23 @@ def _of_one(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
 MUTATIONS: dict[str, Mutation] = {
     # The waiter
     "expiry judged by the waiter's clock": Mutation(
-        "mixed stormy", 20, edit(lease.may_take_over, "date is not None and date * 1000 → received.wall * 1000"),
+        "mixed stormy", 20, alter("may_take_over", "term date None", ""),
+        alter("may_take_over", "operand date 1000", "received.wall * 1000"),
     ),
     "an observation counted by elapsed time, which may run ahead": Mutation(
-        "freezes no-heartbeat", 200, edit(lease.may_take_over, "received.monotonic → received.elapsed"),
-        edit(lease.Observations.note, "received.monotonic → received.elapsed"),
+        "freezes no-heartbeat", 200, alter("may_take_over", "argument monotonic", "received.elapsed"),
+        alter("Observations.note", "argument monotonic", "received.elapsed"),
     ),
     "an observation not restarted when the version changes": Mutation(
         "mixed calm foreign", 60,
-        edit(lease.Observations.note, " and seen.version == row.version and seen.lease_ms == lease_ms → "),
+        alter("Observations.note", "term version", ""),
+        alter("Observations.note", "term lease_ms", ""),
     ),
     "an observation by Dates without allowance": Mutation(
-        "foreign-dates", 600, edit(lease.Observation.is_over, " + max(2000, MARGIN * 1000 + self.lease_ms * DRIFT) → "),
+        "foreign-dates", 600, alter("Observation.is_over", "operand max", ""),
     ),
     "a take-over without the version observed": Mutation(
-        "mixed stormy", 40, edit(requests.Update.take, 'self.expect(version={"S": observed}) → '
+        "mixed stormy", 40, alter("Update.take", "call expect observed",
         'self.require("(#version = :observed OR NOT #version = :observed)", observed={"S": observed})'),
     ),
     "a row taken over whose lease cannot be read": Mutation(
@@ -429,19 +424,19 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a lease of zero counted as one that is over": Mutation(
         "unreadable", 100,
-        edit(schema.Schema.read_lease, "return lease_ms if → return lease_ms if lease_ms is None or lease_ms < 1 or"),
+        alter("Schema.read_lease", "if _LONGEST_MS", "lease_ms is None or lease_ms < 1 or ..."),
     ),
     # The holder's time
     "validity by the lease alone": Mutation(
-        "slow-clocks mixed", 100, edit(lease.validity, ", expiry_ms / 1000 - date - MARGIN) → , lease_ms)"),
+        "slow-clocks mixed", 100, alter("validity", "argument expiry_ms", "lease_ms"),
     ),
     "validity by the stored expiry alone": Mutation(
-        "foreign shortened fast", 300, edit(lease.validity, "lease_ms / 1000, → float('inf'),"),
+        "foreign shortened fast", 300, alter("validity", "argument lease_ms", "float('inf')"),
     ),
     "validity counted from the reply": Mutation(
         "slow-replies", 300,
-        edit(acquire.Acquisition.own, "row.require_token( → sent.started = self.reading.elapsed; row.require_token("),
-        edit(keep._extended, "sent.elapsed → reading.elapsed"),
+        alter("Acquisition.own", "line require_token", "sent.started = self.reading.elapsed\n..."),
+        alter("_extended", "argument sent", "reading.elapsed"),
     ),
     "no margin between two Dates": Mutation("slow-clocks", 400, put(lease, "MARGIN", 0.0)),
     "no grace": Mutation(
@@ -454,11 +449,13 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "elapsed time anchored once": Mutation("freezes no-heartbeat", 1500, put(lease, "ClockReading", _Anchored)),
     "elapsed time by the monotonic clock alone": Mutation(
-        "freezes no-heartbeat", 60, edit(lease.ClockReading.after, "boottime - self.boottime, wall - self.wall, → "),
+        "freezes no-heartbeat", 60, alter("ClockReading.after", "argument self boottime", ""),
+        alter("ClockReading.after", "argument self wall", ""),
     ),
     "elapsed time by the wall clock alone": Mutation(
         "freezes no-heartbeat", 100,
-        edit(lease.ClockReading.after, "monotonic - self.monotonic, boottime - self.boottime, → "),
+        alter("ClockReading.after", "argument self monotonic", ""),
+        alter("ClockReading.after", "argument self boottime", ""),
     ),
     "no heartbeat, though validity ends before the deadline": Mutation(
         "calm deadlines", 60, put(lease, "needs_heartbeat", lambda valid_until, deadline, lease_ms: deadline is None),
@@ -481,30 +478,30 @@ MUTATIONS: dict[str, Mutation] = {
     "a renewal that may turn the expiry back": Mutation("renewals", 400, _without("renew", _is_renewal, "<")),
     "renewals whose versions do not rise": Mutation(
         "renewals shortened", 150,
-        edit(keep.renew, "for _ in range(STEPS): → hold.expiry_ms = 0\n    for _ in range(STEPS):"),
+        alter("keep.renew", "start", "hold.expiry_ms = 0"),
         redundant="'version < the new one' refuses what does not rise, and the answer says what to go above: one "
         "more request. A late renewal that is above has a later expiry, and then a lease at least as long",
     ),
     "a shortened lease not cut before it is sent": Mutation(
-        "shortened", 600, edit(keep.renew, "hold.shorten(new_lease, sent.elapsed) → "),
+        "shortened", 600, alter("keep.renew", "line shorten", ""),
     ),
     "a release without owner and token": Mutation(
         "stormy fast", 200, _without("release", _is_release, "ownerName", "fencingToken"),
     ),
     "a handle that counts as held while it is released": Mutation(
-        "renewals stormy", 4000, edit(keep.release, "hold.end() → hold.ended = False",
-        "if isinstance(outcome, Reply): → hold.end()\n    if isinstance(outcome, Reply):"),
+        "renewals stormy", 4000, alter("keep.release", "line end", "hold.ended = False"),
+        alter("keep.release", "line exchange request", "...\nhold.end()"),
     ),
     "a handle that counts as held after its last act is interrupted": Mutation(
         "interrupted interrupted-calm", 60, wrap(keep, "release", _undone), wrap(handover, "hand_over", _undone),
         wrap(transaction, "commit", _undone), shows="says held",
     ),
     "a last act that is interrupted counted as not sent": Mutation(
-        "interrupted interrupted-calm", 100, edit(keep.release, "hold.settle(unclear=True) → pass"),
-        edit(transaction.commit, "hold.settle(unclear=True) → pass"), shows="false loss",
+        "interrupted interrupted-calm", 100, alter("keep.release", "line settle True", ""),
+        alter("transaction.commit", "line settle", ""), shows="false loss",
     ),
     "what an interrupted handover parked left there": Mutation(
-        "interrupted-adopted", 600, edit(keep.release, "parked = hold.handed_over → parked = False"),
+        "interrupted-adopted", 600, alter("keep.release", "set parked", "False"),
         shows="held for nobody",
     ),
     "two renewals of one handle under way at once": Mutation(
@@ -512,7 +509,7 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a renewal that counts before its answer": Mutation(
         "interrupted interrupted-calm", 20,
-        edit(keep.renew, "event = yield → hold.extend(sent.elapsed, int(memory.server.now(sent))); event = yield"),
+        alter("keep.renew", "line SEND", "hold.extend(sent.elapsed, int(memory.server.now(sent)))\n..."),
         shows="false renewal",
     ),
     # Claims, corrections, giving up
@@ -520,11 +517,11 @@ MUTATIONS: dict[str, Mutation] = {
         "fast mixed", 60, put(lease, "clock_was_fast", lambda *_: False), shows="expiry",
     ),
     "released and claimed again instead of corrected": Mutation(
-        "given-back-late corrections", 20_000, edit(acquire.Acquisition.write, _STEPS_ASIDE),
+        "given-back-late corrections", 20_000, alter("Acquisition.write", "start", _STEPS_ASIDE),
     ),
     "a corrected version counted when it is seen again": Mutation(
         "given-back-late corrections", 20_000,
-        edit(acquire.Acquisition.own, "if no_good or sent.struck: → if no_good:"),
+        alter("Acquisition.own", "term struck", ""),
     ),
     "a claim given up and not released": Mutation(
         "given-up stormy", 40, put(acquire.Acquisition, "abandon", _nothing), shows="left behind",
@@ -533,34 +530,33 @@ MUTATIONS: dict[str, Mutation] = {
         "given-up stormy", 400, wrap(acquire.Acquisition, "abandon", _one_send), shows="left behind",
     ),
     "a claim given up at the second interrupt": Mutation(
-        "interrupted-late interrupted", 400, edit(protocol.undone, "yield from undo(None) → pass"),
+        "interrupted-late interrupted", 400, alter("undone", "line undo None", ""),
         shows="left behind",
     ),
     "an owner that is not unique for each acquisition": Mutation(
         "stormy", 1300, put(clients, "owner_name", lambda process: "function"),
     ),
     "a late copy of the claim that release leaves": Mutation(
-        "stormy fast", 4000, edit(keep.release, "copied or parked → parked"), shows="copy left",
+        "stormy fast", 4000, alter("keep.release", "term copied", ""), shows="copy left",
     ),
     "a late copy that lands where release freed what is not answered for": Mutation(
         "interrupted-permit-holds-claims", 600,
-        edit(keep.release, "for _ in range(STEPS): → for _ in range(1):"), shows="copy left",
+        alter("keep.release", "argument STEPS", "1"), shows="copy left",
     ),
     "whatever a refused release shows released as a late copy": Mutation(
-        "stormy fast", 200, edit(keep.release, "row.version in hold.claims and → "),
+        "stormy fast", 200, alter("keep.release", "term claims", ""),
     ),
     "a lost row counted as released": Mutation(
-        "stormy renewals", 1000, edit(keep.release,
-        "raise _unknown(hold, outcome) if hold.unclear else outcome → return True",
-        "raise _unknown(hold, outcome) → return True"), shows="release",
+        "stormy renewals", 1000, alter("keep.release", "line raise outcome unclear", "return True"),
+        alter("keep.release", "line raise outcome", "return True"), shows="release",
     ),
     # Handing over, commits, replacing
     "an adoption under any token": Mutation(
         "handing-over handing-over-late", 60, _without("renew", _is_adoption, "fencingToken"),
-        edit(handover.Adoption.see, " and row.token == self.token → "), shows=(*_UNSAFE, "adopted twice"),
+        alter("Adoption.see", "term token", ""), shows=(*_UNSAFE, "adopted twice"),
     ),
     "an adoption that does not raise the token": Mutation(
-        "handing-over handing-over-late", 60, edit(requests.renew, "if next_token: → if False:"),
+        "handing-over handing-over-late", 60, alter("requests.renew", "if next_token", "False"),
         shows=(*_UNSAFE, "adopted twice"),
     ),
     "an adoption of what is released": Mutation(
@@ -572,7 +568,7 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a handle that counts as held while it is handed over": Mutation(
         "handing-over calm-handing-over", 60,
-        edit(handover.hand_over, "hold.hand_over() → hold.ended, hold.handed_over = False, True"),
+        alter("handover.hand_over", "line hand_over", "hold.ended, hold.handed_over = False, True"),
     ),
     "an adoption given up and not released": Mutation(
         "handing-over-late", 400, put(handover.Adoption, "abandon", _nothing), shows="left behind",
@@ -585,10 +581,7 @@ MUTATIONS: dict[str, Mutation] = {
         shows=("late write", "written twice", "left behind", "false refusal"),
     ),
     "a commit under a new client token at each decision": Mutation(
-        "commits-late commits", 2000, edit(transaction._send, f"exchange(request, → {_NEW_TOKEN}"),
-        edit(transaction.commit,
-        f"refused, _, reading = yield from exchange(request, → refused, _, reading = yield from {_NEW_TOKEN}",
-        f"again, _, reading = yield from exchange(request, → again, _, reading = yield from {_NEW_TOKEN}"),
+        "commits-late commits", 2000, wrap(transaction, "exchange", _under_new_token),
         shows="false refusal",
     ),
     "a refused commit not followed by a release": Mutation(
@@ -596,12 +589,12 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a refusal counted as final, no matter how the release ended": Mutation(
         "commits-lost commits-late", 4000,
-        edit(transaction.commit, "final, doubtful, unanswered = False → final, doubtful, unanswered = True"),
+        alter("transaction.commit", "set final False", "True"),
         shows="false refusal",
     ),
     "a second refusal by the application's conditions counted as final": Mutation(
-        "commits-lost", 4000, edit(transaction.commit,
-        "if not _lost_among(holds, again) or → if not isinstance(again, TransactionCanceled) or"),
+        "commits-lost", 4000,
+        alter("transaction.commit", "call _lost_among again", "isinstance(again, TransactionCanceled)"),
         shows="false refusal",
     ),
     "a client token counted as known for ever": Mutation("commits-frozen", 400, _TOKEN_FOR_EVER, shows="false refusal"),
@@ -614,7 +607,7 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "several locks not released after a failure": Mutation(
         "several", 20,
-        edit(several.Several.release_all, "while self.holds: → self.holds.clear()\n    while self.holds:"),
+        alter("Several.release_all", "start", "self.holds.clear()"),
         shows="left behind",
     ),
     "several locks returned while one is lost": Mutation(
@@ -628,7 +621,7 @@ MUTATIONS: dict[str, Mutation] = {
         "several-calm", 60, put(several.Several, "freshen", _nothing), shows="stale",
     ),
     "several locks that begin anew without a release": Mutation(
-        "several-lost", 60, edit(several.Several.run, "yield from self.release_all() → self.holds.clear()"),
+        "several-lost", 60, alter("Several.run", "line release_all", "self.holds.clear()"),
         shows="left behind",
     ),
     "a commit under several locks with the condition of one": Mutation(
@@ -649,30 +642,32 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     # Events
     "an event claimed and taken over regardless of its completion": Mutation(
-        _EVENTS, 20, edit(requests.claim, "if event: → if False:"), shows=_NOT_ONCE,
+        _EVENTS, 20, alter("requests.claim", "if event", "False"), shows=_NOT_ONCE,
     ),
     "an event taken over regardless of its completion": Mutation(
-        _EVENTS, 400, edit(requests.claim, "if event: → if event and observed is None:"), shows=_NOT_ONCE,
+        _EVENTS, 400, alter("requests.claim", "if event", "... and observed is None"), shows=_NOT_ONCE,
     ),
     "a completion observed as there or not there alone": Mutation(
-        "events-passing", 400, edit(requests.Update.expect, _THERE_OR_NOT), shows=_NOT_ONCE,
+        "events-passing", 400, alter("Update.expect", "argument is_",
+        '"attribute_exists(#completed_until)" if field == "completed_until" else ...'),
+        alter("Update.expect", "line values", 'if field != "completed_until":\n    ...'), shows=_NOT_ONCE,
     ),
     "a result removed while a front end may say done": Mutation(
         "events-ends", 100,
-        edit(acquire.Acquisition.request, "date < until + lease.MARGIN → date < until"), shows="false result",
+        alter("Acquisition.request", "operand MARGIN", ""), shows="false result",
     ),
     "a completion that has passed counted as none": Mutation(
-        "events-passing", 40, edit(requests.claim,
-        "update = place.update_type(place) → update, completed_until = place.update_type(place), None"),
+        "events-passing", 40, alter("requests.claim", "start", "completed_until = None"),
         shows=("refused", "starved", "stuck"),
     ),
     "an event's end judged by the client's clock": Mutation(
-        _EVENTS, 100, edit(acquire.Acquisition.see, "refuse_done(place.key, date) → "
-        "refuse_done(place.key, int(self.reading.wall))"), shows=(*_NOT_ONCE, "false done", "starved"),
+        _EVENTS, 100,
+        alter("Acquisition.see", "call refuse_done", "row.refuse_done(place.key, int(self.reading.wall))"),
+        shows=(*_NOT_ONCE, "false done", "starved"),
     ),
     "an event that another holds not looked at": Mutation(
         _EVENTS, 100,
-        edit(acquire.Acquisition.see, "if wanted.window is not None: → if wanted.window is not None and row.is_free:"),
+        alter("Acquisition.see", "if window", "... and row.is_free"),
         shows=_NOT_ONCE,
     ),
     "a completion by a second request after the release": Mutation(
@@ -684,24 +679,24 @@ MUTATIONS: dict[str, Mutation] = {
         shows=("late release", *_UNSAFE),
     ),
     "a failed handler that completes its event": Mutation(
-        _EVENTS, 20, edit(keep.release, "if complete else None → if hold.window is not None else None"),
+        _EVENTS, 20, alter("keep.release", "if complete", "hold.window is not None"),
         shows="false completion",
     ),
     "a release after a refused commit that completes": Mutation(
         "events-commits", 40,
-        edit(transaction.commit, "plain = last_write(hold, data, None, → plain = last_write(hold, data, done,"),
+        alter("transaction.commit", "set plain", "last_write(hold, data, done, reading)"),
         shows="no effects",
     ),
     "a commit that does not complete its event": Mutation(
         "events-commits", 40,
-        edit(transaction.commit, "last = last_write(holds[-1], data, done, → last = last_write(holds[-1], data, None,"),
+        alter("transaction.commit", "set last", "last_write(holds[-1], data, None, reading)"),
         shows="false success",
     ),
     "a window reckoned by the monotonic clock": Mutation(
         _EVENTS, 60, put(lease.ServerTime, "after_freezes", lease.ServerTime.now), shows="window",
     ),
     "a time to live that is over before the lease": Mutation(
-        "reaped-at-once", 60, edit(requests.Update.ttl, "-(-expiry_ms // 1000) → expiry_ms // 1000 - 5"),
+        "reaped-at-once", 60, alter("Update.ttl", "argument expiry_ms", "expiry_ms // 1000 - 5"),
     ),
     "an event kept no longer than its lock": Mutation(
         "reaped-events", 60, _NO_COMPLETION_IN_TTL, shows=("erased", "done again"),
@@ -709,24 +704,24 @@ MUTATIONS: dict[str, Mutation] = {
     "a time to live that does not count the completion": Mutation(_EVENTS, 20, _NO_COMPLETION_IN_TTL, shows="ttl"),
     # Events that are forgotten
     "a completion forgotten without its grant's token": Mutation(
-        _FORGETS, 400, edit(forget.erasure, "token=item.get(schema.token), → "), shows="forgot a later one",
+        _FORGETS, 400, alter("erasure", "set token", ""), shows="forgot a later one",
     ),
     "a completion forgotten without its time": Mutation(
-        _FORGETS, 60, edit(forget.erasure, ", completed_until=done → "), shows="forgot nothing",
+        _FORGETS, 60, alter("erasure", "set completed_until", ""), shows="forgot nothing",
     ),
     "a completion forgotten by its key": Mutation(
-        _FORGETS, 60, edit(forget.erasure, "expect(token=item.get(schema.token), completed_until=done) → "
-        'require("attribute_exists(#key)")'), shows=("forgot a later one", "forgot a holder"),
+        _FORGETS, 60, alter("erasure", "call expect", 'update.require("attribute_exists(#key)")'),
+        shows=("forgot a later one", "forgot a holder"),
     ),
     "an event in progress counted as not done": Mutation(
-        _FORGETS, 60, edit(forget.Forgetting.run, "yield from self.pause(step) → return False"), shows="stale",
+        _FORGETS, 60, alter("Forgetting.run", "line pause", "return False"), shows="stale",
     ),
     "a dead holder counted as not done": Mutation(
         _FORGETS, 1500,
-        edit(forget.Forgetting.run, "step = self.judge((yield from self.write(step))) → return False"), shows="stale",
+        alter("Forgetting.run", "line judge", "return False"), shows="stale",
     ),
     "a dead holder taken over by forget regardless of its completion": Mutation(
-        "forgets-take-over", 400, edit(forget.Forgetting.run, "self.of_event = True → pass"), shows="ttl",
+        "forgets-take-over", 400, alter("Forgetting.run", "set of_event", ""), shows="ttl",
     ),
     "a row replaced regardless of its completion": Mutation(
         "forgets-calm forgets", 400, _without("replace", _any, "completedUntil"), shows="stale",
@@ -737,29 +732,30 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a claim from any place": Mutation("queue-calm queue", 60, _FROM_ANY_PLACE, shows=_ORDER),
     "a claim from the first place that leaves it there": Mutation(
-        "queue-calm", 20, edit(requests.QueueCondition.write, 'update.removes.append(f"#waiters[{index}]") → pass'),
-        edit(acquire.Acquisition.run, "self.queue.leave(granted=True) → ()"), shows=("extra leave", "place left"),
+        "queue-calm", 20, alter("QueueCondition.write", "line removes", ""),
+        alter("Acquisition.run", "call leave", "()"), shows=("extra leave", "place left"),
     ),
     "expired places ahead that a claim leaves": Mutation(
-        "queue-dying queue-idle", 40, edit(queue.Queue.condition_from, "if at not in left} → "
-        "if at not in left and (at == index or counts(ticket, self.acquisition.date))}"), shows="dead kept",
+        "queue-dying queue-idle", 40, alter("Queue.condition_from", "operand left", "[*left, *(number for number, each "
+        "in enumerate(waiters[:index]) if not counts(each, self.acquisition.date))]"), shows="dead kept",
     ),
     "a place given up that is not removed": Mutation(
-        "queue-calm queue-leaving", 60, edit(acquire.Acquisition.abandon, "self.queue.leave() → ()"),
+        "queue-calm queue-leaving", 60, alter("Acquisition.abandon", "call leave", "()"),
         shows="place left",
     ),
     "a place given up by a single send": Mutation(
         "queue-calm queue-leaving", 200, wrap(queue.Queue, "leave", _one_send), shows="place left",
     ),
     "a place left in the row of a grant": Mutation(
-        "queue-late queue-calm queue-beside", 120, edit(acquire.Acquisition.run, "self.queue.leave(granted=True) → ()"),
+        "queue-late queue-calm queue-beside", 120, alter("Acquisition.run", "call leave", "()"),
         shows="place left",
         redundant="a claim removes the place it comes from, so only a lost or late request leaves one, and such a "
         "place expires like that of any who died",
     ),
     "a place taken at the front": Mutation(
         "queue-calm queue", 60,
-        edit(tickets.take_ticket, "(if_not_exists(#waiters, :none), :new) → (:new, if_not_exists(#waiters, :none))"),
+        alter("take_ticket", "argument list_append",
+        '"#waiters = list_append(:new, if_not_exists(#waiters, :none))"'),
         shows=_ORDER,
     ),
     "a place taken without a limit": Mutation(
@@ -768,7 +764,7 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a place taken again by a copy of its append": Mutation(
         "queue-late", 400,
-        edit(tickets.take_ticket, 'update.require("NOT contains(#waiters, :mine)", mine={"S": mine}) → '),
+        alter("take_ticket", "line contains", ""),
         shows="crowd",
     ),
     "no patience with those ahead": Mutation("queue-calm queue", 60, put(queue, "PATIENCE", 0.0), shows="thrown out"),
@@ -779,12 +775,12 @@ MUTATIONS: dict[str, Mutation] = {
     "the dead never passed": Mutation("queue-idle queue-dying", 60, _NEVER_PASSED, shows=("starved", "stuck")),
     "patience that goes on over other grants": Mutation(
         "queue-pollers-many", 60,
-        edit(queue.Patience.note, _OVER_ANYBODY.format('if grant is None:\n        return\n    grant = "any"\n    ')),
+        alter("Patience.note", "start", 'if grant is None:\n    return\ngrant = "any"'),
         shows=_ORDER, redundant="whoever is first and alive takes the lock before the next one has often seen it free. "
         "tests/core/test_queue.py shows it",
     ),
     "patience that goes on though fewer are ahead": Mutation(
-        "queue-expiring", 200, edit(queue.Patience.note, _OVER_ANYBODY.format("ahead = 0\n    ")), shows=_ORDER,
+        "queue-expiring", 200, alter("Patience.note", "start", "ahead = 0"), shows=_ORDER,
     ),
     "patience that goes on over looks without an answer": Mutation(
         "queue-throttled queue-slow", 100, put(queue.Queue, "_look_once", lambda self: self.acquisition.read()),
@@ -792,12 +788,12 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "all those ahead removed once the first one is dead": Mutation(
         "queue-freezes queue-deaths queue-throttled", 400,
-        edit(queue.Queue.condition_from, "at not in left → at not in (left if self._is_last() else ())"),
+        alter("Queue.condition_from", "operand left", "left if self._is_last() else ()"),
         shows="thrown out",
     ),
     "a last try that removes whoever is ahead": Mutation(
         "queue-calm queue-brief", 100,
-        edit(queue.Queue.condition_from, "at not in left → at not in (() if self._is_last() else left)"),
+        alter("Queue.condition_from", "operand left", "() if self._is_last() else left"),
         shows="thrown out",
     ),
     "places that are never renewed": Mutation(
@@ -807,17 +803,18 @@ MUTATIONS: dict[str, Mutation] = {
         "queue-calm queue", 200, put(queue, "RENEWED", 0.0), shows=_ORDER,
     ),
     "a renewal by index, over whoever is there": Mutation(
-        "queue-late queue queue-leaving", 400, edit(tickets.renew_ticket,
-        _OVER_OLD + 'f"attribute_exists(#waiters[{index}])")', 'update.require("NOT contains(#waiters, :new)") → '),
+        "queue-late queue queue-leaving", 400,
+        alter("renew_ticket", "call require old", 'update.require(f"attribute_exists(#waiters[{index}])")'),
+        alter("renew_ticket", "line contains", ""),
         shows=("thrown out", "moved", "came back to wait"),
     ),
     "a late copy of a renewal that brings a place back": Mutation(
-        "queue-late", 400, edit(tickets.renew_ticket, _OVER_OLD + '"attribute_exists(#waiters)")'),
+        "queue-late", 400, alter("renew_ticket", "call require old", 'update.require("attribute_exists(#waiters)")'),
         shows="came back to wait",
     ),
     "places that expire by the waiter's own clock": Mutation(
         "queue queue-calm", 100,
-        edit(queue.Queue._living, "date = self.acquisition.date → date = int(self.acquisition.reading.wall)"),
+        alter("Queue._living", "set date", "int(self.acquisition.reading.wall)"),
         shows=_ORDER,
     ),
     "places dated by the waiter's own clock": Mutation(
@@ -831,33 +828,31 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a place written over one that counts": Mutation(
         "queue-full", 200,
-        edit(queue.Queue._take_ticket, "while index > 0 and not counts(waiters[index - 1], date): → if index:"),
+        alter("Queue._take_ticket", "line counts", "if index:\n    index -= 1"),
         shows="thrown out",
     ),
     "no last try": Mutation(
-        "queue-idle", 100, edit(queue.Queue._write, "acquisition = self.acquisition → "
-        "acquisition = self.acquisition\n    if self._is_last():\n        return None"), shows="refused",
+        "queue-idle", 100, alter("Queue._write", "start", "if self._is_last():\n    return None"), shows="refused",
     ),
     "a try like the last one at each look": Mutation(
-        "queue-calm queue", 60, edit(queue.Queue.condition, "if not self._is_last(): → if False:"), shows=_ORDER,
+        "queue-calm queue", 60, alter("Queue.condition", "if _is_last", "False"), shows=_ORDER,
     ),
     "naps longer than others have patience": Mutation(
         "queue-calm queue", 400, put(queue.Pace, "nap", lambda *_: 6.0), shows=("thrown out", "starved"),
     ),
     "errors slept off for longer than others have patience": Mutation(
         "queue-late queue-slow", 120,
-        edit(queue.Queue._pause, "backoff(acquisition.polls, longest, → backoff(acquisition.polls, 60.0,"),
+        alter("Queue._pause", "argument longest", "60.0"),
         shows=("thrown out", "starved"),
         redundant="a nap of its own refresh_period follows only a decision that failed, which is a fault",
     ),
     "an append whose answer was lost forgotten": Mutation(
-        "queue-late queue-slow", 120, edit(queue.Queue._ask, "acquisition = self.acquisition → "
-        "acquisition = self.acquisition\n    self._name = self._asked = self._names.clear()"),
+        "queue-late queue-slow", 120, alter("Queue._ask", "start", "self._name = self._asked = self._names.clear()"),
         shows=("place left", "crowd"),
         redundant="the place that landed is that of one who died: 3 s for those behind it",
     ),
     "a correction that waits in the queue": Mutation(
-        "queue-late queue", 120, edit(queue.Queue._write, "self._claim(step) → "
+        "queue-late queue", 120, alter("Queue._write", "call _claim -condition",
         "self._claim(Take(step.version, step.row, requests.NOBODY_WAITS if waiters else None))"),
         redundant="a version that waits for its correction is nobody's: the row is locked until its expiry, no longer",
     ),
@@ -866,30 +861,32 @@ MUTATIONS: dict[str, Mutation] = {
         shows=("escaped", "starved", "refused", "stuck"),
     ),
     "a row made by taking a place": Mutation(
-        "queue-foreign", 1200, edit(tickets.take_ticket, 'update.require("attribute_exists(#version)") → '),
+        "queue-foreign", 1200, alter("take_ticket", "line attribute_exists", ""),
         shows="no version",
     ),
     # Semaphores
     "a permit claimed though there is an entry of mine": Mutation(
         "permits-late permits-corrections", 400,
-        edit(permits.PermitUpdate.take, 'self.require("attribute_not_exists(#t.#mine)") → '),
+        alter("PermitUpdate.take", "line mine attribute_not_exists", ""),
         shows=(*_TOO_MANY, "token", "left behind", "release"),
     ),
     "a size that counts for nothing if dead permits are replaced": Mutation(
         "permits-mixed", 2000,
-        edit(permits.PermitUpdate.take, 'self.require("size( → if not dead: self.require("size('), shows=_TOO_MANY,
+        alter("PermitUpdate.take", "line size", "if not dead:\n    ..."), shows=_TOO_MANY,
     ),
     "a size that does not count at all": Mutation(
         "permits-calm permits", 40,
-        edit(permits.PermitUpdate.take, "most = place.permits - → most = 1 + place.permits -"), shows=_TOO_MANY,
+        alter("PermitUpdate.take", "operand permits", "1 + ..."), shows=_TOO_MANY,
     ),
     "dead permits replaced whether or not they are as observed": Mutation(
-        "permits-dying permits-freezes permits-late", 400, edit(permits.PermitUpdate.take,
-        'self.require(f"#p.{name} = :{name[1:]}", **{name[1:]: {"S": entry.text}}) → pass'), shows=_TOO_MANY,
+        "permits-dying permits-freezes permits-late", 400,
+        alter("PermitUpdate.take", "line require entry", ""),
+        shows=_TOO_MANY,
     ),
     "a permit's expiry judged by the caller's clock": Mutation(
-        "permits permits-slow", 40, edit(lease.may_take_over, "date is not None and date * 1000 → received.wall * 1000",
-        "return seen.is_over(received.monotonic, date) → return False"),
+        "permits permits-slow", 40, alter("may_take_over", "term date None", ""),
+        alter("may_take_over", "operand date 1000", "received.wall * 1000"),
+        alter("may_take_over", "return is_over", "False"),
     ),
     "a permit committed and released without its token": Mutation(
         "permits-zombies permits-commits", 2000, _changed("release", _whatever_token,
@@ -917,20 +914,20 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a permit held on through an outage": Mutation(
         "permits-outages", 400,
-        edit(protocol.Hold.__init__, "wanted.hold_on_unavailable and keeps → wanted.hold_on_unavailable"),
+        alter("Hold.__init__", "term keeps", ""),
         shows=(*_TOO_MANY, "came back"),
         redundant="a copy of the claim that lands after the entry was replaced has another token, and the renewal "
         "requires mine. Only a row that was deleted could bring the token back",
     ),
     "a row that is kept no longer than its last writer's permit": Mutation(
         "permits permits-calm", 40,
-        edit(permits.PermitUpdate.ttl, "None if seconds is None else max(seconds, KEPT) → 0"), shows="ttl",
+        alter("PermitUpdate.ttl", "argument KEPT None", "0"), shows="ttl",
     ),
     "a free permit taken from any place": Mutation(
         "permits-queue-calm permits-queue", 100, _FROM_ANY_PLACE, shows=_ORDER,
     ),
     "a claim from a place that leaves nothing to those ahead": Mutation(
-        "permits-queue-beside permits-queue", 1000, edit(queue.Queue.condition_from, "behind=behind → behind=0"),
+        "permits-queue-beside permits-queue", 1000, alter("Queue.condition_from", "set behind", "0"),
         shows=_ORDER,
     ),
     "the dead that wait for a semaphore never passed": Mutation(
@@ -952,7 +949,8 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a freeze that stops every clock": Mutation(
         "freezes no-heartbeat", 100,
-        edit(clocks.Clocks.stop, "if len(self._spoiled → which = set(ALL)\n    if False and len(self._spoiled"),
+        alter(clocks.Clocks.stop, "start", "which = set(ALL)"),
+        alter(clocks.Clocks.stop, "if _spoiled", "False"),
     ),
     "a monotonic clock that jumps ahead": Mutation("mixed no-heartbeat", 40, wrap(clocks.Clocks, "read", _jumping)),
     "a time of DynamoDB that jumps ahead": Mutation(
@@ -965,8 +963,8 @@ MUTATIONS: dict[str, Mutation] = {
     "attempts that all bear the owner of the hold": Mutation("holds-zombies-calm holds-zombies-late", 400, _OWN_NAME),
     "attempts under one owner, and a token that rises": Mutation(
         "holds-zombies-calm", 40, _OWN_NAME,
-        edit(requests.renew, 'if next_token: → if next_token or (seen is not None and not grant.owner.endswith("/")):'),
-        edit(resume._is_of_hold, "row.token == token → row.token in (token, token + 1)"), shows="revived",
+        alter("requests.renew", "if next_token", '... or (seen is not None and not grant.owner.endswith("/"))'),
+        alter("_is_of_hold", "term token", "row.token in (token, token + 1)"), shows="revived",
     ),
     "what an attempt hands over parked under the first handle's name": Mutation(
         "holds-zombies holds-zombies-late", 400, put(handover, "parked", row.base_of), shows=("zombie", *_UNSAFE),
@@ -974,7 +972,7 @@ MUTATIONS: dict[str, Mutation] = {
     "a hold known by its token or a higher one": Mutation(
         "holds-claims", 400, _changed("renew", _at_least, _is_resume),
         _changed("release", _at_least, _is_release_by_string),
-        edit(resume._is_of_hold, "row.token == token → (row.token or 0) >= token"), shows=("revived", *_UNSAFE),
+        alter("_is_of_hold", "term token", "(row.token or 0) >= token"), shows=("revived", *_UNSAFE),
     ),
     "a resume without the owner seen": Mutation(
         "holds-zombies-late holds-late", 600, _without("renew", _is_resume, "ownerName"),
@@ -994,12 +992,12 @@ MUTATIONS: dict[str, Mutation] = {
         "holds-zombies holds-twice", 400, _ANY_ROW,
     ),
     "the validity of a resume counted from its reply": Mutation(
-        "holds-slow", 1500, edit(resume.resume, "valid_until = grant.started + → valid_until = reading.elapsed +"),
+        "holds-slow", 1500, alter("resume.resume", "operand started", "reading.elapsed"),
     ),
     "a resume by a wall clock that may be fast": Mutation(
         "holds-clocks", 60,
-        edit(resume.resume, "place.permits is not None or not memory.server.is_known → False",
-        "if not memory.server.is_known: → if False:"), shows="expiry",
+        alter("resume.resume", "term permits is_known", "False"),
+        alter("resume.resume", "if is_known", "False"), shows="expiry",
     ),
     "a resume that is given up and released": Mutation(
         "holds-late holds", 60, wrap(resume, "resume", _given_back), shows="gave back",
@@ -1008,17 +1006,18 @@ MUTATIONS: dict[str, Mutation] = {
         "holds holds-calm", 60, put(resume, "STEPS", 1), shows="refused",
     ),
     "who took a hold counted as seen since before its resume": Mutation(
-        "holds-slow", 1500, edit(resume.HolderAcquisition.note_instead, "self.reading = reading → pass"),
+        "holds-slow", 1500, alter("HolderAcquisition.note_instead", "line reading", ""),
     ),
     "a resumed handle valid beyond its invocation": Mutation(
-        "holds-calm", 60, edit(resume.resume, "valid_until = min(valid_until, wanted.lease_end) → pass"),
+        "holds-calm", 60, alter("resume.resume", "line valid_until lease_end", ""),
         shows="deadline",
     ),
     "an unclear release read as done beside another attempt": Mutation(
         "holds-zombies-late holds-twice", 1500, put(keep, "base_of", lambda owner: owner), shows="release",
     ),
     "a release by string that asks for the first name only": Mutation(
-        "holds holds-calm", 60, edit(resume.release, _FIRST_NAME), shows="release",
+        "holds holds-calm", 60, alter("resume.release", "if elapsed until", "True"),
+        alter("resume.release", "line break", "return False"), shows="release",
     ),
     "a release by string without the token": Mutation(
         "holds-adopted holds-claims", 1500, _without("release", _is_release_by_string, "fencingToken"),
@@ -1027,99 +1026,98 @@ MUTATIONS: dict[str, Mutation] = {
         "holds-foreign", 1500, _without("release", _is_release_by_string, "ownerName"),
     ),
     "an adopter of a parked hold under the first handle's name": Mutation(
-        "holds-zombies-adopted", 1500, edit(handover.Adoption.see,
-        "if row.owner != self.base and not is_attempt(self.wanted.owner): → "
-        "self.wanted.owner = self.base\n    if False:"),
+        "holds-zombies-adopted", 1500, alter("Adoption.see", "line seen", "...\nself.wanted.owner = self.base"),
+        alter("Adoption.see", "if is_attempt", "False"),
         redundant="whatever the first handle still sends has the old token, or the version of a claim of its own. "
         "The rule keeps a name for each handle",
     ),
     "an adoption of what an attempt has": Mutation(
-        "holds-zombies holds-adopted", 150, edit(handover.Adoption.see, _ADOPTS_ATTEMPT),
+        "holds-zombies holds-adopted", 150, alter("Adoption.see", "line place wanted", _ADOPTS_ATTEMPT),
         redundant="it would fence the attempt as a resume does. The rule keeps a string that comes twice from ending "
         "the attempt that has it",
     ),
     # Rate limits (core/rate.py)
     "a start by the wall clock alone": Mutation(
         "rates-clocks", 40,
-        edit(rate.Start.now, "low if high - low > _APART else min(max(self.reading.wall, low), high) → "
-        "self.reading.wall"), shows=_OFTEN,
+        alter("Start.now", "operand wall _APART", "self.reading.wall"), shows=_OFTEN,
     ),
     "a time of DynamoDB taken as known after a freeze": Mutation(
-        "rates-freezes rates-clocks", 200, edit(rate.Start.is_time_known, "found[1] - found[0] <= _APART → True"),
+        "rates-freezes rates-clocks", 200, alter("Start.is_time_known", "term _APART", "True"),
         shows=_OFTEN,
     ),
     "a time that may be far ahead after a read": Mutation(
-        "rates-stepped rates-clocks", 150, edit(rate.Start.now, "low if high - low > _APART else → "), shows=_OFTEN,
+        "rates-stepped rates-clocks", 150, alter("Start.now", "if _APART", "False"), shows=_OFTEN,
     ),
     "an old Date trusted": Mutation(
-        "rates-one-a-day rates-clocks", 100, edit(rate.Start.is_time_known, "found[2] <= _OLD → True"), shows=_OFTEN,
+        "rates-one-a-day rates-clocks", 100, alter("Start.is_time_known", "term _OLD", "True"), shows=_OFTEN,
         redundant="clocks drift by 0.9 ms in a second here, which patience covers while Dates come with each start",
     ),
     "an idle take while another start is due": Mutation(
         "rates-calm", 20,
-        edit(rate.Start.request, "AND #next_at <= :now → AND (#next_at <= :now OR #next_at > :now)"), shows=_OFTEN,
+        alter("Start.request", "argument free sealed",
+        'f"({free} OR {sealed} AND (#next_at <= :now OR #next_at > :now))"'), shows=_OFTEN,
     ),
     "a busy take of the unused past": Mutation(
-        "rates-calm", 40, edit(rate.Start.request, '"#next_at > :now" → "(#next_at > :now OR #next_at <= :now)"'),
+        "rates-calm", 40,
+        alter("Start.request", "argument next_at now -free", '"(#next_at > :now OR #next_at <= :now)"'),
         shows=_OFTEN,
     ),
     "a busy take however long it has to wait": Mutation(
         "rates-late rates-clocks", 40,
-        edit(rate.Start.request, '"#next_at <= :latest" → "(#next_at <= :latest OR #next_at > :latest)"'),
+        alter("Start.request", "argument next_at latest", '"(#next_at <= :latest OR #next_at > :latest)"'),
         shows=("far ahead", "ttl"),
     ),
     "a start before it is due": Mutation(
-        "rates-calm", 20, edit(rate.Start.is_in_time, "if left < 1e-6: → if True:"), shows=_OFTEN,
+        "rates-calm", 20, alter("Start.is_in_time", "if left", "True"), shows=_OFTEN,
     ),
     "a start that is due by elapsed time": Mutation(
         "rates-stepped rates-late", 400,
-        edit(rate.Start.is_in_time, "due - (self.reading.monotonic - sent.monotonic) → "
-        "due - (self.reading.elapsed - sent.elapsed)"), shows=_OFTEN,
+        alter("Start.is_in_time", "operand reading sent", "self.reading.elapsed - sent.elapsed"), shows=_OFTEN,
     ),
     "a start that is due by the time since its answer": Mutation(
-        "rates-slow rates-rare", 200, edit(rate.Start.slot, "return sent, → return self.reading,"), shows=_OFTEN,
+        "rates-slow rates-rare", 200, alter("Start.slot", "line return", "sent = self.reading\n..."), shows=_OFTEN,
     ),
     "a start however late it is": Mutation(
         "rates-freezes rates-rare", 100,
-        edit(rate.Start.is_in_time, "- due <= self.limit.patience → - due <= 1e9"), shows=_OFTEN,
+        alter("Start.is_in_time", "operand patience", "1e9"), shows=_OFTEN,
     ),
     "lateness from the send, though now is of a read before a freeze": Mutation(
-        "rates-first-read", 100, edit(rate.Start.take, "self.reading.elapsed - self.behind() → self.reading.elapsed"),
+        "rates-first-read", 100, alter("Start.take", "operand behind", ""),
         shows=_OFTEN,
     ),
     "lateness by the monotonic clock": Mutation(
         "rates-freezes", 200,
-        edit(rate.Start.is_in_time, "while self.reading.elapsed - since → "
-        "while self.reading.monotonic - sent.monotonic"), shows=_OFTEN,
+        alter("Start.is_in_time", "operand elapsed since", "self.reading.monotonic - sent.monotonic"), shows=_OFTEN,
     ),
     "a start given back without its name": Mutation(
         "rates-rare rates-late", 60,
-        edit(rate.Start.give_back, "released=None, last_take={\"S\": name}) → "
-        "released=None)"), shows=_OFTEN,
+        alter("Start.give_back", "set last_take", ""), shows=_OFTEN,
     ),
     "a start given back by the number that it left": Mutation(
         "rates-rare rates-late", 300,
-        edit(rate.Start.give_back, 'last_take={"S": name} → '
-        'next_at={"N": str(self.memory.rates[self.place.where][0])}'), shows=_OFTEN,
+        alter("Start.give_back", "call expect",
+        'update.expect(version={"S": RATE}, released=None, '
+        'next_at={"N": str(self.memory.rates[self.place.where][0])})'),
+        shows=_OFTEN,
     ),
     "a give-back that leaves the name of the last take": Mutation(
         "rates-rare", 300,
-        edit(rate.Start.give_back, 'update.removes.append("#last_take") → pass'), shows=_OFTEN,
+        alter("Start.give_back", "line removes", ""), shows=_OFTEN,
     ),
     "a take that was given back counted as a grant": Mutation(
-        "rates-rare", 150, edit(rate.Start.give_back, "self.sent = {} → "), shows=_OFTEN,
+        "rates-rare", 150, alter("Start.give_back", "set sent", ""), shows=_OFTEN,
         redundant="it takes a copy of the take that lands after its give-back, a refusal that shows it before others "
         "come, and after the start a copy of the give-back, too",
     ),
     "takes of one name": Mutation(
         "rates-late rates-rare", 300,
-        edit(rate.Start.take, "name = self.entropy.nonce()[:_NAME] → name = 'the same'"), shows=_OFTEN,
+        alter("Start.take", "set name", "'the same'"), shows=_OFTEN,
     ),
     "several starts rounded down to whole microseconds each": Mutation(
-        "rates-large", 20, edit(rate.Limit.__init__, "-(-n * micros // limit) → n * (micros // limit)"), shows=_OFTEN,
+        "rates-large", 20, alter("Limit.__init__", "set cost", "n * (micros // limit)"), shows=_OFTEN,
     ),
     "a burst beyond what nextAt may run ahead": Mutation(
-        "rates-calm rates", 60, edit(rate.Limit.__init__, "burst * micros // limit → (burst + 2) * micros // limit"),
+        "rates-calm rates", 60, alter("Limit.__init__", "set room", "(burst + 2) * micros // limit"),
         shows=_OFTEN,
     ),
     "a row that goes while it is needed": Mutation(
@@ -1127,13 +1125,12 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     # Permits that outlive an invocation
     "a permit claimed though its hold has a token": Mutation(
-        "permit-holds-claims permit-holds-late", 150, edit(permits.PermitUpdate.take,
-        'self.require("attribute_not_exists(#t.#mine)") → '
+        "permit-holds-claims permit-holds-late", 150, alter("PermitUpdate.take", "line mine attribute_not_exists",
         'self.require(f"attribute_not_exists({self.entry(grant.owner)})")'), shows=("maps", "zombie", *_TOO_MANY),
     ),
     "a permit released under its token alone": Mutation(
-        "permit-holds-zombies-calm permit-holds-zombies-late", 60, edit(permits.PermitUpdate.mine,
-        'self.require(f"attribute_exists({self.entry(owner)})") → self.entry(owner)'), shows=("maps", "zombie"),
+        "permit-holds-zombies-calm permit-holds-zombies-late", 60,
+        alter("PermitUpdate.mine", "call require attribute_exists", "self.entry(owner)"), shows=("maps", "zombie"),
     ),
     "a permit resumed without the entry seen": Mutation(
         "permit-holds-zombies permit-holds-twice", 60, _weaker("renew", lambda part: "#p." in part, _is_permit_resume),
@@ -1146,7 +1143,7 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a permit's resume or renewal that may turn the expiry back": Mutation(
         "permit-holds-late permit-holds-zombies-late", 400,
-        edit(permits.PermitUpdate.rise, 'self.require(f"{self.entry(seen)} < :entry") → '),
+        alter("PermitUpdate.rise", "line require", ""),
         shows=("expiry", *_TOO_MANY),
     ),
     "attempts of a permit that all bear the name of its hold": Mutation(
@@ -1164,30 +1161,30 @@ MUTATIONS: dict[str, Mutation] = {
         "permit-holds-zombies permit-holds-twice", 400, _ANY_ROW, shows=_TOO_MANY,
     ),
     "a permit adopted without a new token": Mutation(
-        "permit-holds-adopted permit-holds-zombies-adopted", 150, edit(requests.renew, "if next_token: → if False:"),
+        "permit-holds-adopted permit-holds-zombies-adopted", 150, alter("requests.renew", "if next_token", "False"),
         shows=("revived", "adopted twice", *_TOO_MANY),
     ),
     "the token of a dead permit left in its map": Mutation(
-        "permit-holds-dying", 40, edit(permits.PermitUpdate.take,
-        'self.removes += [f"#p.{name}", → self.removes += [f"#p.{name}"] or ['), shows="maps",
+        "permit-holds-dying", 40, alter("PermitUpdate.take", "argument t hold attempt", ""), shows="maps",
     ),
     "a dead entry that takes the token of its attempt along": Mutation(
         "permit-holds-dying", 40,
-        edit(permits.PermitUpdate.take, "hold_of(attempt) → attempt"), shows="maps",
+        alter("PermitUpdate.take", "call hold_of", "attempt"), shows="maps",
     ),
     "the token of a released permit left in its map": Mutation(
-        "permit-holds", 40, edit(permits.PermitUpdate.end, ', "#t.#mine"] → ]'), shows="maps",
+        "permit-holds", 40, alter("PermitUpdate.end", "argument mine", ""), shows="maps",
     ),
     "the entry seen left beside that of the attempt that resumes it": Mutation(
-        "permit-holds", 40, edit(permits.PermitUpdate.hold, "if seen != grant.owner: → if False:"), shows="maps",
+        "permit-holds", 40, alter("PermitUpdate.hold", "if seen", "False"), shows="maps",
     ),
     "a permit released by string that its call does not count as its own": Mutation(
         "permit-holds-late permit-holds-zombies-released", 400,
-        edit(resume.release, "return unclear and place.permits is not None → return False"), shows="release",
+        alter("resume.release", "if elapsed until", "True"),
+        alter("resume.release", "line break", "return False"), shows="release",
     ),
     "the validity of a permit's resume counted from its reply": Mutation(
         "permit-holds-slow", 1500,
-        edit(resume.resume, "valid_until = grant.started + → valid_until = reading.elapsed +"),
+        alter("resume.resume", "operand started", "reading.elapsed"),
     ),
     "a permit's row kept for two days beside leases of weeks": Mutation(
         "permit-holds-weeks", 40, put(permits, "KEPT", 2 * 86_400), shows=("ttl", *_UNSAFE),

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from lambda_lock.core import requests, resume, row, sleepers
+from lambda_lock.core import requests, resume, row
 from lambda_lock.core.protocol import Resumption
 from lambda_lock.waker import function, look
-from tests.prove.mistakes import Change, edit, planted, put, wrap
+from tests.prove.mistakes import Change, alter, planted, put, together, wrap
 from tests.simulation.runs import Result
 
 from . import filtering
@@ -107,17 +107,20 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "the entry removed before the call": Mutation(
         "killed", 100,
-        edit(look.Look._serve, "answer = yield from self._call(sleeper) → yield from sleepers.remove(self.place, "
-             "lambda entry: entry == entries[0], self.memory, self.entropy, self.reading)\n    "
-             "answer = yield from self._call(sleeper)"), *_FORGOTTEN, killed=0.15,
+        alter("Look._serve", "line _call",
+        "first = entries[0]\n"
+        "yield from sleepers.remove(self.place, lambda each: each == first, self.memory, self.entropy, "
+        "self.reading)\n..."),
+        *_FORGOTTEN, killed=0.15,
     ),
     "wakeAt written before the message": Mutation(
         "holders that die", 400,
-        edit(look.Look._mark, 'yield Send(MESSAGE, {"seconds": delay + LATER}, 0) → late = delay + LATER\n    else:\n'
-             '        late = 0',
-             'return isinstance((yield from self._send(update.request())), Reply) → sent = yield from self._send('
-             'update.request())\n    if late:\n        yield Send(MESSAGE, {"seconds": late}, 0)\n    '
-             'return isinstance(sent, Reply)'), *_FORGOTTEN, killed=0.15, after=True,
+        together(alter("Look._mark", "start", "late = 0"),
+        alter("Look._mark", "line MESSAGE", "late = delay + LATER"),
+        alter("Look._mark", "line Reply",
+        "sent = yield from self._send(update.request())\n"
+        'if late:\n    yield Send(MESSAGE, {"seconds": late}, 0)\nreturn isinstance(sent, Reply)')),
+        *_FORGOTTEN, killed=0.15, after=True,
     ),
     "a claim by holder instead of an ordinary one": Mutation(
         "killed after a request", 200, put(look, "Claim", _ByHolder), "robbed", killed=0.15,
@@ -132,7 +135,7 @@ MUTATIONS: dict[str, Mutation] = {
         "calm", 20, put(filtering, "FILTERS", function.FILTERS[:1]), *_FORGOTTEN,
     ),
     "no ticket for those who sleep": Mutation(
-        "beside those in the queue", 20, edit(look.Look._mark, "self._stand_in_line(update, row, wake_at) → pass"),
+        "beside those in the queue", 20, alter("Look._mark", "line _stand_in_line", ""),
         "starved", rounds=60,
     ),
     "their ticket believed no longer than that of others": Mutation(
@@ -140,21 +143,21 @@ MUTATIONS: dict[str, Mutation] = {
         hold=(200.0, 240.0), lease=(260.0, 300.0), callers=3, rounds=20, most=20,
     ),
     "those who sleep before others that were first": Mutation(
-        "beside those in the queue", 40, edit(look.Claim.see, "self.ahead.append(ticket) → pass"), "jumped",
+        "beside those in the queue", 40, alter("Claim.see", "line append", ""), "jumped",
     ),
     "newcomers who pass those who sleep": Mutation(
-        "calm", 60, edit(resume.HolderAcquisition.see, "row.sleepers_come(date) → False"), "out of order", arrive=100.0,
+        "calm", 60, alter("HolderAcquisition.see", "call sleepers_come", "False"), "out of order", arrive=100.0,
     ),
     "a mark that is written each time": Mutation(
-        "calm permits", 20, edit(look.Look._mark, "not update.sets → False",
-                                 'row.item.get(attribute) != {"N": str(value)} → True'), "busy loop", "endless",
+        "calm permits", 20, together(alter("Look._mark", "if sets", "False"),
+        alter("Look._mark", "if attribute", "True")), "busy loop", "endless",
     ),
     "another look's claim taken for that of a waker that was killed": Mutation(
         "calm, with newcomers", 200, put(look, "AGAIN", -3), "out of order",
     ),
     "a time of the next look believed that has passed": Mutation(
         "killed after a request", 20,
-        edit(look.Look._mark, "not now < wake_at <= now + delay + SPARED → not 0 < wake_at <= now + delay + SPARED"),
+        alter("Look._mark", "if SPARED", "not 0 < wake_at <= now + delay + SPARED"),
         *_FORGOTTEN,
     ),
     "a message that comes before the time that wakeAt names": Mutation(
@@ -162,20 +165,19 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "an entry removed at an index that may be another's by now": Mutation(
         "network, permits", 40,
-        edit(sleepers.remove, 'update.require(f"{asleep}[{found[0]}] = :entry", entry=found[1]) → '
-             'update.require(f"attribute_exists({asleep}[{found[0]}])")'), *_FORGOTTEN,
+        alter("sleepers.remove", "call require", 'update.require(f"attribute_exists({asleep}[{found[0]}])")'),
+        *_FORGOTTEN,
     ),
     "a list without strangers written over who lay down meanwhile": Mutation(
         "strangers among the sleepers", 40,
-        edit(sleepers.without_strangers, 'update.require(f"{asleep} = :read", read=found) → '
-             'update.require(f"attribute_exists({asleep})")'), *_FORGOTTEN,
+        alter("without_strangers", "call require read", 'update.require(f"attribute_exists({asleep})")'), *_FORGOTTEN,
     ),
     "a registration that passes no filter": Mutation(
-        "calm", 20, edit(sleepers._registration, 'update.sets.append(f"{update.name(NEWEST)} = :newest") → pass',
-                         'update.values[":newest"] = newest → pass'), *_FORGOTTEN,
+        "calm", 20, together(alter("sleepers._registration", "line NEWEST", ""),
+        alter("sleepers._registration", "line newest values", "")), *_FORGOTTEN,
     ),
     "who is cancelled keeps what was claimed for it": Mutation(
-        "sleepers that leave", 60, edit(look.Look._serve, "isinstance(answer, ClosedError) → False"),
+        "sleepers that leave", 60, alter("Look._serve", "term ClosedError", "False"),
         *_FORGOTTEN, bound=30.0,
     ),
 }  # fmt: skip
