@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_lock.core import rate
 from lambda_lock.core.outcome import ConditionFailed
-from lambda_lock.core.protocol import AcquireRequest, Send, Wait
+from lambda_lock.core.protocol import AcquireRequest, Conversation, Send, Wait
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.schema import JAVA
 
@@ -27,7 +27,7 @@ def gcra(caller: Caller) -> Steps:
     look = caller.look()
     wanted = AcquireRequest(_PLACE, "", 1000, Content(ttl=60), wait_until=look.elapsed + 1000, waits=True)
     limit = rate.Limit(LIMIT, 1.0, 1, 1)
-    yield from rate.Start(wanted, limit, caller.memory, caller.entropy, look, lambda _: None).steps()
+    yield from rate.Start(wanted, limit, Conversation(caller.memory, caller.entropy, look), lambda _: None).steps()
 
 
 def token_bucket(caller: Caller) -> Steps:

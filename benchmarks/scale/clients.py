@@ -12,7 +12,7 @@ from typing import Any
 
 from lambda_lock.core import acquire, keep
 from lambda_lock.core.outcome import ServiceError
-from lambda_lock.core.protocol import AcquireRequest, Recall, Wait
+from lambda_lock.core.protocol import AcquireRequest, Conversation, Recall, Wait
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.schema import JAVA
@@ -46,14 +46,14 @@ def _ours(world: World, key: str, wait: float, hold: float, *, queue: bool) -> L
         queue=Queue if queue else None,
     )
     try:
-        held = yield from acquire.acquire(wanted, memory, world.entropy, world.reading())
+        held = yield from acquire.acquire(wanted, Conversation(memory, world.entropy, world.reading()))
     except (LockError, ServiceError) as error:
         world.fail(type(error).__name__)
         return
     world.granted(world.now - started)
     yield Wait(hold)
     try:
-        yield from keep.release(held, memory, world.entropy, world.reading())
+        yield from keep.release(held, Conversation(memory, world.entropy, world.reading()))
     except (LockError, ServiceError) as error:
         world.fail(f"release: {type(error).__name__}")
 

@@ -6,7 +6,7 @@ from ..client.base import session_of
 from ..client.lock_client import LockClient
 from ..client.record import LockRecord
 from ..core import protocol, requests
-from ..core.lease import ClockReading, Holder
+from ..core.lease import Holder
 from ..core.outcome import ConditionFailed, Reply
 from ..core.permits import PermitPlace
 from ..core.row import RATE, Row
@@ -33,9 +33,8 @@ def force_release(client: LockClient, record: LockRecord, permit: Holder | None)
         place, what = PermitPlace(place, 1, permit.owner), f"a permit of {record.key!r}"
         request = requests.release(place, owner=permit.owner, token=permit.fencing_token)
 
-    def steps(reading: ClockReading) -> protocol.Steps[Row | None]:
-        until = reading.elapsed + protocol.DECISION
-        outcome, unclear, _ = yield from protocol.exchange(request, session.memory, session.entropy, reading, until)
+    def steps(talk: protocol.Conversation) -> protocol.Steps[Row | None]:
+        outcome, unclear = yield from talk.exchange(request)
         if isinstance(outcome, Reply):
             return None
         if not isinstance(outcome, ConditionFailed):

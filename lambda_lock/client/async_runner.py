@@ -67,7 +67,7 @@ class AsyncRunner:
 
         if after_wait is not None:
             ends = given_back
-        made = steps(session.timeline.reading())
+        made = steps(session.talk())
         try:
             if ends is not None:
                 session.under_way.begin(made)

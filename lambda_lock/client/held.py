@@ -34,15 +34,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, TypeAlias, TypeVar
 
-    from ..core.lease import ClockReading
-    from ..core.protocol import Hold, Steps
+    from ..core.protocol import Conversation, Hold, Steps
     from ..core.requests import Place
     from .record import Storing
     from .session import Session
 
     T = TypeVar("T")
     #: The steps of an operation, which begin with a reading of the clocks.
-    Begin: TypeAlias = Callable[[ClockReading], Steps[T]]
+    Begin: TypeAlias = Callable[[Conversation], Steps[T]]
     #: A release, commit or hand_over: the lock that errors name, the steps, what makes the error if closing the client
     #: ends them, and the steps that release the lock after an interrupt has ended them.
     LastAct: TypeAlias = tuple[Place, Begin[T], Callable[[], LockError], Begin[bool]]
@@ -121,7 +120,7 @@ class LastActs:
         check: raises if a last act that has just ended leaves nothing to do.
         """
 
-        def alone(reading: ClockReading) -> Steps[T]:
+        def alone(talk: Conversation) -> Steps[T]:
             self.check_process()  # here: drive() has noted the process, and sees a fork from now on
             turn = Caller()
             try:
@@ -133,11 +132,11 @@ class LastActs:
                     )
                 check()
                 self.end()
-                acting = steps(reading)
+                acting = steps(talk)
                 if self.is_timed and self.session.observer.measures:
                     from ..observe.timing import timed_end
 
-                    acting = timed_end(self.session.observer, self.each_hold(), self.key is None, reading, acting)
+                    acting = timed_end(self.session.observer, self.each_hold(), self.key is None, talk, acting)
                 return (yield from acting)
             finally:
                 self._last_act.give_back(turn)
@@ -294,10 +293,10 @@ class HeldLock(LastActs):
         acting = partial(self._release, data=encoded, delete=delete, complete=complete, result=result)
         alone = self.last(self.check_not_released, acting)
 
-        def tolerant(reading: ClockReading) -> Steps[bool]:
+        def tolerant(talk: Conversation) -> Steps[bool]:
             try:
                 with Explained(place):
-                    return (yield from alone(reading))
+                    return (yield from alone(talk))
             except LockAlreadyReleasedError:
                 raise
             except LockError as error:
@@ -307,8 +306,8 @@ class HeldLock(LastActs):
         steps = tolerant if best_effort else alone
         return place, steps, released, steps
 
-    def _release(self, reading: ClockReading, **options: Any) -> Steps[bool]:
-        done = yield from keep.release(self.hold, self.session.memory, self.session.entropy, reading, **options)
+    def _release(self, talk: Conversation, **options: Any) -> Steps[bool]:
+        done = yield from keep.release(self.hold, talk, **options)
         if self.released:  # close() of the client has released it meanwhile
             return True
         self.end_release(done)
@@ -323,11 +322,10 @@ class HeldLock(LastActs):
         self.check_open()
         self.check_kept()
         self.count_for(result)
-        memory, entropy = self.session.memory, self.session.entropy
 
-        def steps(reading: ClockReading) -> Steps[None]:
+        def steps(talk: Conversation) -> Steps[None]:
             try:
-                yield from commit([self.hold], checked, memory, entropy, reading, data=encoded, result=text)
+                yield from commit([self.hold], checked, talk, data=encoded, result=text)
             except LockLostError:
                 self.lose("lock %r was lost before its commit")
                 raise
@@ -355,11 +353,10 @@ class HeldLock(LastActs):
                 "over a lock of @with_lock, or let the function that finishes the event deduplicate it",
                 key=self.key,
             )
-        memory, entropy = self.session.memory, self.session.entropy
 
-        def steps(reading: ClockReading) -> Steps[str]:
+        def steps(talk: Conversation) -> Steps[str]:
             try:
-                string = yield from hand_over(self.hold, memory, entropy, reading, lease_ms=int(duration * 1000))
+                string = yield from hand_over(self.hold, talk, lease_ms=int(duration * 1000))
             except LockLostError:
                 self.renewer.lose("lock %r was lost before it was handed over")
                 raise
@@ -368,9 +365,9 @@ class HeldLock(LastActs):
                 raise unclear()
             return string
 
-        def interrupted(reading: ClockReading) -> Steps[bool]:
+        def interrupted(talk: Conversation) -> Steps[bool]:
             if not self.hold.resumed or self.hold.unclear:
-                return (yield from self._release(reading))
+                return (yield from self._release(talk))
             self.hold.hand_over()  # the interrupt may have come before it
             self.abandon()
             return False
@@ -494,7 +491,7 @@ class HeldLock(LastActs):
         warnings.warn(message, ResourceWarning, stacklevel=2)
 
 
-def _done(reading: ClockReading) -> Steps[bool]:
+def _done(talk: Conversation) -> Steps[bool]:
     """An operation that has nothing to send."""
     yield from ()
     return True

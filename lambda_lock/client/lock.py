@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Never, Self, TypeAlias, TypeVar
 
-    from ..core.lease import ClockReading
-    from ..core.protocol import Steps
+    from ..core.protocol import Conversation, Steps
     from .held import HeldLock, LastAct
     from .session import Operation
 
@@ -201,9 +200,9 @@ def heartbeat(
         checks.heartbeat_period(held.options.heartbeat_period, lease_duration)
     held.check_open()
 
-    def steps(reading: ClockReading) -> Steps[None]:
+    def steps(talk: Conversation) -> Steps[None]:
         yield from held.renewer.now(
-            reading, partial(_check_renewable, held), lease_ms=lease_ms, data=encoded, delete_data=delete_data
+            talk, partial(_check_renewable, held), lease_ms=lease_ms, data=encoded, delete_data=delete_data
         )
         if delete_data or data is not None:
             held.hold.note_data(encoded)
@@ -222,10 +221,10 @@ def ensure(held: HeldLock, seconds: float) -> Operation[None]:
     # A renewal is worth its lease, less the drift and the time that its reply takes.
     lease_duration = max(held.lease_duration, needed + protocol.DECISION)
 
-    def steps(reading: ClockReading) -> Steps[None]:
+    def steps(talk: Conversation) -> Steps[None]:
         if is_enough:
             return
-        yield from heartbeat(held, lease_duration=lease_duration)[1](reading)
+        yield from heartbeat(held, lease_duration=lease_duration)[1](talk)
         if end is not None and held.remaining() < seconds:  # the lease ends with the invocation
             raise _cannot_ensure(held, seconds, end)
 

@@ -23,9 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ..core.lease import ClockReading
     from ..core.outcome import Item, Reply
-    from ..core.protocol import Steps
+    from ..core.protocol import Conversation, Steps
     from ..core.rate import Limit
     from ..core.requests import Request
     from ..core.schema import Schema
@@ -140,7 +139,7 @@ def forget(
             key=key,
         )
     wanted.advice = wanted.advice or _ADVICE
-    return place, lambda reading: forgetting(wanted, session.memory, session.entropy, reading)
+    return place, lambda talk: forgetting(wanted, talk)
 
 
 # -- rate_limit -------------------------------------------------------------------------------------------------------
@@ -164,8 +163,8 @@ def rate_limit(
         message = f"rate limit {key!r} is {asked.text} (limit/per/burst) here and {rate} elsewhere: pass the same"
         session.tell_once("rate_differs", place, message)
 
-    def steps(reading: ClockReading) -> Steps[float]:
-        start = Start(wanted, asked, session.memory, session.entropy, reading, differs)
+    def steps(talk: Conversation) -> Steps[float]:
+        start = Start(wanted, asked, talk, differs)
         try:
             waited = yield from start.steps()
         except Exception as error:
@@ -177,10 +176,10 @@ def rate_limit(
         observer.tell("started", None, place.table, "rate limit %r gave a start after %.3f s", key, waited, key=key)
         return waited
 
-    def timed(reading: ClockReading) -> Steps[float]:
+    def timed(talk: Conversation) -> Steps[float]:
         from ..observe import timing
 
-        return timing.timed(observer, "rate", place.table, (key,), reading, steps(reading), lambda _: ("started", None))
+        return timing.timed(observer, "rate", place.table, (key,), talk, steps(talk), lambda _: ("started", None))
 
     return place, timed if observer.measures else steps
 
@@ -226,7 +225,7 @@ def lie_down(
 
     place = _place(session, key, sort_key, holder, permits)
     sleeper = sleepers.Sleeper(holder, kind, callback, permits, session.settings.ttl)
-    return place, lambda reading: sleepers.lie_down(place, sleeper, session.memory, session.entropy, reading)
+    return place, lambda talk: sleepers.lie_down(place, sleeper, talk)
 
 
 def get_up(session: Session, key: str, holder: str) -> Operation[bool]:
@@ -234,7 +233,7 @@ def get_up(session: Session, key: str, holder: str) -> Operation[bool]:
     from ..core import sleepers
 
     place, goes = _place(session, key, None, holder, None), partial(sleepers.is_of, holder=holder)
-    return place, lambda reading: sleepers.remove(place, goes, session.memory, session.entropy, reading)
+    return place, lambda talk: sleepers.remove(place, goes, talk)
 
 
 def sleep(
@@ -258,8 +257,8 @@ def sleep(
             key=key,
         )
 
-    def steps(reading: ClockReading) -> Steps[None]:
-        if not (yield from lying_down(reading)):
+    def steps(talk: Conversation) -> Steps[None]:
+        if not (yield from lying_down(talk)):
             raise LockNotGrantedError(
                 f"lock {key!r} is held, and as many sleep until it is free as can ({sleepers.MOST_SLEEPERS}). Try "
                 "again later",

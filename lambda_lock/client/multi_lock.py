@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any, TypeAlias
 
-    from ..core.lease import ClockReading
-    from ..core.protocol import AcquireRequest, Hold, Steps
+    from ..core.protocol import AcquireRequest, Conversation, Hold, Steps
     from .held import Begin, LastAct
     from .session import Operation, Session
     from .taking import Ordered
@@ -55,8 +54,8 @@ class Several(Fresh):
     def token(self) -> None:
         return None
 
-    def _grant(self, reading: ClockReading) -> Steps[Any]:
-        return core.acquire_all(self, self._session.memory, self._session.entropy, reading)
+    def _grant(self, talk: Conversation) -> Steps[Any]:
+        return core.acquire_all(self, talk)
 
     def lock(self) -> MultiLock:
         """Return the handle of the locks that were taken, and keep them no longer."""
@@ -101,19 +100,19 @@ class Several(Fresh):
         self._session.open_locks.attach(hold, held)
         self._session.check_open()  # either close() finds the lock among those held, or the client is found closed here
 
-    def renew(self, hold: Hold, reading: ClockReading) -> Steps[None]:
+    def renew(self, hold: Hold, talk: Conversation) -> Steps[None]:
         """Renew it once, but not while the heartbeat does."""
-        return self._held[hold].renewer.once(reading)
+        return self._held[hold].renewer.once(talk)
 
-    def release(self, hold: Hold, reading: ClockReading) -> Steps[bool]:
+    def release(self, hold: Hold, talk: Conversation) -> Steps[bool]:
         """Release a lock that the application never had. Returns whether DynamoDB answered."""
         session, held, answered = self._session, self._held.get(hold), True
         try:
             with Explained(hold.place):
                 if held is not None:
-                    yield from held.release()[1](reading)
+                    yield from held.release()[1](talk)
                 else:
-                    yield from keep.release(hold, session.memory, session.entropy, reading)
+                    yield from keep.release(hold, talk)
         except LockAlreadyReleasedError:  # close() just released it
             pass
         except LockError as error:
@@ -195,8 +194,8 @@ class Group(LastActs):
         """The operation of `MultiLock.heartbeat`."""
         self.check_open()
 
-        def steps(reading: ClockReading) -> Steps[None]:
-            failed = yield from self._each(self.members, lambda member: heartbeat(member)[1])
+        def steps(talk: Conversation) -> Steps[None]:
+            failed = yield from self._each(talk, self.members, lambda member: heartbeat(member)[1])
             if failed:
                 errors = [error for _, error in failed]
                 raise next((error for error in errors if isinstance(error, LockLostError)), errors[0])
@@ -204,7 +203,7 @@ class Group(LastActs):
         return self.members[0].hold.place, steps
 
     def _each(
-        self, members: Iterable[HeldLock], begin: Callable[[HeldLock], Begin[object]]
+        self, talk: Conversation, members: Iterable[HeldLock], begin: Callable[[HeldLock], Begin[object]]
     ) -> Steps[list[tuple[HeldLock, LockError]]]:
         """Run an operation of each lock, and return those that failed. After an outage nothing more is sent."""
         failed: list[tuple[HeldLock, LockError]] = []
@@ -214,7 +213,7 @@ class Group(LastActs):
                 if unanswered == OUTAGE:
                     raise unsent(member.hold)
                 with Explained(member.hold.place):
-                    yield from begin(member)(self.session.timeline.reading())
+                    yield from begin(member)(talk)
                 unanswered = 0
             except LockError as error:  # the others go on all the same: they protect the work in hand, or must be freed
                 failed.append((member, error))
@@ -232,19 +231,19 @@ class Group(LastActs):
         return self.members[0].hold.place, steps, released, again
 
     def _releasing(self, best_effort: bool) -> Begin[bool]:
-        def steps(reading: ClockReading) -> Steps[bool]:
-            errors = yield from self._release_rest(best_effort)
+        def steps(talk: Conversation) -> Steps[bool]:
+            errors = yield from self._release_rest(talk, best_effort)
             if errors:
                 raise errors[0]
             return not any(member.hold.lost or not member.released for member in self.members)
 
         return self.last(self.check_not_released, steps)
 
-    def _release_rest(self, best_effort: bool) -> Steps[list[LockError]]:
+    def _release_rest(self, talk: Conversation, best_effort: bool) -> Steps[list[LockError]]:
         """Release the members that are not released yet, the newest first. Returns the errors, or logs them."""
         left = (member for member in reversed(self.members) if not member.released)
         errors: list[LockError] = []
-        for member, error in (yield from self._each(left, lambda member: member.release()[1])):
+        for member, error in (yield from self._each(talk, left, lambda member: member.release()[1])):
             if isinstance(error, LockAlreadyReleasedError):  # close() just released it
                 continue
             if best_effort:
@@ -262,12 +261,11 @@ class Group(LastActs):
         for member in self.members:
             member.check_kept()
         holds = self.each_hold()
-        memory, entropy = self.session.memory, self.session.entropy
 
-        def steps(reading: ClockReading) -> Steps[None]:
+        def steps(talk: Conversation) -> Steps[None]:
             released: list[Hold] = []
             try:
-                yield from commit(holds, checked, memory, entropy, reading, released.append)
+                yield from commit(holds, checked, talk, released.append)
             except Exception as error:
                 for member in self.members:
                     if member.hold in released:
@@ -275,7 +273,7 @@ class Group(LastActs):
                     elif isinstance(error, LockLostError) and member.key == error.key:
                         member.lose("lock %r was lost before its commit")
                 if isinstance(error, (LockLostError, CommitRefusedError)):  # refused for good: release the rest
-                    yield from self._release_rest(best_effort=True)
+                    yield from self._release_rest(talk, best_effort=True)
                 raise
             for member in self.members:
                 member.end_release(True)

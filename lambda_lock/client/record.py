@@ -9,7 +9,7 @@ import json  # the Lambda runtime has these loaded
 from collections.abc import Mapping
 from contextlib import suppress
 
-from ..core import protocol, requests
+from ..core import requests
 from ..core.requests import Place, decode_data, encode_data
 from ..core.row import RATE, SEAL, Row
 from ..errors import LockArgumentError, LockFormatError, printable
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ..core.lease import ClockReading, Holder
+    from ..core.lease import Holder
     from ..core.outcome import Item, Reply
-    from ..core.protocol import Hold, Steps
+    from ..core.protocol import Conversation, Hold, Steps
     from ..core.requests import Request
     from .session import Operation, Session
 
@@ -409,9 +409,10 @@ def get(session: Session, key: str, sort_key: str | None) -> Operation[LockRecor
     place = session.settings.place(key, sort_key, reads=True)
     session.check_open()
 
-    def steps(reading: ClockReading) -> Steps[LockRecord | None]:
-        row, date = yield from protocol.read(place, session.memory, session.entropy, reading)
-        return None if row is None else LockRecord(row, place, date)
+    def steps(talk: Conversation) -> Steps[LockRecord | None]:
+        reply = yield from talk.ask(requests.read(place))
+        row = place.row(reply.item)
+        return None if row is None else LockRecord(row, place, reply.date)
 
     return place, steps
 
@@ -422,12 +423,12 @@ def prewarm(session: Session) -> Operation[None]:
     place = session.settings.place(PREWARM_KEY, PREWARM_KEY if has_sort_key else None)
     session.check_open()
 
-    def steps(reading: ClockReading) -> Steps[None]:
-        yield from protocol.ask(requests.read(place), session.memory, session.entropy, reading)
+    def steps(talk: Conversation) -> Steps[None]:
+        yield from talk.ask(requests.read(place))
 
     return place, steps
 
 
 def ask(session: Session, place: Place, request: Request) -> Operation[Reply]:
     """Send a request that takes and changes no lock."""
-    return place, lambda reading: protocol.ask(request, session.memory, session.entropy, reading)
+    return place, lambda talk: talk.ask(request)

@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ..core.lease import ClockReading
-    from ..core.protocol import Hold, Steps
+    from ..core.protocol import Conversation, Hold, Steps
     from ..runtime.heartbeat import Heartbeat
     from .session import Session
 
@@ -147,12 +146,12 @@ class Renewer:
             self._dispatched = False
             self.watch()
 
-    def _once(self, reading: ClockReading, **changes: Any) -> Steps[keep.Renewal]:
-        return keep.renew(self._hold, self._session.memory, self._session.entropy, reading, **changes)
+    def _once(self, talk: Conversation, **changes: Any) -> Steps[keep.Renewal]:
+        return keep.renew(self._hold, talk, **changes)
 
     # -- for the application ----------------------------------------------------------------------------------------
 
-    def now(self, reading: ClockReading, check: Callable[[], None], **changes: Any) -> Steps[None]:
+    def now(self, talk: Conversation, check: Callable[[], None], **changes: Any) -> Steps[None]:
         """The steps of a renewal that the application asks for. It first waits for one that is under way, at most for
         the time of a decision. It is sent again while its outcome is unknown: none begins later than the time of a
         decision after the first, and each may take STEPS sends (docs/safety-bounds.md).
@@ -161,10 +160,10 @@ class Renewer:
         """
         turn, tries = Caller(), 0
         try:
-            reading = yield from self._await_turn(turn, reading, check)
-            until = reading.elapsed + protocol.DECISION
+            yield from self._await_turn(turn, talk, check)
+            until = talk.elapsed + protocol.DECISION
             while True:
-                renewal = yield from self._once(reading, **changes)
+                renewal = yield from self._once(talk, **changes)
                 if renewal.renewed:
                     return
                 check()
@@ -173,7 +172,7 @@ class Renewer:
                 error = renewal.error
                 if error is None or not protocol.may_pass(error) or self._elapsed() + pause >= until:
                     raise self._unknown(error)
-                reading = (yield protocol.Wait(pause)).reading
+                yield from talk.wait(pause)
         finally:  # also after an error: a shorter lease cuts validity before it is sent
             self._turn.give_back(turn)
             self._reschedule()
@@ -183,25 +182,23 @@ class Renewer:
         self._period = period
         self._reschedule()
 
-    def once(self, reading: ClockReading) -> Steps[None]:
+    def once(self, talk: Conversation) -> Steps[None]:
         """The steps of one renewal, after another one that is under way. The hold says whether it is lost."""
         turn = Caller()
         try:
-            reading = yield from self._await_turn(turn, reading)
-            yield from self._once(reading)  # sends nothing for a lock that was lost
+            yield from self._await_turn(turn, talk)
+            yield from self._once(talk)  # sends nothing for a lock that was lost
         except TransportError:  # the other renewal still has no answer
             return
         finally:
             self._turn.give_back(turn)
             self._reschedule()
 
-    def _await_turn(
-        self, turn: Caller, reading: ClockReading, check: Callable[[], None] | None = None
-    ) -> Steps[ClockReading]:
+    def _await_turn(self, turn: Caller, talk: Conversation, check: Callable[[], None] | None = None) -> Steps[None]:
         for _ in range(int(protocol.DECISION / _TURN_PAUSE)):
             if self._turn.take(turn):
-                return reading
-            reading = (yield Pause(_TURN_PAUSE)).reading
+                return
+            talk.reading = (yield Pause(_TURN_PAUSE)).reading
             if check is not None:
                 check()
         raise self._unknown(None)

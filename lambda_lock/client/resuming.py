@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from typing import Never
 
     from ..core.handover import Handover
-    from ..core.lease import ClockReading
-    from ..core.protocol import Steps
+    from ..core.protocol import Conversation, Steps
     from ..core.requests import Place
     from .lock import Callback, Lock
     from .session import Operation, Session
@@ -98,7 +97,7 @@ def taken(
     if not by_string:
         _check_kept(made[0].place)
     begin = handover.adopt if method == "adopt" else resume.resume
-    return Fresh(session, made, lambda wanted, *shared, keep: begin(wanted, hold.token, *shared, keep=keep))
+    return Fresh(session, made, lambda wanted, talk, keep: begin(wanted, hold.token, talk, keep=keep))
 
 
 def released(
@@ -128,20 +127,20 @@ def released(
         place = PermitPlace(place, hold.permits, hold.owner)
     session.check_open()
 
-    def steps(reading: ClockReading) -> Steps[bool]:
-        done = yield from resume.release(place, hold.owner, hold.token, session.memory, session.entropy, reading)
+    def steps(talk: Conversation) -> Steps[bool]:
+        done = yield from resume.release(place, hold.owner, hold.token, talk)
         if done:
             message, key, table = "lock %r was released by its string", hold.key, place.table
             observer.tell("released", None, table, message, key, key=key, owner=hold.owner, fencing_token=hold.token)
         return done
 
-    def measured(reading: ClockReading) -> Steps[bool]:
+    def measured(talk: Conversation) -> Steps[bool]:
         from ..observe.timing import timed
 
         def how(done: bool) -> tuple[str, int | None]:
             return "released" if done else "lost", hold.token
 
-        return timed(observer, "release", place.table, (place.key,), reading, steps(reading), how, hold.token)
+        return timed(observer, "release", place.table, (place.key,), talk, steps(talk), how, hold.token)
 
     return place, measured if observer.measures else steps
 

@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, TypeAlias, TypeVar
 
-    from ..core.lease import ClockReading
     from ..core.outcome import Reply
-    from ..core.protocol import Hold, Steps
+    from ..core.protocol import Conversation, Hold, Steps
     from ..core.requests import Place
     from ..errors import LockError
     from ..runtime.heartbeat import Renewals
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 
     T = TypeVar("T")
     #: What a method asks of DynamoDB: the lock that errors name, and its steps.
-    Operation: TypeAlias = tuple[Place, Callable[[ClockReading], Steps[T]]]
+    Operation: TypeAlias = tuple[Place, Callable[[Conversation], Steps[T]]]
 
 
 #: What errors, contention, a held lock and its end need. In Lambda each is loaded at its first use, for the cold start.
@@ -77,12 +76,16 @@ class Session:
         self._mocked: Mocked[HttpsTransport | BotoTransport] | None = None
         self._prepared: tuple[int, HttpsTransport | BotoTransport] | None = None  # with its `_environment`
 
+    def talk(self) -> Conversation:
+        """A new conversation with DynamoDB, with a fresh reading of the clocks."""
+        return protocol.Conversation(self.memory, self.entropy, self.timeline.reading())
+
     # -- sending ----------------------------------------------------------------------------------------------------
 
     def run(
         self,
         place: Place,
-        steps: Callable[[ClockReading], Steps[T]],
+        steps: Callable[[Conversation], Steps[T]],
         after_wait: Callable[[], None] | None = None,
         *,
         ends: Callable[[], LockError] | None = None,
@@ -107,7 +110,7 @@ class Session:
                 timeline.clock.sleep(seconds)
             after_wait()
 
-        made = steps(timeline.reading())
+        made = steps(self.talk())
         try:
             if ends is not None:
                 self.under_way.begin(made)

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any, Protocol, TypeAlias, TypeVar
 
-    from ..core.lease import ClockReading
-    from ..core.protocol import AcquireRequest, Hold, Steps
+    from ..core.protocol import AcquireRequest, Conversation, Hold, Steps
     from ..core.requests import Place
     from .renewer import KeepOptions
     from .session import Session
@@ -51,7 +50,7 @@ if TYPE_CHECKING:
         @property
         def granted(self) -> list[Hold]: ...
 
-        def steps(self, reading: ClockReading) -> Steps[None]: ...
+        def steps(self, talk: Conversation) -> Steps[None]: ...
         def lock(self) -> T_co: ...
         def after_wait(self) -> None: ...
         def give_back(self) -> None: ...
@@ -82,9 +81,9 @@ class Fresh:
         self.granted: list[Hold] = []
         self._locks: list[Any] = []  # handles, kept alive until one is returned: a dropped one logs a warning
 
-    def steps(self, reading: ClockReading) -> Steps[None]:
+    def steps(self, talk: Conversation) -> Steps[None]:
         """The requests, and what follows a grant or a refusal."""
-        steps = self._steps(reading)
+        steps = self._steps(talk)
         observer = self._session.observer
         if not observer.measures:
             return steps
@@ -93,7 +92,7 @@ class Fresh:
         def ended(_: None) -> tuple[str, int | None]:
             return "granted", self.token()
 
-        return timed(observer, "acquire", self.place.table, self.keys(), reading, steps, ended)
+        return timed(observer, "acquire", self.place.table, self.keys(), talk, steps, ended)
 
     def keys(self) -> Sequence[str]:
         return [place.key for place in self._places]
@@ -102,11 +101,11 @@ class Fresh:
         """The fencing token of what was granted. None: several locks have several."""
         return self.granted[-1].token
 
-    def _steps(self, reading: ClockReading) -> Steps[None]:
+    def _steps(self, talk: Conversation) -> Steps[None]:
         if self._kept.pid != os.getpid():
             check_process(self._kept.pid)
         try:
-            self._register((yield from self._grant(reading)))
+            self._register((yield from self._grant(talk)))
         except (DuplicateEventError, LockNotGrantedError) as error:
             tell_refused(self._session, error, self._place_of(error), self._kept.line, cancelled=self._cancelled)
             raise
@@ -115,9 +114,8 @@ class Fresh:
             with Explained(self.place):
                 raise
 
-    def _grant(self, reading: ClockReading) -> Steps[Any]:
-        session = self._session
-        return self._begin(self._wanted, session.memory, session.entropy, reading, keep=self.keep)
+    def _grant(self, talk: Conversation) -> Steps[Any]:
+        return self._begin(self._wanted, talk, keep=self.keep)
 
     def _place_of(self, error: LockError) -> Place:
         """The lock that a refusal is about."""
@@ -176,7 +174,7 @@ class Again:
         self._held = held
         self._event = event
 
-    def steps(self, reading: ClockReading) -> Steps[None]:
+    def steps(self, talk: Conversation) -> Steps[None]:
         """Nothing is sent."""
         yield from ()
 
@@ -297,5 +295,5 @@ def _release(session: Session, held: HeldLock) -> None:
 
 def give_back(session: Session, hold: Hold) -> None:
     """Release a hold that has no handle. Raises what a release raises."""
-    session.run(hold.place, lambda reading: keep.release(hold, session.memory, session.entropy, reading))
+    session.run(hold.place, lambda talk: keep.release(hold, talk))
     session.open_locks.discard(hold)

@@ -12,7 +12,7 @@ from ..errors import (
 )
 from . import lease, requests
 from .outcome import ConditionFailed, Reply, ServiceError, another_answer, is_interrupt, undated
-from .protocol import DECISION, SEND, STEPS, Hold, Send, Wait, exchange, may_pass, row_of, undone
+from .protocol import DECISION, SEND, STEPS, Hold, Send, may_pass, row_of, undone
 from .row import make_version
 
 TYPE_CHECKING = False
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Protocol, TypeAlias
 
     from .outcome import Item, Outcome
-    from .protocol import AcquireRequest, Entropy, Recall, Steps
+    from .protocol import AcquireRequest, Conversation, Steps
     from .row import Row
 
     class Waiting(Protocol):
@@ -32,13 +32,7 @@ if TYPE_CHECKING:
         def ahead(self, row: Row) -> int: ...
 
 
-def acquire(
-    wanted: AcquireRequest,
-    memory: Recall,
-    entropy: Entropy,
-    reading: lease.ClockReading,
-    keep: Callable[[Hold], None] | None = None,
-) -> Steps[Hold]:
+def acquire(wanted: AcquireRequest, talk: Conversation, keep: Callable[[Hold], None] | None = None) -> Steps[Hold]:
     """Take the lock. Return the Hold.
 
     keep: called with the Hold before it is returned, so that an interrupt on the way to the caller does not leak it.
@@ -51,7 +45,7 @@ def acquire(
     Before any error leaves, a claim that may have landed is released, if DynamoDB answers (rule 5). That also goes for
     an error that is thrown into the generator.
     """
-    return Acquisition(wanted, memory, entropy, reading, keep).finish()
+    return Acquisition(wanted, talk, keep).finish()
 
 
 class Take:
@@ -94,23 +88,14 @@ if TYPE_CHECKING:
 class Acquisition:
     """One acquire: claim, take over, correct, poll, give up. core/handover.py uses the same steps to adopt."""
 
-    def __init__(
-        self,
-        wanted: AcquireRequest,
-        memory: Recall,
-        entropy: Entropy,
-        reading: lease.ClockReading,
-        keep: Callable[[Hold], None] | None = None,
-    ) -> None:
+    def __init__(self, wanted: AcquireRequest, talk: Conversation, keep: Callable[[Hold], None] | None = None) -> None:
         self.ends = False  # whether it has failed, and releases what may have landed
         self.of_event = wanted.window is not None  # its claims require the event's completion as observed (rule 11)
         self.wanted = wanted
-        self.memory = memory
-        self.entropy = entropy
-        self.reading = reading
+        self.talk = talk
         self.keep = keep
-        self.started = reading.elapsed
-        self.wait_until = wanted.wait_until if wanted.waits else reading.elapsed
+        self.started = talk.elapsed
+        self.wait_until = wanted.wait_until if wanted.waits else talk.elapsed
         self.sent: dict[str, requests.Grant] = {}  # by version
         self.above_ms = 0  # each expiry that is written is above this
         self.versions: list[str] = []  # all that were ever sent
@@ -150,10 +135,10 @@ class Acquisition:
             step = yield from self.contend(step)
         if self.queue is not None:
             yield from self.queue.leave(granted=True)
-            if self.reading.elapsed >= step.valid_until:  # leaving the queue took too long: correct the grant (rule 4)
+            if self.talk.elapsed >= step.valid_until:  # leaving the queue took too long: correct the grant (rule 4)
                 self.sent[step.version].struck = True
                 step = yield from self.contend(Take(step.version, self.row))
-        self.memory.observations.forget(self.wanted.place.where)
+        self.talk.memory.observations.forget(self.wanted.place.where)
         if self.keep is not None:
             self.keep(step)
         return step
@@ -186,7 +171,7 @@ class Acquisition:
 
     def write(self, step: Take) -> Steps[Outcome]:
         """Send a claim, take-over or replacement, with a version of its own."""
-        wanted, elapsed = self.wanted, self.reading.elapsed
+        wanted, talk, elapsed = self.wanted, self.talk, self.talk.elapsed
         if elapsed >= self.wait_until + wanted.decision:
             raise self.not_granted()
         lease_ms = wanted.lease_ms
@@ -195,10 +180,10 @@ class Acquisition:
         lease_ms = wanted.place.schema.round_lease(lease_ms)
         if lease_ms < lease.MIN_LEASE * 1000:
             raise too_late(wanted.place.key, lease_ms, waited=elapsed - self.started)
-        now = self.memory.server.now(self.reading)
+        now = talk.now()
         expiry_ms = max(lease.expiry_ms(now, lease_ms), self.above_ms + 1)
-        version = make_version(expiry_ms, self.entropy.nonce())
-        seed_ms = self.memory.seed_ms(self.reading)
+        version = make_version(expiry_ms, talk.entropy.nonce())
+        seed_ms = talk.memory.seed_ms(talk.reading)
         self.sent[version] = sent = requests.Grant(wanted.owner, version, lease_ms, expiry_ms, seed_ms, elapsed)
         self.versions.append(version)
         request = self.request(step, sent)
@@ -253,13 +238,12 @@ class Acquisition:
 
     def exchange(self, request: requests.Request, until: float | None = None) -> Steps[tuple[Outcome, bool]]:
         """Send a request as one decision. until: when it ends, if not as usual."""
-        now = self.reading.elapsed
+        now = self.talk.elapsed
         if until is None and not self.wanted.waits:
             until = self.started + self.wanted.decision
         elif until is None:
             until = max(now + min(1.0, self.wanted.decision), min(now + self.wanted.decision, self.wait_until))
-        outcome, unclear, self.reading = yield from exchange(request, self.memory, self.entropy, self.reading, until)
-        return outcome, unclear
+        return self.talk.exchange(request, until)
 
     # -- judging the rows -------------------------------------------------------------------------------------------
 
@@ -273,7 +257,7 @@ class Acquisition:
         return Held(error=outcome)
 
     def see(self, item: Item | None, date: int | None) -> Next:
-        wanted, observations = self.wanted, self.memory.observations
+        wanted, observations = self.wanted, self.talk.memory.observations
         place = wanted.place
         self.row = row = place.row(item)
         self.date = date
@@ -289,7 +273,7 @@ class Acquisition:
         if wanted.window is not None:
             row.refuse_done(place.key, date)
         if row.is_held:
-            may_take_over = row.may_take_over(place.where, observations, self.reading, date)
+            may_take_over = row.may_take_over(place.where, observations, self.talk.reading, date)
             self.last = Held(row)
             if not may_take_over:
                 return self.last
@@ -307,7 +291,7 @@ class Acquisition:
             raise undated(self.wanted.place.key)
         row.require_token(self.wanted.place.key)
         valid_until = sent.started + lease.validity(sent.lease_ms, sent.expiry_ms, date)
-        no_good = self.reading.elapsed >= valid_until or lease.clock_was_fast(sent.lease_ms, sent.expiry_ms, date)
+        no_good = self.talk.elapsed >= valid_until or lease.clock_was_fast(sent.lease_ms, sent.expiry_ms, date)
         if no_good or sent.struck:
             sent.struck = True
             return Take(version, row)
@@ -335,19 +319,18 @@ class Acquisition:
 
         Raises the final error when the wait is over.
         """
-        now = self.reading.elapsed
-        if now >= self.wait_until:
+        talk = self.talk
+        if talk.elapsed >= self.wait_until:
             raise self.given_up(held.error)
-        seconds = lease.backoff(self.polls, self.wanted.refresh_period, self.entropy.jitter())
+        seconds = lease.backoff(self.polls, self.wanted.refresh_period, talk.entropy.jitter())
         self.polls += 1
-        event = yield Wait(min([seconds, *self.soonest(held), self.wait_until - now]))
-        self.reading = event.reading
+        yield from talk.wait(min([seconds, *self.soonest(held), self.wait_until - talk.elapsed]))
 
     def soonest(self, held: Held) -> list[float]:
         """Return in how many seconds the lock may become free without a release."""
         if held.row is None:
             return []
-        moments = held.row.ends(self.memory.server.now(self.reading), self.reading)
+        moments = held.row.ends(self.talk.now(), self.talk.reading)
         # A row may name such a moment every few ms. Waiting for at least the first back-off avoids a busy loop.
         return [max(moment, lease.FIRST_BACKOFF) for moment in moments if moment > 0]
 
@@ -366,10 +349,10 @@ class Acquisition:
         row = self.last.row
         if row is None or row is not self.row:
             return None
-        return row.lease_left(self.memory.server.now(self.reading), self.reading, self.date)
+        return row.lease_left(self.talk.now(), self.talk.reading, self.date)
 
     def not_granted(self) -> LockNotGrantedError:
-        wanted, waited, last, row = self.wanted, self.reading.elapsed - self.started, self.last.row, self.row
+        wanted, waited, last, row = self.wanted, self.talk.elapsed - self.started, self.last.row, self.row
         holders = () if last is None else last.holders()
         ahead, lease_left = None, self.lease_left()
         if row is not None and row.waiters is not None and wanted.place.schema.waiters is not None:
@@ -418,20 +401,21 @@ class Acquisition:
             the release early. After an interrupt it is not: time counts from the first reply, because the wall clock
             may have been set forward while that was under way.
         """
-        began, decision = self.reading.elapsed, self.wanted.decision
+        talk, decision = self.talk, self.wanted.decision
+        began = talk.elapsed
         if self.queue is not None:  # first, so that no claim with a ticket can land any more
             yield from self.queue.leave()
         version = next((version for version, sent in reversed(self.sent.items()) if sent.may_land), None)
         if version is None:
             return
         event = yield Send(*self.give_back(version), min(SEND, decision))
-        self.reading, outcome = event.reading, event.outcome
+        talk.reading, outcome = event.reading, event.outcome
         assert outcome is not None
-        until = self.reading.elapsed + decision
+        until = talk.elapsed + decision
         if looked and decision < DECISION:
             until = max(began + decision, until - min(SEND, decision))
-        if may_pass(outcome) and self.reading.elapsed < until:
-            self.reading = (yield Wait(lease.backoff(0, 1.0, self.entropy.jitter()))).reading
+        if may_pass(outcome) and talk.elapsed < until:
+            yield from talk.wait(lease.backoff(0, 1.0, talk.entropy.jitter()))
             outcome, _ = yield from self.exchange(self.give_back(version), until)
         for _ in range(STEPS):
             row = row_of(outcome, self.wanted.place)

@@ -29,13 +29,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .lease import ClockReading
-    from .protocol import AcquireRequest, Entropy, Recall, Steps
+    from .protocol import AcquireRequest, Conversation, Steps
     from .requests import Place, Request
     from .row import Row
 
 
-def forget(wanted: AcquireRequest, memory: Recall, entropy: Entropy, reading: ClockReading) -> Steps[bool]:
+def forget(wanted: AcquireRequest, talk: Conversation) -> Steps[bool]:
     """Forget an event. Return whether it was done.
 
     wanted: as for a plain lock (``window`` None). Its owner and lease are for a take-over of a dead holder.
@@ -43,7 +42,7 @@ def forget(wanted: AcquireRequest, memory: Recall, entropy: Entropy, reading: Cl
     Raises LockNotGrantedError if the event is in progress (LockTimeoutError after a wait), LockFormatError if the row
     cannot be read, TransportError(ambiguous=True) if the outcome is unknown, and what acquire.acquire raises.
     """
-    forgetting: Any = Forgetting(wanted, memory, entropy, reading)
+    forgetting: Any = Forgetting(wanted, talk)
     return forgetting.finish()  # type: ignore[no-any-return]
 
 

@@ -27,7 +27,7 @@ from . import requests
 from .acquire import Acquisition, Read, Take
 from .keep import is_mine, not_there
 from .outcome import ConditionFailed, Reply, expected
-from .protocol import DECISION, STEPS, exchange, is_ambiguous, row_of
+from .protocol import DECISION, STEPS, is_ambiguous, row_of
 from .requests import bare_name
 from .row import MOST_PERMITS, base_of, is_attempt
 
@@ -37,9 +37,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .acquire import Next
-    from .lease import ClockReading
     from .outcome import Item
-    from .protocol import AcquireRequest, Entropy, Hold, Recall, Steps
+    from .protocol import AcquireRequest, Conversation, Hold, Steps
     from .row import Row
 
 _FORMAT = "LH1"
@@ -128,7 +127,7 @@ def _checked(fields: Any) -> list[Any]:
     return fields
 
 
-def hand_over(hold: Hold, memory: Recall, entropy: Entropy, reading: ClockReading, *, lease_ms: int) -> Steps[str]:
+def hand_over(hold: Hold, talk: Conversation, *, lease_ms: int) -> Steps[str]:
     """End the hold and renew it to ``lease_ms``, even beyond this invocation. Return the string to adopt.
 
     Raises LockLostError if the renewal is refused, LockFormatError if the row refuses every version of ours, and the
@@ -136,9 +135,9 @@ def hand_over(hold: Hold, memory: Recall, entropy: Entropy, reading: ClockReadin
     """
     hold.hand_over()
     lease_ms = hold.place.schema.round_lease(lease_ms)
-    until = reading.elapsed + DECISION
+    until = talk.elapsed + DECISION
     for _ in range(STEPS):
-        grant = hold.rise(lease_ms, memory.server.now(reading), entropy.nonce())
+        grant = hold.rise(lease_ms, talk.now(), talk.entropy.nonce())
         is_resumed = is_attempt(hold.owner)
         if is_resumed:
             grant.owner = parked(hold.owner)
@@ -150,7 +149,7 @@ def hand_over(hold: Hold, memory: Recall, entropy: Entropy, reading: ClockReadin
             completed_until=hold.completed_until,
             content=requests.Content(ttl=hold.ttl),
         )
-        outcome, unclear, reading = yield from exchange(request, memory, entropy, reading, until)
+        outcome, unclear = yield from talk.exchange(request, until)
         row = row_of(outcome, hold.place)
         if isinstance(outcome, Reply) or (row is not None and row.version == grant.version and not row.is_free):
             return write_handover(hold)
@@ -191,7 +190,7 @@ class Adoption(Acquisition):
         self.base = self.seen = base_of(wanted.owner)
 
     def first(self) -> Next:
-        return Take() if self.memory.server.is_known and self.wanted.place.permits is None else Read()
+        return Take() if self.talk.memory.server.is_known and self.wanted.place.permits is None else Read()
 
     def see(self, item: Item | None, date: int | None) -> Next:
         place = self.wanted.place
@@ -205,7 +204,8 @@ class Adoption(Acquisition):
             raise not_there(place, row)
         self.seen = row.owner
         if row.owner != self.base and not is_attempt(self.wanted.owner):
-            self.wanted.owner = f"{row.owner}{self.entropy.nonce()}"  # earlier sends cannot land: they require the base
+            # Earlier sends cannot land: they require the base.
+            self.wanted.owner = f"{row.owner}{self.talk.entropy.nonce()}"
         self.above_ms = max(self.above_ms, row.expiry_ms)  # versions of one holder rise
         return Take()
 
@@ -231,17 +231,11 @@ class Adoption(Acquisition):
 
 
 def adopt(
-    wanted: AcquireRequest,
-    token: int,
-    memory: Recall,
-    entropy: Entropy,
-    reading: ClockReading,
-    *,
-    keep: Callable[[Hold], None] | None = None,
+    wanted: AcquireRequest, token: int, talk: Conversation, *, keep: Callable[[Hold], None] | None = None
 ) -> Steps[Hold]:
     """Continue with the lock that ``wanted.owner`` handed over under ``token``. ``keep`` is as for acquire.acquire.
 
     Raises LockLostError if the lock is gone or was adopted before, LockFormatError if its row refuses every version of
     ours, and otherwise what acquire.acquire raises.
     """
-    return Adoption(token, wanted, memory, entropy, reading, keep).finish()  # not `yield from`: one frame less
+    return Adoption(token, wanted, talk, keep).finish()  # not `yield from`: one frame less

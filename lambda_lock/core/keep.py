@@ -5,13 +5,13 @@ from __future__ import annotations
 from ..errors import LockLostError
 from . import lease, requests
 from .outcome import ConditionFailed, Reply, unknown
-from .protocol import DECISION, SEND, STEPS, Send, exchange, row_of
+from .protocol import DECISION, STEPS, row_of
 from .row import base_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..errors import TransportError
-    from .protocol import Entropy, Hold, Recall, Steps
+    from .protocol import Conversation, Hold, Steps
     from .row import Row
 
 
@@ -24,14 +24,7 @@ class Renewal:
 
 
 def renew(
-    hold: Hold,
-    memory: Recall,
-    entropy: Entropy,
-    reading: lease.ClockReading,
-    *,
-    lease_ms: int | None = None,
-    data: str | None = None,
-    delete_data: bool = False,
+    hold: Hold, talk: Conversation, *, lease_ms: int | None = None, data: str | None = None, delete_data: bool = False
 ) -> Steps[Renewal]:
     """Renew a held lock once, with another lease or other data if these are passed. See rules 6, 7 and 8.
 
@@ -40,15 +33,15 @@ def renew(
     is lost.
     """
     for _ in range(STEPS):
-        if hold.expire(reading.elapsed) or hold.is_over():
+        if hold.expire(talk.elapsed) or hold.is_over():
             return Renewal(False)
-        sent = reading
+        sent = talk.reading
         new_lease = lease_ms or hold.lease_ms
         if hold.lease_end is not None and not hold.resumed:  # a resumed hold's lease is for the next attempt, too
             new_lease = min(new_lease, int((hold.lease_end - sent.elapsed) * 1000))
         new_lease = hold.place.schema.round_lease(max(new_lease, int(lease.MIN_LEASE * 1000)))
         hold.shorten(new_lease, sent.elapsed)
-        grant = hold.rise(new_lease, memory.server.now(sent), entropy.nonce())
+        grant = hold.rise(new_lease, talk.now(), talk.entropy.nonce())
         request = requests.renew(
             hold.place,
             grant,
@@ -57,14 +50,11 @@ def renew(
             content=requests.Content(data, ttl=hold.ttl),
             delete_data=delete_data,
         )
-        event = yield Send(*request, SEND)
-        reading, outcome = event.reading, event.outcome
-        assert outcome is not None
-        memory.server.note(getattr(outcome, "date", None), sent, reading)
+        outcome = yield from talk.send(request)
         if hold.ended:  # released meanwhile, so the outcome of this renewal no longer means anything
             return Renewal(False)
         if isinstance(outcome, Reply):
-            return _extended(hold, sent, reading, outcome.date)
+            return _extended(hold, sent, talk.elapsed, outcome.date)
         if not isinstance(outcome, ConditionFailed):
             hold.answered(outcome)
             return Renewal(False, outcome)
@@ -74,14 +64,14 @@ def renew(
             hold.lose(gone=row is None or row.is_free or not is_mine(row, hold), holder=holder)
             return Renewal(False)
         if row.version == grant.version:  # an earlier send of this request, by a transport that repeats sends by itself
-            return _extended(hold, sent, reading, outcome.date)
+            return _extended(hold, sent, talk.elapsed, outcome.date)
         hold.go_above(row.expiry_ms)
     hold.lose()
     return Renewal(False)
 
 
-def _extended(hold: Hold, sent: lease.ClockReading, reading: lease.ClockReading, date: int | None) -> Renewal:
-    if hold.expire(reading.elapsed):
+def _extended(hold: Hold, sent: lease.ClockReading, now: float, date: int | None) -> Renewal:
+    if hold.expire(now):
         return Renewal(False)
     hold.extend(sent.elapsed, date)
     return Renewal(True)
@@ -89,9 +79,7 @@ def _extended(hold: Hold, sent: lease.ClockReading, reading: lease.ClockReading,
 
 def release(
     hold: Hold,
-    memory: Recall,
-    entropy: Entropy,
-    reading: lease.ClockReading,
+    talk: Conversation,
     *,
     data: str | None = None,
     delete: bool | None = None,
@@ -106,13 +94,13 @@ def release(
     outcome is unknown, and the transport's error if nothing was done.
     """
     hold.end()
-    done = completion(hold, memory, reading, result) if complete else None
+    done = completion(hold, talk, result) if complete else None
     delete = hold.delete_on_release if delete is None else delete
-    request = last_write(hold, data, done, reading, delete)
-    until = reading.elapsed + DECISION
+    request = last_write(hold, data, done, talk.elapsed, delete)
+    until = talk.elapsed + DECISION
     before = hold.unclear
     hold.settle(unclear=True)
-    outcome, unclear, reading = yield from exchange(request, memory, entropy, reading, until)
+    outcome, unclear = yield from talk.exchange(request, until)
     if isinstance(outcome, Reply):
         if done is not None:
             hold.complete(done.until)
@@ -137,7 +125,7 @@ def release(
             delete=delete,
             content=requests.Content(data),
         )
-        ended, unclear, reading = yield from exchange(again, memory, entropy, reading, until)
+        ended, unclear = yield from talk.exchange(again, until)
         if parked and isinstance(ended, Reply):
             return True
         hold.settle(unclear=hold.unclear or (parked and unclear))
@@ -154,13 +142,13 @@ def release(
             return True
         if row.owner != hold.owner:  # resumed by another attempt, which requires that it was not released
             return False
-    if reading.elapsed < hold.valid_until and not hold.lost:
+    if talk.elapsed < hold.valid_until and not hold.lost:
         return True
     raise _unknown(hold, outcome)
 
 
 def last_write(
-    hold: Hold, data: str | None, done: requests.Completion | None, reading: lease.ClockReading, delete: bool = False
+    hold: Hold, data: str | None, done: requests.Completion | None, now: float, delete: bool = False
 ) -> requests.Request:
     """Return the release of a hold. done: the completion of its event, if it completes one."""
     return requests.release(
@@ -172,14 +160,14 @@ def last_write(
         completed_until=hold.completed_until,
         completion=done,
         content=requests.Content(data, ttl=hold.ttl),
-        held_ms=max(int((reading.elapsed - hold.since) * 1000), 0),  # waiters expect the same of the next holder
+        held_ms=max(int((now - hold.since) * 1000), 0),  # waiters expect the same of the next holder
     )
 
 
-def completion(hold: Hold, memory: Recall, reading: lease.ClockReading, result: str | None) -> requests.Completion:
+def completion(hold: Hold, talk: Conversation, result: str | None) -> requests.Completion:
     """Return the completion of an event at this moment. The event gets its full window, even after a freeze."""
     assert hold.window is not None, "a plain lock completes nothing"
-    return requests.Completion(-int(-memory.server.after_freezes(reading) // 1) + hold.window, result)
+    return requests.Completion(-int(-talk.memory.server.after_freezes(talk.reading) // 1) + hold.window, result)
 
 
 def _unknown(hold: Hold, cause: Exception) -> TransportError:

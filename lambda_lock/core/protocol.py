@@ -384,37 +384,81 @@ class Hold:
         self.item = rest if data is None else {**rest, name: {"B": data}}
 
 
-def exchange(
-    request: requests.Request, memory: Recall, entropy: Entropy, reading: ClockReading, until: float
-) -> Steps[tuple[Outcome, bool, ClockReading]]:
-    """Send a request. Send the same body again while its outcome is unknown or temporary (rule 3).
+class Conversation:
+    """What one operation and DynamoDB say to each other, in turns. All steps of the operation share it.
 
-    until: no further send is planned after this, in elapsed seconds. There is a pause before each further send.
+    Operations that may run at the same time, such as a renewal and a release, have one each.
 
-    Returns the last outcome, whether any send was ambiguous, and the last reading of the clocks.
+    memory: what the client remembers. reading: the newest reading of the clocks; `send` and `wait` replace it.
     """
-    unclear = False
-    tries = 0
-    while True:
-        sent = reading
-        try:
-            event = yield Send(*request, min(SEND, max(until - sent.elapsed, WORTH_SENDING)))
-        except LockConfigurationError as error:
-            error.is_unsent = error.is_unsent and not unclear  # from here on it speaks of the whole decision
-            raise
-        reading, outcome = event.reading, event.outcome
+
+    __slots__ = ("entropy", "memory", "reading")
+
+    def __init__(self, memory: Recall, entropy: Entropy, reading: ClockReading) -> None:
+        self.memory = memory
+        self.entropy = entropy
+        self.reading = reading
+
+    @property
+    def elapsed(self) -> float:
+        return self.reading.elapsed
+
+    def now(self) -> float:
+        """DynamoDB's time in epoch seconds, as a guess."""
+        return self.memory.server.now(self.reading)
+
+    def wait(self, seconds: float) -> Steps[None]:
+        self.reading = (yield Wait(seconds)).reading
+
+    def send(self, request: requests.Request, left: float = SEND) -> Steps[Outcome]:
+        """Send a request once. left: the seconds that are left for it. It takes no longer than SEND."""
+        sent = self.reading
+        event = yield Send(*request, min(SEND, max(left, WORTH_SENDING)))
+        self.reading, outcome = event.reading, event.outcome
         assert outcome is not None
-        memory.server.note(getattr(outcome, "date", None), sent, reading)
-        if isinstance(outcome, (Reply, ConditionFailed)):
-            return outcome, unclear, reading
-        unclear = unclear or is_ambiguous(outcome)
-        if not may_pass(outcome):
-            return outcome, unclear, reading
-        pause = lease.backoff(tries, 1.0, entropy.jitter())
-        if reading.elapsed + pause + WORTH_SENDING > until:
-            return outcome, unclear, reading
-        tries += 1
-        reading = (yield Wait(pause)).reading
+        self.memory.server.note(getattr(outcome, "date", None), sent, self.reading)
+        return outcome
+
+    def exchange(self, request: requests.Request, until: float | None = None) -> Steps[tuple[Outcome, bool]]:
+        """Send a request. Send the same body again while its outcome is unknown or temporary (rule 3).
+
+        until: no further send is planned after this, in elapsed seconds. None: after the time of a decision. There is a
+            pause before each further send.
+
+        Returns the last outcome, and whether any send was ambiguous.
+        """
+        until = self.elapsed + DECISION if until is None else until
+        unclear, tries = False, 0
+        while True:
+            try:
+                outcome = yield from self.send(request, until - self.elapsed)
+            except LockConfigurationError as error:
+                error.is_unsent = error.is_unsent and not unclear  # from here on it speaks of the whole decision
+                raise
+            if isinstance(outcome, (Reply, ConditionFailed)):
+                return outcome, unclear
+            unclear = unclear or is_ambiguous(outcome)
+            if not may_pass(outcome):
+                return outcome, unclear
+            pause = lease.backoff(tries, 1.0, self.entropy.jitter())
+            if self.elapsed + pause + WORTH_SENDING > until:
+                return outcome, unclear
+            tries += 1
+            yield from self.wait(pause)
+
+    def ask(self, request: requests.Request, until: float | None = None) -> Steps[Reply]:
+        """As `exchange`, for a request that changes nothing. Raises whatever is not its reply."""
+        outcome, _ = yield from self.exchange(request, until)
+        if not isinstance(outcome, Reply):
+            raise outcome
+        return outcome
+
+    def write(self, request: requests.Request, until: float | None = None) -> Steps[Reply | ConditionFailed]:
+        """As `exchange`, for a conditional write. Raises all but its reply, or that its condition refused it."""
+        outcome, _ = yield from self.exchange(request, until)
+        if not isinstance(outcome, (Reply, ConditionFailed)):
+            raise outcome
+        return outcome
 
 
 def undone(steps: Steps[T], undo: Callable[[BaseException | None], Steps[None]]) -> Steps[T]:
@@ -458,17 +502,3 @@ def may_pass(outcome: Outcome) -> bool:
 def row_of(outcome: Outcome | None, place: Place) -> Row | None:
     """Return the row that a refusal shows, None if there was none. What cannot be read in it is None, so never mine."""
     return place.view(outcome.item) if isinstance(outcome, ConditionFailed) and outcome.item else None
-
-
-def ask(request: requests.Request, memory: Recall, entropy: Entropy, reading: ClockReading) -> Steps[Reply]:
-    """Send a request that changes nothing. Send it again while its outcome is unclear or a temporary refusal."""
-    outcome, _, _ = yield from exchange(request, memory, entropy, reading, reading.elapsed + DECISION)
-    if not isinstance(outcome, Reply):
-        raise outcome
-    return outcome
-
-
-def read(place: Place, memory: Recall, entropy: Entropy, reading: ClockReading) -> Steps[tuple[Row | None, int | None]]:
-    """Return the row as it is now (None if there is none) and the reply's Date."""
-    reply = yield from ask(requests.read(place), memory, entropy, reading)
-    return place.row(reply.item), reply.date

@@ -35,7 +35,7 @@ from __future__ import annotations
 from . import lease, requests, tickets
 from .acquire import Held, Take
 from .outcome import NOT_DONE, Reply, ServiceError
-from .protocol import SEND, STEPS, Hold, Send, Wait, row_of
+from .protocol import STEPS, Hold, Send, row_of
 from .row import LONGEST_BELIEVED, MOST_WAITERS, TICKET_NAME, counts, ticket_expiry
 
 TYPE_CHECKING = False
@@ -152,7 +152,7 @@ class Queue:
             return None
         if isinstance(step, Take) and step.version in acquisition.sent:
             return self._claim(step)  # a correction, which never looks at the queue
-        living, row, reading, last = self._living(waiters), step.row, acquisition.reading, self._is_last()
+        living, row, reading, last = self._living(waiters), step.row, acquisition.talk.reading, self._is_last()
         schema = acquisition.wanted.place.schema
         self.pace.note(acquisition.row, reading, acquisition.date)
         item = {} if row is None else row.item
@@ -169,7 +169,7 @@ class Queue:
         return self._take_ticket(waiters) if self.index is None else self._renew(waiters[self.index], len(living))
 
     def _is_last(self) -> bool:
-        return self.acquisition.reading.elapsed >= self.acquisition.wait_until
+        return self.acquisition.talk.elapsed >= self.acquisition.wait_until
 
     def condition(self, step: Take, waiters: tuple[str, ...], living: tuple[int, ...]) -> QueueCondition | None:
         """What a claim requires now. None: it may not be sent yet, or (at the last try) requires nothing."""
@@ -211,7 +211,7 @@ class Queue:
         place, living = acquisition.wanted.place, len(self._living(waiters))
         # The same name until it is seen, and the same text while an append is unclear: a late copy of an append then
         # cannot put another ticket of mine ahead of me.
-        self._name = name = self._name or acquisition.entropy.nonce()[:TICKET_NAME]
+        self._name = name = self._name or acquisition.talk.entropy.nonce()[:TICKET_NAME]
         known, self._asked = self._asked is not None, self._asked or tickets.make_ticket(name, self._expiry(living))
         self._names.add(name)
         self._there[self._asked] = index
@@ -244,10 +244,10 @@ class Queue:
 
     def _expiry(self, living: int) -> int:
         """The expiry of a ticket that is written now: soon after its turn, so that most waits renew nothing."""
-        acquisition, reading = self.acquisition, self.acquisition.reading
+        acquisition, reading = self.acquisition, self.acquisition.talk.reading
         seconds = max(SHORTEST_LEASE, self.pace.turn(living, reading) + RENEWED)
         seconds = min(seconds, LONGEST_LEASE, max(acquisition.wait_until - reading.elapsed, 0.0))
-        return -int(-(acquisition.memory.server.now(reading) + seconds + 1) // 1)
+        return -int(-(acquisition.talk.now() + seconds + 1) // 1)
 
     def _judge(self, outcome: Outcome) -> Next:
         self._refused = 0 if isinstance(outcome, Reply) else self._refused + 1
@@ -258,7 +258,7 @@ class Queue:
     def _pause(self, step: Next, waiters: tuple[str, ...], refused: bool) -> Steps[Next]:
         """Wait for the next look, and look. Raises the final error when the wait is over."""
         acquisition = self.acquisition
-        now, living = acquisition.reading.elapsed, len(self._living(waiters))
+        now, living = acquisition.talk.elapsed, len(self._living(waiters))
         if self._is_last():
             raise acquisition.given_up(step.error if isinstance(step, Held) else None)
         outside = not (refused or self._there)  # no ticket of mine is or may be in the row
@@ -266,12 +266,13 @@ class Queue:
             seconds = self._nap_outside(step)
         elif isinstance(step, Held) and step.error is not None:
             longest = min(acquisition.wanted.refresh_period, LONGEST_NAP)
-            seconds = lease.backoff(acquisition.polls, longest, acquisition.entropy.jitter())
+            seconds = lease.backoff(acquisition.polls, longest, acquisition.talk.entropy.jitter())
             acquisition.polls += 1
         elif refused:  # ever longer: a row that refuses all that it seemed to allow must not make this a busy loop
             seconds = self._moment() * 2 ** min(self._stalls, 5)
         else:
-            seconds = self.pace.nap(living, acquisition.reading, self.patience.free(acquisition.reading.monotonic))
+            reading = acquisition.talk.reading
+            seconds = self.pace.nap(living, reading, self.patience.free(reading.monotonic))
             if living == 0 and isinstance(step, Held):
                 seconds = min([seconds, *acquisition.soonest(step)])
         if isinstance(step, Take) and not refused:
@@ -292,31 +293,26 @@ class Queue:
         throttled = isinstance(error, ServiceError) and error.code in NOT_DONE
         self._crowding = min(self._crowding + 2, 8) if throttled else max(self._crowding - 1, 0)
         longest: float = min(_FULL * 2**self._crowding, LONGEST_OUTSIDE)
-        return longest * (0.5 + 0.5 * self.acquisition.entropy.jitter())
+        return longest * (0.5 + 0.5 * self.acquisition.talk.entropy.jitter())
 
     def _look_once(self) -> Steps[Next]:
         """Read the row, and do not send that again if it is refused: the next nap is longer then, and patience begins
         anew."""
-        acquisition = self.acquisition
-        sent = acquisition.reading
-        event = yield Send(*requests.read(acquisition.wanted.place), min(SEND, acquisition.wanted.decision))
-        acquisition.reading, outcome = event.reading, event.outcome
-        assert outcome is not None
-        acquisition.memory.server.note(getattr(outcome, "date", None), sent, event.reading)
-        return acquisition.judge(outcome)
+        acquisition, wanted = self.acquisition, self.acquisition.wanted
+        return acquisition.judge((yield from acquisition.talk.send(requests.read(wanted.place), wanted.decision)))
 
     def _sleep(self, seconds: float) -> Steps[None]:
         """Sleep, in pieces of ``refresh_period``: after each, the driver asks whether the wait was cancelled."""
-        acquisition = self.acquisition
-        until = acquisition.reading.elapsed + seconds
+        talk = self.acquisition.talk
+        until = talk.elapsed + seconds
         for _ in range(1 + int(LONGEST_OUTSIDE * 100)):
-            left = until - acquisition.reading.elapsed
+            left = until - talk.elapsed
             if left <= 0:
                 return
-            acquisition.reading = (yield Wait(min(left, acquisition.wanted.refresh_period))).reading
+            yield from talk.wait(min(left, self.acquisition.wanted.refresh_period))
 
     def _moment(self) -> float:
-        return 0.01 + 0.04 * self.acquisition.entropy.jitter()
+        return 0.01 + 0.04 * self.acquisition.talk.entropy.jitter()
 
     # -- its end ----------------------------------------------------------------------------------------------------
 
@@ -333,12 +329,12 @@ class Queue:
         self.index = None
         for mine, expected in list(self._there.items()):
             # Callers that came together give up together, and each that leaves changes the others' indexes.
-            until, text, index = acquisition.reading.elapsed + limit, mine, expected
+            until, text, index = acquisition.talk.elapsed + limit, mine, expected
             for attempt in range(MOST_WAITERS):
-                if attempt > 1 and acquisition.reading.elapsed >= until:
+                if attempt > 1 and acquisition.talk.elapsed >= until:
                     break
                 event = yield Send(*tickets.return_ticket(place, index, text), limit)
-                acquisition.reading = event.reading
+                acquisition.talk.reading = event.reading
                 row = row_of(event.outcome, place)
                 if row is not None and row.version in acquisition.sent:
                     acquisition.sent[row.version].may_land = True  # it landed, even if every answer was a refusal

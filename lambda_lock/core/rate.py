@@ -45,7 +45,7 @@ from __future__ import annotations
 from ..errors import LockConfigurationError, LockFormatError, RateLimitedError
 from . import lease
 from .outcome import ConditionFailed, Reply, another_answer, undated
-from .protocol import SEND, STEPS, WORTH_SENDING, Send, Wait, exchange, is_ambiguous, may_pass, undone
+from .protocol import STEPS, WORTH_SENDING, is_ambiguous, may_pass, undone
 from .requests import Content, Update, read
 from .row import RATE, kind_of, read_row, text_of
 
@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .lease import ClockReading
-    from .outcome import Item, Outcome
-    from .protocol import AcquireRequest, Entropy, Recall, Steps
+    from .outcome import Item
+    from .protocol import AcquireRequest, Conversation, Steps
     from .requests import Request
 
 KEPT = 86_400  # seconds that a row is kept at least after its nextAt
@@ -93,22 +93,14 @@ class Start:
     """
 
     def __init__(
-        self,
-        wanted: AcquireRequest,
-        limit: Limit,
-        memory: Recall,
-        entropy: Entropy,
-        reading: ClockReading,
-        differs: Callable[[str], None],
+        self, wanted: AcquireRequest, limit: Limit, talk: Conversation, differs: Callable[[str], None]
     ) -> None:
         self.wanted = wanted
         self.place = wanted.place
         self.limit = limit
-        self.memory = memory
-        self.entropy = entropy
-        self.reading = reading
+        self.talk = talk
         self.differs = differs
-        self.started = reading.elapsed
+        self.started = talk.elapsed
         self.sent: dict[str, tuple[int, ClockReading, float]] = {}
         self.shown = "", 0
 
@@ -125,46 +117,47 @@ class Start:
         while True:
             slot = yield from self.take()
             if (yield from self.is_in_time(slot)):
-                return self.reading.elapsed - self.started
+                return self.talk.elapsed - self.started
             yield from self.give_back()
-            if self.reading.elapsed > max(self.wanted.wait_until, self.started + self.wanted.decision):
+            if self.talk.elapsed > max(self.wanted.wait_until, self.started + self.wanted.decision):
                 raise self.limited("its slot passed while this process or DynamoDB stood still")
 
     def is_in_time(self, slot: tuple[ClockReading, float, float]) -> Steps[bool]:
         """Wait until a slot is due. Return False if it is too late to start in it (rule 4)."""
         sent, since, due = slot
-        while self.reading.elapsed - since - due <= self.limit.patience:
-            left = due - (self.reading.monotonic - sent.monotonic)
+        while self.talk.elapsed - since - due <= self.limit.patience:
+            left = due - (self.talk.reading.monotonic - sent.monotonic)
             if left < 1e-6:  # nextAt counts microseconds
                 return True
-            self.reading = (yield Wait(min(left, self.wanted.refresh_period))).reading
+            yield from self.talk.wait(min(left, self.wanted.refresh_period))
         return False
 
     def take(self) -> Steps[tuple[ClockReading, float, float]]:
         """Take a slot, by rules 1 to 3 and 5. Return the clock reading before the take was sent, the elapsed time from
         which lateness counts, and how many seconds after both the slot is due.
         """
-        until = self.reading.elapsed + self.wanted.decision
+        until = self.talk.elapsed + self.wanted.decision
         writes = 0
         while True:
             if not self.is_time_known():
                 yield from self.look(until)
             now = self.now()
-            next_at, seen, busy, rate = self.memory.rates.get(self.place.where, (0, 0.0, False, self.limit.text))
+            known = (0, 0.0, False, self.limit.text)
+            next_at, seen, busy, rate = self.talk.memory.rates.get(self.place.where, known)
             if rate != self.limit.text:  # that of another caller of this client, who takes by the same row
                 self.differs(rate)
-            wait = max(self.wanted.wait_until - self.reading.elapsed, 0.0)
+            wait = max(self.wanted.wait_until - self.talk.elapsed, 0.0)
             latest = now + max(int(wait * 1e6) + self.limit.room - self.limit.cost, 0)
             if self.shown[0] in self.sent and self.shown[1] <= latest + self.limit.cost:
                 return self.slot(*self.shown)
-            if next_at > latest and self.reading.elapsed - seen <= _REFUSES:
+            if next_at > latest and self.talk.elapsed - seen <= _REFUSES:
                 raise self.limited()
             busy = busy or next_at > now
-            name = self.entropy.nonce()[:_NAME]
-            self.sent[name] = now, self.reading, self.reading.elapsed - self.behind()
+            name = self.talk.entropy.nonce()[:_NAME]
+            self.sent[name] = now, self.talk.reading, self.talk.elapsed - self.behind()
             writes += 1
             try:
-                outcome = yield from self.send(self.request(name, now, latest, busy), until - self.reading.elapsed)
+                outcome = yield from self.talk.send(self.request(name, now, latest, busy), until - self.talk.elapsed)
             except LockConfigurationError as error:
                 if error.is_unsent:
                     del self.sent[name]
@@ -185,10 +178,10 @@ class Start:
                 del self.sent[name]
             if not may_pass(outcome) and not isinstance(outcome, RateLimitedError):
                 raise outcome
-            pause = lease.backoff(writes, 1.0, self.entropy.jitter())
-            if self.reading.elapsed + pause + WORTH_SENDING > until:
+            pause = lease.backoff(writes, 1.0, self.talk.entropy.jitter())
+            if self.talk.elapsed + pause + WORTH_SENDING > until:
                 raise outcome
-            self.reading = (yield Wait(pause)).reading
+            yield from self.talk.wait(pause)
 
     def slot(self, name: str, next_at: int) -> tuple[ClockReading, float, float]:
         """The slot of a take that left ``next_at``. From here on no other take of mine counts."""
@@ -207,26 +200,15 @@ class Start:
         update.values[":cost"] = {"N": str(self.limit.cost)}
         update.removes.append("#last_take")
         update.expect(version={"S": RATE}, released=None, last_take={"S": name})
-        outcome = yield from self.send(update.request(ReturnValues="ALL_NEW"), self.wanted.decision)
+        outcome = yield from self.talk.send(update.request(ReturnValues="ALL_NEW"), self.wanted.decision)
         if isinstance(outcome, (Reply, ConditionFailed)):
             self.see(outcome.item)
 
     # -- requests and what they show
 
-    def send(self, request: Request, left: float) -> Steps[Outcome]:
-        sent = self.reading
-        event = yield Send(*request, min(SEND, max(left, WORTH_SENDING)))
-        self.reading, outcome = event.reading, event.outcome
-        assert outcome is not None
-        self.memory.server.note(getattr(outcome, "date", None), sent, self.reading)
-        return outcome
-
     def look(self, until: float) -> Steps[None]:
         """Read the row, to learn DynamoDB's time."""
-        outcome, _, self.reading = yield from exchange(read(self.place), self.memory, self.entropy, self.reading, until)
-        if not isinstance(outcome, Reply):
-            raise outcome
-        self.see(outcome.item)
+        self.see((yield from self.talk.ask(read(self.place), until)).item)
 
     def request(self, name: str, now: int, latest: int, busy: bool) -> Request:
         """A take, in one of its two forms."""
@@ -264,39 +246,40 @@ class Start:
             self.shown = text_of(row.item, schema.last_take or "") or "", next_at
             if row.rate != self.limit.text:
                 self.differs(str(row.rate))
-        rates, where = self.memory.rates, self.place.where
+        rates, where = self.talk.memory.rates, self.place.where
         busy = next_at > self.now() if busy is None else busy
-        rates[where] = next_at, self.reading.elapsed, busy, self.limit.text
+        rates[where] = next_at, self.talk.elapsed, busy, self.limit.text
         lease.drop_oldest(rates, _MOST)
 
     # -- time
 
     def is_time_known(self) -> bool:
-        found = self.memory.server.bounds(self.reading)
+        found = self.talk.memory.server.bounds(self.talk.reading)
         return found is not None and found[1] - found[0] <= _APART and found[2] <= _OLD
 
     def now(self) -> int:
         """DynamoDB's time by rule 1, in microseconds."""
-        found = self.memory.server.bounds(self.reading)
+        found = self.talk.memory.server.bounds(self.talk.reading)
         if found is None:
             raise undated(self.place.key)
         low, high, _ = found
-        return int((low if high - low > _APART else min(max(self.reading.wall, low), high)) * 1e6)
+        return int((low if high - low > _APART else min(max(self.talk.reading.wall, low), high)) * 1e6)
 
     def behind(self) -> float:
         """By how many seconds now may be behind DynamoDB's time, if it is the lower bound. Else 0."""
-        found = self.memory.server.bounds(self.reading)
+        found = self.talk.memory.server.bounds(self.talk.reading)
         return found[2] if found is not None and found[1] - found[0] > _APART else 0.0
 
     def limited(self, why: str = "no start is free within the wait") -> RateLimitedError:
         limit = self.limit
-        after = max(self.memory.rates.get(self.place.where, (0,))[0] + limit.cost - limit.room - self.now(), 0) / 1e6
+        next_at = self.talk.memory.rates.get(self.place.where, (0,))[0]
+        after = max(next_at + limit.cost - limit.room - self.now(), 0) / 1e6
         advice = self.wanted.advice or "Wait longer, or try again then. burst=N lets N start at once"
         return RateLimitedError(
             f"rate limit {self.place.key!r} ({limit.said}): {why}, the next one is in {after:.3g} s. {advice}",
             key=self.place.key,
             retry_after=after,
-            waited=self.reading.elapsed - self.started,
+            waited=self.talk.elapsed - self.started,
         )
 
 

@@ -45,7 +45,7 @@ from .acquire import Acquisition, Held, Take, too_late
 from .handover import damaged
 from .keep import not_there
 from .outcome import ConditionFailed, Reply, undated, unknown
-from .protocol import DECISION, STEPS, Hold, Wait, exchange, row_of
+from .protocol import DECISION, STEPS, Hold, row_of
 from .row import base_of, make_version
 from .schema import ASLEEP
 
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
     from .acquire import Next
     from .outcome import Item
-    from .protocol import AcquireRequest, Entropy, Recall, Steps
+    from .protocol import AcquireRequest, Conversation, Steps
     from .requests import Place
     from .row import Row
 
@@ -63,54 +63,48 @@ if TYPE_CHECKING:
 def resume(
     wanted: AcquireRequest,
     token: int,
-    memory: Recall,
-    entropy: Entropy,
-    reading: lease.ClockReading,
+    talk: Conversation,
     *,
     row: Row | None = None,
     keep: Callable[[Hold], None] | None = None,
-    gone: Callable[[Item | None, int | None, lease.ClockReading], None] | None = None,
+    gone: Callable[[Item | None, int | None], None] | None = None,
 ) -> Steps[Hold]:
     """Go on with the hold under ``token``, as the attempt that ``wanted.owner`` names: ``o/<32 hex>``.
 
     row: the hold's row, if it was just seen.
     keep: as for acquire.acquire.
-    gone: called with the item of a refusal that shows that the hold is lost, its Date, and the reading of the clocks
-        after it.
+    gone: called with the item of a refusal that shows that the hold is lost, and its Date.
 
     Raises LockLostError if the hold was released or lost, LockNotGrantedError if too little time is left,
     LockFormatError if the row refuses every version of ours, LockConfigurationError if an answer has no Date,
     TransportError(ambiguous=False) if too many other attempts resume the hold at the same time, and otherwise the
     transport's TransportError or ServiceError. Nothing is released before an error leaves.
     """
-    place, owner, until = wanted.place, wanted.owner, reading.elapsed + wanted.decision
+    place, owner, until, memory = wanted.place, wanted.owner, talk.elapsed + wanted.decision, talk.memory
     seen, newest_ms = base_of(owner), 0
     sent: dict[str, requests.Grant] = {}  # by version
     shown: set[str | None] = set()  # the owners in the answers
     if row is None and (place.permits is not None or not memory.server.is_known):
-        outcome, _, reading = yield from exchange(requests.read(place), memory, entropy, reading, until)
-        if not isinstance(outcome, Reply):
-            raise outcome
-        row = _row_of_hold(place, outcome.item, owner, token)
+        row = _row_of_hold(place, (yield from talk.ask(requests.read(place), until)).item, owner, token)
     if not memory.server.is_known:  # an expiry from a wrong clock could not be corrected
         raise undated(place.key)
     for _ in range(STEPS):
         if row is not None:
             assert row.expiry_ms is not None
             seen, newest_ms = row.owner, max(newest_ms, row.expiry_ms)
-        left = None if wanted.lease_end is None else wanted.lease_end - reading.elapsed
+        left = None if wanted.lease_end is None else wanted.lease_end - talk.elapsed
         if left is not None and left < lease.MIN_LEASE:
             raise too_late(place.key, int(left * 1000))
-        if reading.elapsed >= until:
+        if talk.elapsed >= until:
             raise TransportError(
                 False,
                 f"lock {place.key!r} was not resumed within {wanted.decision:g} s: DynamoDB's answers took too long. "
                 "Resume it again",
                 key=place.key,
             )
-        newest_ms = max(lease.expiry_ms(memory.server.now(reading), wanted.lease_ms), newest_ms + 1)
-        version = make_version(newest_ms, entropy.nonce())
-        sent[version] = requests.Grant(owner, version, wanted.lease_ms, newest_ms, started=reading.elapsed)
+        newest_ms = max(lease.expiry_ms(talk.now(), wanted.lease_ms), newest_ms + 1)
+        version = make_version(newest_ms, talk.entropy.nonce())
+        sent[version] = requests.Grant(owner, version, wanted.lease_ms, newest_ms, started=talk.elapsed)
         assert seen is not None
         request = requests.renew(
             place,
@@ -120,14 +114,12 @@ def resume(
             completed_until=None if row is None else row.completed_until,
             content=requests.Content(ttl=wanted.content.ttl),
         )
-        outcome, _, reading = yield from exchange(request, memory, entropy, reading, until)
-        if not isinstance(outcome, (Reply, ConditionFailed)):
-            raise outcome
+        outcome = yield from talk.write(request, until)
         try:
             row = _row_of_hold(place, outcome.item, owner, token)
         except LockLostError:
             if gone is not None:
-                gone(outcome.item, outcome.date, reading)
+                gone(outcome.item, outcome.date)
             raise
         shown.add(row.owner)
         if row.owner != owner or row.version not in sent:
@@ -138,7 +130,7 @@ def resume(
         valid_until = grant.started + lease.validity(grant.lease_ms, grant.expiry_ms, outcome.date)
         if wanted.lease_end is not None:
             valid_until = min(valid_until, wanted.lease_end)
-        if reading.elapsed < valid_until:
+        if talk.elapsed < valid_until:
             hold = Hold(wanted, row, wanted.lease_ms, newest_ms, valid_until, grant.started, resumed=True)
             memory.observations.forget(place.where)
             if keep is not None:
@@ -161,27 +153,22 @@ def _is_of_hold(row: Row, place: Place, owner: str, token: int) -> bool:
     return base_of(row.owner) == base_of(owner) and row.token == token
 
 
-def release(
-    place: Place, owner: str, token: int, memory: Recall, entropy: Entropy, reading: lease.ClockReading
-) -> Steps[bool]:
+def release(place: Place, owner: str, token: int, talk: Conversation) -> Steps[bool]:
     """Release the hold of ``owner``, its base or an attempt of it, under ``token``. See rule 5.
 
     Returns True if the hold is released, now or before, and False if the row is not the hold's any more. It was then
     released or lost before. Raises TransportError(ambiguous=True) if the outcome is unknown, and the transport's error
     if nothing was done.
     """
-    seen, until, unclear = base_of(owner) or owner, reading.elapsed + DECISION, False
+    seen, until, unclear = base_of(owner) or owner, talk.elapsed + DECISION, False
     if place.permits is not None:
-        outcome, _, reading = yield from exchange(requests.read(place), memory, entropy, reading, until)
-        if not isinstance(outcome, Reply):
-            raise outcome
-        row = place.row(outcome.item)
+        row = place.row((yield from talk.ask(requests.read(place), until)).item)
         if row is None or row.owner is None or not _is_of_hold(row, place, owner, token):
             return False
         seen = row.owner
     for _ in range(STEPS):
         request = requests.release(place, owner=seen, token=token)
-        outcome, ambiguous, reading = yield from exchange(request, memory, entropy, reading, until)
+        outcome, ambiguous = yield from talk.exchange(request, until)
         unclear = unclear or ambiguous
         if isinstance(outcome, Reply):
             return True
@@ -200,7 +187,7 @@ def release(
         if row.expiry_ms is None or row.owner is None:
             return False
         seen = row.owner
-        if reading.elapsed >= until:
+        if talk.elapsed >= until:
             break
     raise _contended(place, "released", unclear=unclear)
 
@@ -255,8 +242,8 @@ class HolderAcquisition(Acquisition):
                 return (yield from self.resume(row))
             except LockLostError:
                 self.vanished += 1
-            self.reading = (yield Wait(lease.FIRST_BACKOFF)).reading
-            is_over = self.wanted.waits and self.reading.elapsed >= self.wait_until
+            yield from self.talk.wait(lease.FIRST_BACKOFF)
+            is_over = self.wanted.waits and self.talk.elapsed >= self.wait_until
             if is_over or self.vanished >= STEPS:
                 yield from self.pause(self.last)
 
@@ -268,13 +255,11 @@ class HolderAcquisition(Acquisition):
     def resume(self, row: Row) -> Steps[Hold]:
         """Resume the hold of the row that was shown, as a new attempt of it. Raises what `resume` raises."""
         assert row.token is not None
-        attempt = self.wanted.like(self.wanted.place, f"{base_of(row.owner)}/{self.entropy.nonce()}")
-        shared = self.memory, self.entropy, self.reading
-        return (yield from resume(attempt, row.token, *shared, row=row, keep=self.keep, gone=self.note_instead))
+        attempt = self.wanted.like(self.wanted.place, f"{base_of(row.owner)}/{self.talk.entropy.nonce()}")
+        return resume(attempt, row.token, self.talk, row=row, keep=self.keep, gone=self.note_instead)
 
-    def note_instead(self, item: Item | None, date: int | None, reading: lease.ClockReading) -> None:
+    def note_instead(self, item: Item | None, date: int | None) -> None:
         """Note the holder that has the lock instead of the lost hold: an outage after this does not make it free."""
-        self.reading = reading  # the time for which a version is observed begins here, and not before the resume
         row = self.wanted.place.row(item)
         if row is None or row.is_free:
             return
@@ -300,15 +285,9 @@ class HolderAcquisition(Acquisition):
         return Held() if isinstance(step, Take) and row.sleepers_come(date) else step
 
 
-def acquire(
-    wanted: AcquireRequest,
-    memory: Recall,
-    entropy: Entropy,
-    reading: lease.ClockReading,
-    keep: Callable[[Hold], None] | None = None,
-) -> Steps[Hold]:
+def acquire(wanted: AcquireRequest, talk: Conversation, keep: Callable[[Hold], None] | None = None) -> Steps[Hold]:
     """As acquire.acquire, for ``wanted.owner`` = ``holder#nonce``. A hold that this holder has already is resumed.
 
     Raises what acquire.acquire and `resume` raise.
     """
-    return HolderAcquisition(wanted, memory, entropy, reading, keep).finish()
+    return HolderAcquisition(wanted, talk, keep).finish()

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any, Protocol, TypeVar
 
-    from .protocol import AcquireRequest, Entropy, Hold, Recall, Resumption, Send, Steps
+    from .protocol import AcquireRequest, Conversation, Hold, Resumption, Send, Steps
 
     T = TypeVar("T")
 
@@ -46,10 +46,10 @@ if TYPE_CHECKING:
         def watch(self, hold: Hold) -> None:
             """From here on, renew it."""
 
-        def renew(self, hold: Hold, reading: lease.ClockReading) -> Steps[None]:
+        def renew(self, hold: Hold, talk: Conversation) -> Steps[None]:
             """Renew it once, but not while another renewal of it is under way."""
 
-        def release(self, hold: Hold, reading: lease.ClockReading) -> Steps[bool]:
+        def release(self, hold: Hold, talk: Conversation) -> Steps[bool]:
             """Release it. Returns whether DynamoDB answered; if it did not, the lease ends the lock."""
 
         def leave(self, hold: Hold) -> None:
@@ -73,23 +73,21 @@ def ordered(keys: Iterable[str]) -> list[str]:
     return sorted(set(keys), key=lambda key: key.encode())
 
 
-def acquire_all(keeper: Keeper, memory: Recall, entropy: Entropy, reading: lease.ClockReading) -> Steps[list[Hold]]:
+def acquire_all(keeper: Keeper, talk: Conversation) -> Steps[list[Hold]]:
     """Take all locks that ``keeper`` asks for, or none. Return the Holds, in the order of their keys.
 
     Raises what `acquire` raises, with the key of the lock that it is about.
     """
-    return Several(keeper, memory, entropy, reading).finish()
+    return Several(keeper, talk).finish()
 
 
 class Several:
     """One acquisition of several locks."""
 
-    def __init__(self, keeper: Keeper, memory: Recall, entropy: Entropy, reading: lease.ClockReading) -> None:
+    def __init__(self, keeper: Keeper, talk: Conversation) -> None:
         self.keeper = keeper
-        self.memory = memory
-        self.entropy = entropy
-        self.reading = reading
-        self.started = reading.elapsed
+        self.talk = talk
+        self.started = talk.elapsed
         self.holds: list[Hold] = []
         self.wanted: AcquireRequest | None = None  # of the lock that is being taken
         self.taking: Acquisition | None = None  # while its steps have not ended
@@ -110,7 +108,7 @@ class Several:
             except LostMeanwhile as lost:
                 hold = lost.hold
             yield from self.release_all()
-            wanted, now = self.wanted, self.reading.elapsed
+            wanted, now = self.wanted, self.talk.elapsed
             assert wanted is not None
             if not wanted.waits or now >= wanted.wait_until:
                 key, waited = hold.place.key, now - self.started
@@ -121,9 +119,9 @@ class Several:
                     holder=hold.holder,
                     waited=waited,
                 )
-            pause = lease.backoff(rounds, wanted.refresh_period, self.entropy.jitter())
+            pause = lease.backoff(rounds, wanted.refresh_period, self.talk.entropy.jitter())
             rounds += 1
-            self.reading = (yield Wait(min(pause, wanted.wait_until - now))).reading
+            yield from self.talk.wait(min(pause, wanted.wait_until - now))
 
     def give_back(self, error: BaseException | None = None) -> Steps[None]:
         """Release the locks taken, and a claim that may have landed."""
@@ -137,12 +135,10 @@ class Several:
         self.watching = True
         for wanted in self.keeper.each_wanted():
             self.wanted = wanted
-            acquisition = Acquisition(wanted, self.memory, self.entropy, self.reading, self.keep)
+            acquisition = Acquisition(wanted, self.talk, self.keep)
             if wanted.waits:
                 acquisition.started = self.started  # errors name the whole wait, which is one for all
-                acquisition.wait_until = max(
-                    wanted.wait_until, self.reading.elapsed
-                )  # each is tried once, however late
+                acquisition.wait_until = max(wanted.wait_until, self.talk.elapsed)  # each is tried once, however late
             self.taking = acquisition
             try:
                 hold = yield from self.take(acquisition)
@@ -167,7 +163,6 @@ class Several:
     def check_seen(self, error: ServiceError | TransportError) -> None:
         """Raise LockNotGrantedError if DynamoDB did not answer, but a holder was seen whose lease lasts (rule 6)."""
         for acquisition in self.seen.values() if may_pass(error) else ():
-            acquisition.reading = self.reading
             if acquisition.lease_left():
                 raise acquisition.not_granted() from error
 
@@ -177,14 +172,14 @@ class Several:
 
     def freshen(self, hold: Hold) -> Steps[None]:
         """Renew a lock that was held for a while, so that the caller gets nearly a whole lease (rule 5)."""
-        fresh = hold.valid_until - self.reading.elapsed >= _FRESH * hold.lease_ms / 1000
+        fresh = hold.valid_until - self.talk.elapsed >= _FRESH * hold.lease_ms / 1000
         if not fresh and lease.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms):
-            yield from self.watched(self.keeper.renew(hold, self.reading))
+            yield from self.watched(self.keeper.renew(hold, self.talk))
 
     def check_held(self) -> None:
         """Raise LostMeanwhile if one of the locks is not held: the caller gets all of them, or begins anew."""
         for hold in self.holds:
-            if not hold.is_held(self.reading.elapsed):
+            if not hold.is_held(self.talk.elapsed):
                 raise LostMeanwhile(hold)
 
     def release_all(self) -> Steps[None]:
@@ -196,7 +191,7 @@ class Several:
             if unanswered == OUTAGE:
                 self.keeper.leave(hold)
             else:
-                answered = yield from self.watched(self.keeper.release(hold, self.reading))
+                answered = yield from self.watched(self.keeper.release(hold, self.talk))
                 unanswered = 0 if answered else unanswered + 1
             self.holds.pop()
 
@@ -214,7 +209,7 @@ class Several:
                     while True:  # inside the try: an interrupt may come between any two steps of this loop
                         step = resume(value)
                         event = yield step
-                        self.reading = event.reading
+                        self.talk.reading = event.reading
                         lost = self.lost() if self.watching and isinstance(step, Wait) else None
                         resume, value = (steps.send, event) if lost is None else (steps.throw, lost)
                 except GeneratorExit:
@@ -237,7 +232,7 @@ class Several:
         that short."""
         if self.taking is not None and self.taking.ends:
             return None
-        lost = next((hold for hold in self.holds if hold.ended or hold.expire(self.reading.elapsed)), None)
+        lost = next((hold for hold in self.holds if hold.ended or hold.expire(self.talk.elapsed)), None)
         if lost is None:
             return None
         self.watching = False  # once is enough: the steps need time to clean up

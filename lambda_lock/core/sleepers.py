@@ -27,7 +27,7 @@ import json  # the Lambda runtime has it loaded
 from ..errors import LockConfigurationError, TransportError
 from . import requests
 from .outcome import ConditionFailed, Reply
-from .protocol import DECISION, STEPS, exchange
+from .protocol import DECISION, STEPS
 from .requests import Place, Update
 from .row import MOST_PERMITS, OF_SLEEPERS
 
@@ -36,9 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeAlias
 
-    from .lease import ClockReading
     from .outcome import Item
-    from .protocol import Entropy, Recall, Steps
+    from .protocol import Conversation, Steps
     from .requests import Request
 
     Entry: TypeAlias = dict[str, Any]  # a value in DynamoDB's JSON: a string, unless somebody else wrote it
@@ -116,18 +115,16 @@ def without_strangers(place: Place, item: Item | None) -> Request | None:
     return update.request(ReturnValues="ALL_NEW")
 
 
-def lie_down(place: Place, sleeper: Sleeper, memory: Recall, entropy: Entropy, reading: ClockReading) -> Steps[bool]:
+def lie_down(place: Place, sleeper: Sleeper, talk: Conversation) -> Steps[bool]:
     """Write the entry of an execution that goes to sleep. Return whether there was room.
 
     Raises LockConfigurationError if the sleepers' row is a lock's, and the transport's error if the outcome is unknown
     or DynamoDB refused: then call it again.
     """
-    there, until = place_of_sleepers(place), reading.elapsed + DECISION
-    outcome, _, reading = yield from exchange(requests.read(there), memory, entropy, reading, until)
+    there, until = place_of_sleepers(place), talk.elapsed + DECISION
+    answer: Reply | ConditionFailed = yield from talk.ask(requests.read(there), until)
     for _ in range(STEPS):
-        if not isinstance(outcome, (Reply, ConditionFailed)):
-            raise outcome
-        item = outcome.item or {}
+        item = answer.item or {}
         if {place.schema.version, *place.schema.foreign_versions} & item.keys():
             raise LockConfigurationError(
                 f"nobody can sleep until lock {place.key!r} is free: {there.key!r}, where its sleepers would be, is a "
@@ -143,24 +140,20 @@ def lie_down(place: Place, sleeper: Sleeper, memory: Recall, entropy: Entropy, r
             continue
         if is_full:
             return False
-        ttl = {"N": str(int(memory.server.now(reading)) + _KEPT)}
-        request = _registration(there, sleeper.entry(), entries, mine, {"S": entropy.nonce()}, ttl)
-        outcome, _, reading = yield from exchange(request, memory, entropy, reading, until)
-        if isinstance(outcome, Reply):
+        ttl = {"N": str(int(talk.now()) + _KEPT)}
+        request = _registration(there, sleeper.entry(), entries, mine, {"S": talk.entropy.nonce()}, ttl)
+        answer = yield from talk.write(request, until)
+        if isinstance(answer, Reply):
             return True
     raise contended(place.key)
 
 
-def remove(
-    place: Place, goes: Callable[[Entry], bool], memory: Recall, entropy: Entropy, reading: ClockReading
-) -> Steps[bool]:
+def remove(place: Place, goes: Callable[[Entry], bool], talk: Conversation) -> Steps[bool]:
     """Remove the entries for which ``goes`` is true. Return whether there were any."""
-    there, until, removed = place_of_sleepers(place), reading.elapsed + DECISION, False
-    outcome, _, reading = yield from exchange(requests.read(there), memory, entropy, reading, until)
+    there, until, removed = place_of_sleepers(place), talk.elapsed + DECISION, False
+    answer: Reply | ConditionFailed = yield from talk.ask(requests.read(there), until)
     for _ in range(STEPS):
-        if not isinstance(outcome, (Reply, ConditionFailed)):
-            raise outcome
-        found = next(((at, entry) for at, entry in enumerate(entries_of(outcome.item)) if goes(entry)), None)
+        found = next(((at, entry) for at, entry in enumerate(entries_of(answer.item)) if goes(entry)), None)
         if found is None:
             return removed
         update = Update(there)
@@ -168,7 +161,7 @@ def remove(
         update.removes += [f"{asleep}[{found[0]}]", update.name(NEWEST)]
         update.require(f"{asleep}[{found[0]}] = :entry", entry=found[1])
         request = update.request(ReturnValues="ALL_NEW")
-        outcome, _, reading = yield from exchange(request, memory, entropy, reading, until)
+        answer = yield from talk.write(request, until)
     raise contended(place.key)
 
 

@@ -32,7 +32,7 @@ from ..errors import CommitRefusedError, LockError
 from . import lease, requests
 from .keep import completion, is_mine, last_write, not_there
 from .outcome import Reply, ServiceError, TransactionCanceled, unknown
-from .protocol import DECISION, OUTAGE, Wait, exchange, may_pass
+from .protocol import OUTAGE, may_pass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from ..errors import TransportError
     from .outcome import Outcome
-    from .protocol import Entropy, Hold, Recall, Steps
+    from .protocol import Conversation, Hold, Steps
     from .row import Row
 
 _TOKEN_KNOWN = 590.0  # seconds; DynamoDB remembers a client token for ten minutes (API reference, TransactWriteItems)
@@ -51,9 +51,7 @@ _CONFLICT = frozenset({"TransactionConflict", "ThrottlingError", "ProvisionedThr
 def commit(
     holds: list[Hold],
     items: list[dict[str, Any]],
-    memory: Recall,
-    entropy: Entropy,
-    reading: lease.ClockReading,
+    talk: Conversation,
     released: Callable[[Hold], None] | None = None,
     *,
     data: str | None = None,
@@ -76,24 +74,24 @@ def commit(
     for hold in holds:
         hold.end()
         hold.settle(unclear=True)
-    done = completion(alone, memory, reading, result) if alone is not None and alone.window is not None else None
-    updates = [{"Update": last_write(hold, None, None, reading)[1]} for hold in holds[:-1]]
-    last = last_write(holds[-1], data, done, reading)
-    request, until = requests.commit([*items, *updates], last, entropy.nonce()), reading.elapsed + _TOKEN_KNOWN
+    done = completion(alone, talk, result) if alone is not None and alone.window is not None else None
+    updates = [{"Update": last_write(hold, None, None, talk.elapsed)[1]} for hold in holds[:-1]]
+    last = last_write(holds[-1], data, done, talk.elapsed)
+    request, until = requests.commit([*items, *updates], last, talk.entropy.nonce()), talk.elapsed + _TOKEN_KNOWN
     shortest = min(holds, key=lambda hold: hold.valid_until)
-    refused, unclear, reading = yield from _send(request, shortest, memory, entropy, reading)
+    refused, unclear = yield from _send(request, shortest, talk)
     if may_pass(refused) and unclear:
-        refused, _, reading = yield from exchange(request, memory, entropy, reading, reading.elapsed + DECISION)
+        refused, _ = yield from talk.exchange(request)
     if isinstance(refused, Reply):
         return _note_done(alone, done)
     if may_pass(refused):
         raise _unknown(holds, alone, refused) if unclear else refused
     if alone is None and _lost_among(holds, refused):
-        raise _refusal(holds, alone, refused) if reading.elapsed < until else _unknown(holds, alone, refused)
+        raise _refusal(holds, alone, refused) if talk.elapsed < until else _unknown(holds, alone, refused)
     final, doubtful, unanswered = False, False, 0
     for hold in reversed(holds):
-        plain = last_write(hold, data, None, reading)
-        outcome, doubtful, reading = yield from exchange(plain, memory, entropy, reading, reading.elapsed + DECISION)
+        plain = last_write(hold, data, None, talk.elapsed)
+        outcome, doubtful = yield from talk.exchange(plain)
         if isinstance(outcome, Reply):
             final = True
             if released is not None:
@@ -103,15 +101,15 @@ def commit(
             break
     if final:
         raise _refusal(holds, alone, refused)
-    again, _, reading = yield from exchange(request, memory, entropy, reading, reading.elapsed + DECISION)
+    again, _ = yield from talk.exchange(request)
     if isinstance(again, Reply):
         return _note_done(alone, done)
     if isinstance(refused, ServiceError) and not unclear:
         raise refused
-    if not _lost_among(holds, again) or reading.elapsed >= until:
+    if not _lost_among(holds, again) or talk.elapsed >= until:
         raise _unknown(holds, alone, again)
     # Otherwise the release without an answer may have been carried out: rule 9 of protocol.py.
-    if alone is not None and (not doubtful or reading.elapsed >= alone.valid_until):
+    if alone is not None and (not doubtful or talk.elapsed >= alone.valid_until):
         alone.lose()
     raise _refusal(holds, alone, refused)
 
@@ -164,21 +162,18 @@ def _named(holds: list[Hold], alone: Hold | None) -> str:
     return f"the locks {keys}" if alone is None else f"lock {keys}"
 
 
-def _send(
-    request: requests.Request, hold: Hold, memory: Recall, entropy: Entropy, reading: lease.ClockReading
-) -> Steps[tuple[Outcome, bool, lease.ClockReading]]:
+def _send(request: requests.Request, hold: Hold, talk: Conversation) -> Steps[tuple[Outcome, bool]]:
     """Send the commit. Send it again while validity lasts and only conflicts with other transactions prevent it.
 
-    There is a pause before each further decision. Returns what `exchange` returns: the outcome, whether any send was
-    ambiguous, and the last reading of the clocks.
+    There is a pause before each further decision. Returns what `Conversation.exchange` returns.
     """
     tries, unclear = 0, False
     while True:
-        outcome, ambiguous, reading = yield from exchange(request, memory, entropy, reading, reading.elapsed + DECISION)
+        outcome, ambiguous = yield from talk.exchange(request)
         unclear = unclear or ambiguous
-        pause = lease.backoff(tries, 1.0, entropy.jitter())
+        pause = lease.backoff(tries, 1.0, talk.entropy.jitter())
         tries += 1
         conflict = isinstance(outcome, TransactionCanceled) and _CONFLICT.issuperset(outcome.reasons)
-        if not conflict or reading.elapsed + pause >= hold.valid_until:
-            return outcome, unclear, reading
-        reading = (yield Wait(pause)).reading
+        if not conflict or talk.elapsed + pause >= hold.valid_until:
+            return outcome, unclear
+        yield from talk.wait(pause)

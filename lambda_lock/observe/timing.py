@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, TypeVar
 
-    from ..core.lease import ClockReading
-    from ..core.protocol import Hold, Steps
+    from ..core.protocol import Conversation, Hold, Steps
     from .observer import Observer
 
     T = TypeVar("T")
@@ -49,7 +48,7 @@ def timed(
     what: str,
     table: str,
     keys: Sequence[str],
-    reading: ClockReading,
+    talk: Conversation,
     steps: Steps[T],
     ended: Callable[[T], tuple[str, int | None]],
     token: int | None = None,
@@ -61,7 +60,7 @@ def timed(
         raised no error. token: that of other outcomes. since: when the hold began, in elapsed seconds; None: that is
         not known here, or no hold ends.
     """
-    outcome = "interrupted"
+    outcome, began = "interrupted", talk.elapsed
     try:
         result = yield from steps
         outcome, token = ended(result)
@@ -73,14 +72,14 @@ def timed(
         tell_unended(observer)
         more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
         now, text = observer.timeline.elapsed(), ", ".join(keys[:_SHOWN]) + more
-        ago = now - reading.elapsed
+        ago = now - began
         measured(observer, what, table, text, ago, outcome=outcome, fencing_token=token)
         if since is not None:
             measured(observer, "hold", table, text, now - since, ago, outcome=outcome, fencing_token=token)
 
 
 def timed_end(
-    observer: Observer, holds: Sequence[Hold], several: bool, reading: ClockReading, steps: Steps[T]
+    observer: Observer, holds: Sequence[Hold], several: bool, talk: Conversation, steps: Steps[T]
 ) -> Steps[T]:
     """`timed` for the last act of holds. several: they were taken together, and no token is told."""
 
@@ -91,7 +90,7 @@ def timed_end(
 
     keys, token = [hold.place.key for hold in holds], None if several else holds[0].token
     since = max(hold.since for hold in holds)  # all of them were held from then on
-    return timed(observer, "release", holds[0].place.table, keys, reading, steps, how, token, since=since)
+    return timed(observer, "release", holds[0].place.table, keys, talk, steps, how, token, since=since)
 
 
 def tell_unended(observer: Observer) -> None:

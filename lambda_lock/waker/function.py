@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ..core.lease import ClockReading
     from ..core.protocol import Steps
     from ..core.requests import Place
 
@@ -183,11 +182,7 @@ class Waker:
         self._session.observer.tell(event, None, place.table, message, place.key, *arguments, key=place.key)
 
     def _look(self, place: Place) -> None:
-        def steps(reading: ClockReading) -> Steps[None]:
-            look = Look(place, self._session.memory, self._session.entropy, reading)
-            return performed(look.run(), self._calls, place, self._tell)
-
-        run(self._client, (place, steps))
+        run(self._client, (place, lambda talk: performed(Look(place, talk).run(), self._calls, place, self._tell)))
 
     def _put(self, place: Place) -> None:
         self._calls.put(place, _RETRIED)

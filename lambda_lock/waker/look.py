@@ -38,7 +38,7 @@ from ..core import keep, lease, requests, sleepers
 from ..core.acquire import Acquisition, Held, Take
 from ..core.outcome import ConditionFailed, Reply
 from ..core.permits import PermitPlace, name_of
-from ..core.protocol import DECISION, STEPS, AcquireRequest, Send, Wait, exchange
+from ..core.protocol import STEPS, AcquireRequest, Send
 from ..core.requests import NOBODY_WAITS, Content, QueueCondition, Update
 from ..core.resume import holder_of
 from ..core.row import MOST_WAITERS, SLEEPERS, counts, is_of_sleepers, ticket_expiry, whole_of
@@ -48,13 +48,10 @@ from ..errors import LockFormatError, LockNotGrantedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from ..core.acquire import Next
-    from ..core.lease import ClockReading
     from ..core.outcome import Item
-    from ..core.protocol import Entropy, Recall, Steps
-    from ..core.requests import Place, Request
+    from ..core.protocol import Conversation, Steps
+    from ..core.requests import Place
     from ..core.row import Row
     from ..core.sleepers import Entry, Sleeper
 
@@ -85,15 +82,14 @@ class Claim(Acquisition):
 
     is_due = False
 
-    def __init__(self, place: Place, sleeper: Sleeper, read: Reply | ConditionFailed, *shared: Any) -> None:
-        """shared: as for an Acquisition."""
-        owner, nonce = sleeper.holder, shared[1].nonce()
+    def __init__(self, place: Place, sleeper: Sleeper, read: Reply | ConditionFailed, talk: Conversation) -> None:
+        owner, nonce = sleeper.holder, talk.entropy.nonce()
         if sleeper.permits is None:
             owner = f"{owner}#{nonce}"
         else:
             owner = f"{owner}#{name_of(owner)}/{nonce}"
             place = PermitPlace(place, sleeper.permits, owner)
-        super().__init__(AcquireRequest(place, owner, int(LEASE * 1000), Content(ttl=sleeper.ttl)), *shared)
+        super().__init__(AcquireRequest(place, owner, int(LEASE * 1000), Content(ttl=sleeper.ttl)), talk)
         self.read_before = read
         self.ahead: list[str] = []
 
@@ -131,37 +127,28 @@ class Claim(Acquisition):
 class Look:
     """One look at the row of ``place``."""
 
-    def __init__(self, place: Place, memory: Recall, entropy: Entropy, reading: ClockReading) -> None:
+    def __init__(self, place: Place, talk: Conversation) -> None:
         self.place = place
-        self.memory = memory
-        self.entropy = entropy
-        self.reading = reading
-        self.until = reading.elapsed + LONGEST_LOOK
+        self.talk = talk
+        self.until = talk.elapsed + LONGEST_LOOK
         self.served = 0  # entries
 
     def run(self) -> Steps[None]:
         """Raises the transport's error, or what a claim raises for a DynamoDB that cannot be used: look again."""
         steps = 0
-        while self.served < MOST_SERVED and self.reading.elapsed < self.until:
-            served, read = self.served, (yield from self._send(requests.read(self.place)))
-            there = yield from self._send(requests.read(sleepers.place_of_sleepers(self.place)))
+        while self.served < MOST_SERVED and self.talk.elapsed < self.until:
+            served, read = self.served, (yield from self.talk.ask(requests.read(self.place)))
+            there = yield from self.talk.ask(requests.read(sleepers.place_of_sleepers(self.place)))
             entries = sleepers.entries_of(there.item)
             strangers_go = sleepers.without_strangers(self.place, there.item)
             if strangers_go is not None:
-                yield from self._send(strangers_go)
+                yield from self.talk.write(strangers_go)
             elif (yield from self._serve(entries, read) if entries else self._clear(self.place.view(read.item or {}))):
                 return
             steps = 0 if self.served > served else steps + 1
             if steps >= STEPS:
                 raise sleepers.contended(self.place.key)
         yield Send(MESSAGE, {"seconds": SOONEST}, 0)
-
-    def _send(self, request: Request) -> Steps[Reply | ConditionFailed]:
-        until = self.reading.elapsed + DECISION
-        outcome, _, self.reading = yield from exchange(request, self.memory, self.entropy, self.reading, until)
-        if isinstance(outcome, (Reply, ConditionFailed)):
-            return outcome
-        raise outcome
 
     # -- somebody sleeps
 
@@ -170,13 +157,11 @@ class Look:
         sleeper, hold = sleepers.read_sleeper(entries[0]), None
         assert sleeper is not None, "strangers went before"
         try:
-            claim = Claim(self.place, sleeper, read, self.memory, self.entropy, self.reading)
+            claim = Claim(self.place, sleeper, read, self.talk)
             hold = yield from claim.finish()
-            self.reading = claim.reading
         except LockFormatError:
             pass
         except LockNotGrantedError:
-            self.reading = claim.reading
             if claim.is_due:
                 return False
             seconds = self._seconds(claim, sleeper)
@@ -184,21 +169,19 @@ class Look:
                 return (yield from self._mark(claim, len(entries), seconds))
         answer = yield from self._call(sleeper)
         if hold is not None and isinstance(answer, ClosedError):
-            yield from keep.release(hold, self.memory, self.entropy, self.reading)
+            yield from keep.release(hold, self.talk)
         self.served += 1
-        yield from sleepers.remove(
-            self.place, lambda entry: entry == entries[0], self.memory, self.entropy, self.reading
-        )
-        self.reading = (yield Wait(0)).reading
+        yield from sleepers.remove(self.place, lambda entry: entry == entries[0], self.talk)
+        yield from self.talk.wait(0)
         return False
 
     def _seconds(self, claim: Claim, sleeper: Sleeper) -> float | None:
         """Return the seconds until a lease or ticket ends, or a call is repeated. None: repeat the call now."""
-        row, now = claim.row, self._now()
+        row, now = claim.row, self.talk.now()
         assert row is not None, "what is missing is free"
         if claim.ahead:  # they take the lock, which is a write, or their tickets expire
             return max(ticket_expiry(ticket) or 0 for ticket in claim.ahead) + 1 - now
-        seconds = min([end for end in row.ends(now, self.reading) if end > 0], default=LONGEST) + 1.0
+        seconds = min([end for end in row.ends(now, self.talk.reading) if end > 0], default=LONGEST) + 1.0
         if row.is_free or holder_of(row.owner) != sleeper.holder:
             return seconds
         left = ((row.expiry_ms or 0) - (row.lease_ms or 0)) / 1000 - lease.GRACE + AGAIN - now
@@ -206,14 +189,14 @@ class Look:
 
     def _call(self, sleeper: Sleeper) -> Steps[Exception | None]:
         event = yield Send(CALL, {"kind": sleeper.kind, "callback": sleeper.callback, "holder": sleeper.holder}, 0)
-        self.reading = event.reading
+        self.talk.reading = event.reading
         return event.outcome  # type: ignore[return-value]  # no Reply
 
     # -- marks
 
     def _mark(self, claim: Claim, count: int, seconds: float) -> Steps[bool]:
         """Plan the next look, and write what is missing of the mark. Return whether this look is over."""
-        now, row, update = self._now(), claim.row, Update(self.place)
+        now, row, update = self.talk.now(), claim.row, Update(self.place)
         assert row is not None
         delay = int(-(-min(max(seconds, SOONEST), LONGEST) // 1))
         wake_at = whole_of(row.item, WAKE_AT, 11) or 0
@@ -233,7 +216,7 @@ class Look:
             update.require(f"{names[WAKE_AT]} = :seen", seen=row.item[WAKE_AT])
         else:
             update.require(f"attribute_not_exists({names[WAKE_AT]})")
-        return isinstance((yield from self._send(update.request())), Reply)
+        return isinstance((yield from self.talk.write(update.request())), Reply)
 
     def _stand_in_line(self, update: Update, row: Row, wake_at: int) -> None:
         """Append the sleepers' ticket, or renew it where it is. It counts until the next look is surely over."""
@@ -261,8 +244,5 @@ class Look:
         if ours:
             QueueCondition(ours).write(update)
         if update.removes:
-            yield from self._send(update.request())
+            yield from self.talk.write(update.request())
         return not update.removes
-
-    def _now(self) -> float:
-        return self.memory.server.now(self.reading)

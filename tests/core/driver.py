@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from lambda_lock.core import acquire, keep, requests
 from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
-from lambda_lock.core.protocol import AcquireRequest, Entropy, Hold, Recall, Resumption, Send, Wait
+from lambda_lock.core.protocol import AcquireRequest, Conversation, Entropy, Hold, Recall, Resumption, Send, Wait
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.schema import JAVA, Schema
 from lambda_lock.testing.table import Table
@@ -43,6 +43,9 @@ class Driver:
 
     def reading(self) -> ClockReading:
         return ClockReading(self.now, self.now, NOW + self.now)
+
+    def talk(self) -> Conversation:
+        return Conversation(self.memory, self.entropy, self.reading())
 
     def run(self, steps: Generator[Send | Wait, Resumption, T]) -> T:
         try:
@@ -79,13 +82,13 @@ class Driver:
         return AcquireRequest(place(schema), owner, changes.pop("lease_ms", 20_000), Content(ttl=60), **changes)
 
     def acquire(self, **changes: Any) -> Hold:
-        return self.run(acquire.acquire(self.wanted(**changes), self.memory, self.entropy, self.reading()))
+        return self.run(acquire.acquire(self.wanted(**changes), self.talk()))
 
     def renew(self, hold: Hold) -> keep.Renewal:
-        return self.run(keep.renew(hold, self.memory, self.entropy, self.reading()))
+        return self.run(keep.renew(hold, self.talk()))
 
     def release(self, hold: Hold) -> bool:
-        return self.run(keep.release(hold, self.memory, self.entropy, self.reading()))
+        return self.run(keep.release(hold, self.talk()))
 
 
 class OnTable(Driver):

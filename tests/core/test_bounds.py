@@ -8,7 +8,7 @@ import pytest
 
 from lambda_lock.core import handover, resume
 from lambda_lock.core.outcome import ConditionFailed, Reply
-from lambda_lock.core.protocol import Hold, Recall
+from lambda_lock.core.protocol import Conversation, Hold, Recall
 from lambda_lock.errors import (
     LockError,
     LockFormatError,
@@ -114,7 +114,7 @@ def test_a_hand_over_that_the_row_can_only_refuse_gives_no_string(damage: Any) -
     hold = damaged(driver, damage)
     before = len(driver.sent)
     with pytest.raises((LockLostError, LockFormatError)):
-        driver.run(handover.hand_over(hold, driver.memory, driver.entropy, driver.reading(), lease_ms=20_000))
+        driver.run(handover.hand_over(hold, driver.talk(), lease_ms=20_000))
     assert not hold.handed_over
     assert len(driver.sent) - before <= HANDFUL
 
@@ -128,7 +128,7 @@ def test_an_adoption_that_the_row_can_only_refuse_ends_after_a_handful_of_reques
         driver.memory = Recall(10)
     wanted, before = driver.wanted(owner=hold.owner), len(driver.sent)
     with pytest.raises((LockLostError, LockFormatError)):
-        driver.run(handover.adopt(wanted, hold.token, driver.memory, driver.entropy, driver.reading()))
+        driver.run(handover.adopt(wanted, hold.token, driver.talk()))
     assert len(driver.sent) - before <= HANDFUL + 1
     assert driver.row["ownerName"] == {"S": hold.owner}
     assert "isReleased" not in driver.row  # the row is left alone
@@ -148,7 +148,7 @@ def test_a_resume_that_the_row_can_only_refuse_ends_after_a_handful_of_requests(
         driver.memory = Recall(10)
     wanted, before = driver.wanted(owner=f"{hold.owner}/{'e' * 32}"), len(driver.sent)
     with pytest.raises((LockLostError, LockFormatError)):
-        driver.run(resume.resume(wanted, hold.token, driver.memory, driver.entropy, driver.reading()))
+        driver.run(resume.resume(wanted, hold.token, driver.talk()))
     assert len(driver.sent) - before <= HANDFUL + 1
     assert driver.row["ownerName"] == owner
     assert "isReleased" not in driver.row
@@ -160,7 +160,7 @@ def test_a_release_by_string_ends_after_a_handful_of_requests_whatever_the_row(d
     hold = damaged(driver, damage)
     driver.damage(ownerName={"S": f"{hold.owner}/"})
     before = len(driver.sent)
-    release = resume.release(hold.place, hold.owner, hold.token, driver.memory, driver.entropy, driver.reading())
+    release = resume.release(hold.place, hold.owner, hold.token, driver.talk())
     assert driver.run(release) is ("isReleased" in driver.row)
     assert len(driver.sent) - before <= HANDFUL
 
@@ -177,11 +177,13 @@ def test_names_that_change_with_every_answer_end_a_resume_and_a_release_by_strin
     wanted, reading = driver.wanted(owner=f"{hold.owner}/{'e' * 32}"), driver.reading()
     driver.sent.clear()
     with pytest.raises(TransportError):
-        driver.run(resume.resume(wanted, hold.token, driver.memory, driver.entropy, reading))
+        driver.run(resume.resume(wanted, hold.token, Conversation(driver.memory, driver.entropy, reading)))
     assert len(driver.sent) <= HANDFUL
     driver.sent.clear()
     with pytest.raises(TransportError) as caught:
-        driver.run(resume.release(hold.place, hold.owner, hold.token, driver.memory, driver.entropy, reading))
+        driver.run(
+            resume.release(hold.place, hold.owner, hold.token, Conversation(driver.memory, driver.entropy, reading))
+        )
     assert not caught.value.ambiguous
     assert len(driver.sent) <= HANDFUL
 

@@ -44,12 +44,12 @@ class Forgetful(OnTable):
         return self.acquire(window=window, **changes)
 
     def complete(self, hold: Hold, result: str | None = '"x"') -> bool:
-        steps = keep.release(hold, self.memory, self.entropy, self.reading(), complete=True, result=result)
+        steps = keep.release(hold, self.talk(), complete=True, result=result)
         return self.run(steps)
 
     def forget(self, **changes: Any) -> bool:
         wanted = self.wanted(**changes)
-        return self.run(forget.forget(wanted, self.memory, self.entropy, self.reading()))
+        return self.run(forget.forget(wanted, self.talk()))
 
     @property
     def operations(self) -> list[str]:
@@ -317,7 +317,7 @@ def test_an_answer_without_a_date_does_not_say_whether_the_window_has_passed() -
     done = {"key": {"S": "k"}, "completedUntil": {"N": str(int(NOW) + 60)}, "isReleased": {"S": "1"}}
     driver = Driver(lambda operation, request: Reply(done, None))
     with pytest.raises(LockConfigurationError, match="no Date"):
-        driver.run(forget.forget(driver.wanted(), driver.memory, driver.entropy, driver.reading()))
+        driver.run(forget.forget(driver.wanted(), driver.talk()))
 
 
 def test_a_claim_that_expects_no_completion_is_refused_by_one_and_carried_out_after_it_is_forgotten(

@@ -13,6 +13,7 @@ from lambda_lock import GO, JAVA, PYTHON, LockClient, LockRecord, Schema
 from lambda_lock.cli import show
 from lambda_lock.core import acquire, handover, resume
 from lambda_lock.core.outcome import ServiceError
+from lambda_lock.core.protocol import Conversation
 from lambda_lock.core.row import Row
 from lambda_lock.errors import LockError
 from lambda_lock.testing import in_memory
@@ -90,7 +91,7 @@ def test_acquiring_over_any_row_grants_a_lock_or_raises_what_is_documented(
     wanted = driver.wanted(replace=replace, window=60 if event else None)
     before = len(driver.sent)
     try:
-        hold = driver.run(acquire.acquire(wanted, driver.memory, driver.entropy, driver.reading()))
+        hold = driver.run(acquire.acquire(wanted, driver.talk()))
     except DOCUMENTED:
         within_a_handful(driver, before)
         return
@@ -118,19 +119,23 @@ def test_any_row_under_a_holder_loses_the_lock_or_does_no_harm(
         elif act == "release":
             driver.release(hold)
         elif act == "hand over":
-            driver.run(handover.hand_over(hold, driver.memory, driver.entropy, reading, lease_ms=20_000))
+            driver.run(handover.hand_over(hold, Conversation(driver.memory, driver.entropy, reading), lease_ms=20_000))
         elif act == "resume":
             wanted = driver.wanted(owner=f"{hold.owner}/{'e' * 32}")
-            driver.run(resume.resume(wanted, hold.token, driver.memory, driver.entropy, reading))
+            driver.run(resume.resume(wanted, hold.token, Conversation(driver.memory, driver.entropy, reading)))
         elif act == "release by string":
             if schema.released is not None:
-                driver.run(resume.release(hold.place, hold.owner, hold.token, driver.memory, driver.entropy, reading))
+                driver.run(
+                    resume.release(
+                        hold.place, hold.owner, hold.token, Conversation(driver.memory, driver.entropy, reading)
+                    )
+                )
         elif act == "holder":
             wanted = driver.wanted(owner=f"me#{'e' * 32}")
-            driver.run(resume.acquire(wanted, driver.memory, driver.entropy, reading))
+            driver.run(resume.acquire(wanted, Conversation(driver.memory, driver.entropy, reading)))
         else:
             wanted = driver.wanted(owner=hold.owner)
-            driver.run(handover.adopt(wanted, hold.token, driver.memory, driver.entropy, reading))
+            driver.run(handover.adopt(wanted, hold.token, Conversation(driver.memory, driver.entropy, reading)))
     except DOCUMENTED:
         pass
     within_a_handful(driver, before)

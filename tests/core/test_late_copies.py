@@ -26,7 +26,7 @@ def is_held(driver: OnTable) -> bool:
 
 def interrupt_handover(driver: OnTable, hold: Hold) -> None:
     """Hand over: the request is carried out, and the interrupt comes before its answer."""
-    steps = handover.hand_over(hold, driver.memory, driver.entropy, driver.reading(), lease_ms=20_000)
+    steps = handover.hand_over(hold, driver.talk(), lease_ms=20_000)
     send: Any = next(steps)
     driver.apply(send.operation, send.request)
     with pytest.raises(KeyboardInterrupt):
@@ -51,7 +51,7 @@ def test_a_late_copy_of_a_claim_that_was_first_refused_is_released_with_the_lock
         return TransportError(True)
 
     driver.answer = carried_out_without_an_answer
-    assert driver.run(keep.release(hold, driver.memory, driver.entropy, driver.reading())) is True
+    assert driver.run(keep.release(hold, driver.talk())) is True
     assert not is_held(driver)
 
 
@@ -106,10 +106,8 @@ def test_the_release_of_a_handle_whose_lock_was_adopted_by_its_owner_and_token_l
     """No string was given: who knows the owner and the token may adopt without one."""
     driver = OnTable()
     hold = driver.acquire()
-    adopted = driver.run(
-        handover.adopt(driver.wanted(owner=hold.owner), hold.token, driver.memory, driver.entropy, driver.reading())
-    )
+    adopted = driver.run(handover.adopt(driver.wanted(owner=hold.owner), hold.token, driver.talk()))
     assert adopted.owner == hold.owner
-    assert driver.run(keep.release(hold, driver.memory, driver.entropy, driver.reading())) is False
+    assert driver.run(keep.release(hold, driver.talk())) is False
     assert is_held(driver)
     assert adopted.is_held(driver.reading().elapsed)

@@ -31,7 +31,7 @@ class Admitted(Invocations):
     def acquire_as(self, holder: str, **changes: Any) -> Hold:
         wanted = self.wanted(owner=f"{holder}#{name_of(holder)}/{self.entropy.nonce()}", **changes)
         self.sent.clear()
-        return self.run(resume.acquire(wanted, self.memory, self.entropy, self.reading()))
+        return self.run(resume.acquire(wanted, self.talk()))
 
     @property
     def attempts(self) -> list[str]:
@@ -103,7 +103,7 @@ def test_an_attempt_that_comes_late_goes_over_its_own_entry(driver: Admitted, fi
 
     driver.trouble = [driver.apply, late]
     wanted = driver.wanted(owner=f"{base_of(first.owner)}/{driver.entropy.nonce()}", decision=500.0)
-    hold = driver.run(resume.resume(wanted, first.token, driver.memory, driver.entropy, driver.reading()))
+    hold = driver.run(resume.resume(wanted, first.token, driver.talk()))
     _, request = driver.sent[-1]
     assert "REMOVE" not in request["UpdateExpression"]
     assert driver.attempts == [attempt(hold)]
@@ -218,13 +218,13 @@ def test_a_lock_s_string_on_a_semaphore_and_the_reverse_are_clear_errors(driver:
         lambda: driver.run(
             resume.release(
                 driver.wanted(permits=None).place,
-                first.owner, first.token, driver.memory, driver.entropy, driver.reading(),
+                first.owner, first.token, driver.talk(),
             )
         ),
         lambda: driver.run(
             handover.adopt(
                 driver.wanted(permits=None, owner=first.owner),
-                first.token, driver.memory, driver.entropy, driver.reading(),
+                first.token, driver.talk(),
             )
         ),
     ):  # fmt: skip

@@ -526,7 +526,7 @@ def test_a_permit_that_was_granted_to_others_in_between_makes_nobody_dead() -> N
 
     def first_claims() -> None:
         driver.damage(waiters={"L": [first, *driver.row["waiters"]["L"][2:]]})
-        driver.run(acquire.acquire(driver.wanted(permits=3), driver.memory, driver.entropy, driver.reading()))
+        driver.run(acquire.acquire(driver.wanted(permits=3), driver.talk()))
         driver.release(holds[1])
 
     assert behind

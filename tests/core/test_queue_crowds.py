@@ -11,7 +11,7 @@ import pytest
 from lambda_lock.core import acquire, keep, requests
 from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import ConditionFailed, ServiceError
-from lambda_lock.core.protocol import Resumption, Send, Wait
+from lambda_lock.core.protocol import Conversation, Resumption, Send, Wait
 from lambda_lock.core.queue import PATIENCE, Queue
 from lambda_lock.core.row import MOST_WAITERS
 from lambda_lock.errors import LockNotGrantedError, LockTimeoutError
@@ -56,7 +56,7 @@ class Member:
         self.process.now = self.crowd.now
         wanted = self.process.wanted(wait_until=self.crowd.now + wait, queue=Queue if wait else None, waits=wait > 0)
 
-        self.drive(acquire.acquire(wanted, self.process.memory, self.process.entropy, self.reading()))
+        self.drive(acquire.acquire(wanted, Conversation(self.process.memory, self.process.entropy, self.reading())))
 
     def drive(self, steps: Any) -> None:
         def resume(event: Resumption | None) -> None:
@@ -199,12 +199,12 @@ def queueing(member: Member, wait: float, granted: list[float]) -> Any:
     while True:
         wanted = process.wanted(wait_until=crowd.now + wait)
         try:
-            hold = yield from acquire.acquire(wanted, process.memory, process.entropy, member.reading())
+            hold = yield from acquire.acquire(wanted, Conversation(process.memory, process.entropy, member.reading()))
         except LockTimeoutError:
             continue
         granted.append(crowd.now)
         yield Wait(0.05)
-        yield from keep.release(hold, process.memory, process.entropy, member.reading())
+        yield from keep.release(hold, Conversation(process.memory, process.entropy, member.reading()))
         yield Wait(0.02)
 
 
@@ -214,12 +214,12 @@ def taking(member: Member, wait: float) -> Any:
     while True:
         wanted = process.wanted(wait_until=crowd.now + wait, waits=wait > 0, queue=None)
         try:
-            hold = yield from acquire.acquire(wanted, process.memory, process.entropy, member.reading())
+            hold = yield from acquire.acquire(wanted, Conversation(process.memory, process.entropy, member.reading()))
         except LockNotGrantedError:
             yield Wait(0.05)
             continue
         yield Wait(0.15)
-        yield from keep.release(hold, process.memory, process.entropy, member.reading())
+        yield from keep.release(hold, Conversation(process.memory, process.entropy, member.reading()))
         yield Wait(0.02)
 
 

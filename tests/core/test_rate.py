@@ -26,7 +26,7 @@ class Pacing(OnTable):
 
     def start(self, limit: rate.Limit = TEN, wait: float = 0.0) -> float:
         wanted = self.wanted(wait_until=self.now + wait, waits=wait > 0)
-        steps = rate.Start(wanted, limit, self.memory, self.entropy, self.reading(), self.others.append)
+        steps = rate.Start(wanted, limit, self.talk(), self.others.append)
         return self.run(steps.steps())
 
     @property
@@ -161,7 +161,7 @@ def test_a_give_back_leaves_a_later_take_alone(process: Pacing) -> None:
     slot = dict(process.row)
     process.start(wait=5)
     wanted = process.wanted()
-    late = rate.Start(wanted, TEN, process.memory, process.entropy, process.reading(), process.others.append)
+    late = rate.Start(wanted, TEN, process.talk(), process.others.append)
     late.sent = {slot["lastTake"]["S"]: (0, process.reading(), process.now)}
     before = process.row
     process.run(late.give_back())
@@ -273,14 +273,14 @@ def test_a_rate_limit_is_no_lock_and_no_semaphore(process: Pacing) -> None:
     wanted = process.wanted()
     wanted.place = PermitPlace(place(), 2, wanted.owner)
     with pytest.raises(LockFormatError, match="is a rate limit, not a semaphore"):
-        process.run(acquire.acquire(wanted, process.memory, process.entropy, process.reading()))
+        process.run(acquire.acquire(wanted, process.talk()))
     assert process.row == before
 
 
 def test_a_semaphore_is_no_rate_limit(process: Pacing) -> None:
     wanted = process.wanted()
     wanted.place = PermitPlace(place(), 2, wanted.owner)
-    process.run(acquire.acquire(wanted, process.memory, process.entropy, process.reading()))
+    process.run(acquire.acquire(wanted, process.talk()))
     with pytest.raises(LockFormatError, match="is a semaphore, not a rate limit"):
         process.start()
 

@@ -10,7 +10,7 @@ import pytest
 from lambda_lock.core import handover, resume, transaction
 from lambda_lock.core.handover import read_handover
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransportError
-from lambda_lock.core.protocol import DECISION, Hold, Recall, Send
+from lambda_lock.core.protocol import DECISION, Conversation, Hold, Recall, Send
 from lambda_lock.core.row import base_of, make_version
 from lambda_lock.errors import (
     LockConfigurationError,
@@ -55,29 +55,29 @@ class Invocations(OnTable):
     def resume(self, hold: Hold, **changes: Any) -> Hold:
         wanted = self.wanted(owner=f"{base_of(hold.owner)}/{self.entropy.nonce()}", **changes)
         self.sent.clear()
-        return self.run(resume.resume(wanted, hold.token, self.memory, self.entropy, self.reading()))
+        return self.run(resume.resume(wanted, hold.token, self.talk()))
 
     def release_string(self, hold: Hold) -> bool:
         self.sent.clear()
-        steps = resume.release(hold.place, hold.owner, hold.token, self.memory, self.entropy, self.reading())
+        steps = resume.release(hold.place, hold.owner, hold.token, self.talk())
         return self.run(steps)
 
     def acquire_as(self, holder: str, **changes: Any) -> Hold:
         wanted = self.wanted(owner=f"{holder}#{self.entropy.nonce()}", **changes)
         self.sent.clear()
-        return self.run(resume.acquire(wanted, self.memory, self.entropy, self.reading()))
+        return self.run(resume.acquire(wanted, self.talk()))
 
     def hand_over(self, hold: Hold, lease_ms: int = 20_000) -> str:
-        steps = handover.hand_over(hold, self.memory, self.entropy, self.reading(), lease_ms=lease_ms)
+        steps = handover.hand_over(hold, self.talk(), lease_ms=lease_ms)
         return self.run(steps)
 
     def adopt(self, hold: Hold, owner: str | None = None) -> Hold:
         wanted = self.wanted(owner=owner or base_of(hold.owner))
-        return self.run(handover.adopt(wanted, hold.token, self.memory, self.entropy, self.reading()))
+        return self.run(handover.adopt(wanted, hold.token, self.talk()))
 
     def commit(self, hold: Hold) -> None:
         put = {"Put": {"TableName": "locks", "Item": {"key": {"S": "order"}}}}
-        self.run(transaction.commit([hold], [put], self.memory, self.entropy, self.reading()))
+        self.run(transaction.commit([hold], [put], self.talk()))
 
     @property
     def owner(self) -> str:
@@ -313,7 +313,7 @@ def test_a_resume_among_too_many_others_blames_them_and_not_the_row(driver: Invo
     def resumed_before(operation: str, request: dict[str, Any]) -> Any:
         driver.answer = driver.apply
         wanted = driver.wanted(owner=f"{first.owner}/{driver.entropy.nonce()}")
-        driver.run(resume.resume(wanted, first.token, driver.memory, driver.entropy, driver.reading()))
+        driver.run(resume.resume(wanted, first.token, driver.talk()))
         driver.answer = driver.troubled
         return driver.apply(operation, request)
 
@@ -668,7 +668,7 @@ def test_a_lost_reply_to_its_own_claim_is_a_grant_and_not_an_earlier_attempt(dri
 def test_a_holder_waits_for_others_and_resumes_what_its_own_late_claim_took(driver: Invocations) -> None:
     other = driver.acquire()
     late = driver.wanted(owner="execution-7#ab")
-    claim: Any = next(resume.acquire(late, Recall(1), driver.entropy, driver.reading()))
+    claim: Any = next(resume.acquire(late, Conversation(Recall(1), driver.entropy, driver.reading())))
     assert isinstance(claim, Send)
 
     def release_and_late(operation: str, request: dict[str, Any]) -> Any:
@@ -685,7 +685,9 @@ def test_a_holder_waits_for_others_and_resumes_what_its_own_late_claim_took(driv
 
 def test_a_holder_whose_claim_got_no_answer_resumes_what_the_row_shows_at_once(driver: Invocations) -> None:
     """The claim gets no answer. Then the row shows an earlier attempt, whose claim came late."""
-    earlier = next(resume.acquire(driver.wanted(owner="h#ab"), Recall(1), driver.entropy, driver.reading()))
+    earlier = next(
+        resume.acquire(driver.wanted(owner="h#ab"), Conversation(Recall(1), driver.entropy, driver.reading()))
+    )
     assert isinstance(earlier, Send)
 
     def late(operation: str, request: dict[str, Any]) -> Any:
@@ -801,13 +803,17 @@ def test_a_holder_knows_its_claim_after_it_resumed_two_holds_in_vain(driver: Inv
         return driver.apply(operation, request)
 
     def another(operation: str, request: dict[str, Any]) -> Any:
-        claim: Any = next(resume.acquire(driver.wanted(owner="h#ab"), Recall(1), driver.entropy, driver.reading()))
+        claim: Any = next(
+            resume.acquire(driver.wanted(owner="h#ab"), Conversation(Recall(1), driver.entropy, driver.reading()))
+        )
         driver.apply(claim.operation, claim.request)
         return driver.apply(operation, request)
 
     def another_released(operation: str, request: dict[str, Any]) -> Any:
         token = int(driver.row["fencingToken"]["N"])
-        ends: Any = next(resume.release(first.place, "h#ab", token, Recall(1), driver.entropy, driver.reading()))
+        ends: Any = next(
+            resume.release(first.place, "h#ab", token, Conversation(Recall(1), driver.entropy, driver.reading()))
+        )
         driver.apply(ends.operation, ends.request)
         copy_lands(driver)
         driver.now += DECISION

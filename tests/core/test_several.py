@@ -10,9 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lambda_lock.core import keep, several
-from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import Reply, ServiceError, TransportError
-from lambda_lock.core.protocol import AcquireRequest, Hold
+from lambda_lock.core.protocol import AcquireRequest, Conversation, Hold
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.schema import JAVA
@@ -54,12 +53,12 @@ class Keeper:
     def watch(self, hold: Hold) -> None:
         self.watched.append(hold)
 
-    def renew(self, hold: Hold, reading: ClockReading) -> Steps[None]:
-        yield from keep.renew(hold, self.process.memory, self.process.entropy, reading)
+    def renew(self, hold: Hold, talk: Conversation) -> Steps[None]:
+        yield from keep.renew(hold, talk)
 
-    def release(self, hold: Hold, reading: ClockReading) -> Steps[bool]:
+    def release(self, hold: Hold, talk: Conversation) -> Steps[bool]:
         try:
-            yield from keep.release(hold, self.process.memory, self.process.entropy, reading)
+            yield from keep.release(hold, talk)
         except TransportError:
             return False
         return True
@@ -77,7 +76,7 @@ class Process(OnTable):
         self.keeper = Keeper(self, keys, {"lease_ms": int(lease * 1000), **waits, **options})
 
     def acquire_all(self) -> list[Hold]:
-        return self.run(several.acquire_all(self.keeper, self.memory, self.entropy, self.reading()))
+        return self.run(several.acquire_all(self.keeper, self.talk()))
 
     # -- the table
 

@@ -16,7 +16,7 @@ from tests.simulation.mutations import MUTATIONS
 _HELD = """\
 row = self.wanted.place.row(outcome.item) if isinstance(outcome, ConditionFailed) else None
 if row is not None and row.version in self.sent and not row.is_free:
-    row.seen = self.memory.observations.note("mine", row, 1000, self.reading, None)
+    row.seen = self.talk.memory.observations.note("mine", row, 1000, self.talk.reading, None)
     return Held(row)
 ..."""
 

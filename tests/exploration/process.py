@@ -17,7 +17,7 @@ from lambda_lock.core import acquire, handover, keep, lease, resume, transaction
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
 from lambda_lock.core.permit_queue import PermitQueue
 from lambda_lock.core.permits import PermitPlace, name_of
-from lambda_lock.core.protocol import AcquireRequest, Entropy, Hold, Recall, Resumption
+from lambda_lock.core.protocol import AcquireRequest, Conversation, Entropy, Hold, Recall, Resumption
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.schema import JAVA
@@ -199,21 +199,23 @@ class Process:
                 owner = f"{setup.holder}#{name_of(setup.holder)}/{entropy.nonce()}"
             self._begin(owner)
             how = resume.acquire if setup.holder else acquire.acquire
-            return how(self._wish(self.asked, reading), memory, entropy, reading)
+            return how(self._wish(self.asked, reading), Conversation(memory, entropy, reading))
         if act in BY_STRING:
             return self._take_string(act, handover.read_handover(move[1], "locks"), reading)
         hold = self.hold
         assert hold is not None
         if act == "renew":
             self.renewals -= 1
-            return keep.renew(hold, memory, entropy, reading, lease_ms=setup.shorter if len(move) > 1 else None)
+            return keep.renew(
+                hold, Conversation(memory, entropy, reading), lease_ms=setup.shorter if len(move) > 1 else None
+            )
         self.ends -= 1
         self.told = ""
         if act == "commit":
-            return transaction.commit([hold], application.items(KEY), memory, entropy, reading)
+            return transaction.commit([hold], application.items(KEY), Conversation(memory, entropy, reading))
         if act == "hand over":
-            return handover.hand_over(hold, memory, entropy, reading, lease_ms=setup.lease)
-        return keep.release(hold, memory, entropy, reading, complete=act == "complete")
+            return handover.hand_over(hold, Conversation(memory, entropy, reading), lease_ms=setup.lease)
+        return keep.release(hold, Conversation(memory, entropy, reading), complete=act == "complete")
 
     def _take_string(self, act: str, given: handover.Handover, reading: lease.ClockReading) -> Any:
         self.by_string[act] -= 1
@@ -221,12 +223,12 @@ class Process:
         if act == "end":
             self.told = ""
             self.wanted = given.owner, given.token
-            return resume.release(self.place, given.owner, given.token, memory, entropy, reading)
+            return resume.release(self.place, given.owner, given.token, Conversation(memory, entropy, reading))
         owner = given.owner if act == "adopt" else f"{given.owner}/{entropy.nonce()}"
         self._begin(owner)
         self.wanted = given.owner, given.token
         take = handover.adopt if act == "adopt" else resume.resume
-        return take(self._wish(owner, reading, by_string=True), given.token, memory, entropy, reading)
+        return take(self._wish(owner, reading, by_string=True), given.token, Conversation(memory, entropy, reading))
 
     def _begin(self, owner: str) -> None:
         self.hold, self.wakes, self.clean, self.asked, self.wanted = None, 0, True, owner, None

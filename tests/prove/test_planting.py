@@ -12,11 +12,13 @@ from tests.prove import mistakes
 from tests.prove.mistakes import alter, edit, planted, put, wrap
 from tests.races.mutants import MUTANTS
 from tests.simulation.mutations import MUTATIONS
+from tests.simulation.waking import plans
 
 SIMULATED = {name: mutation.change for name, mutation in MUTATIONS.items()}
 SWITCHED = {name: mutant.change for name, mutant in MUTANTS.items()}
 FUZZED = {name: change for name, (change, *_) in (*PLAYED.items(), *FED.items())}
-ALL = MISTAKES | DEFECTS | OWN | SIMULATED | SWITCHED | FUZZED
+WAKING = {name: mutation.change for name, mutation in plans.MUTATIONS.items()}
+ALL = MISTAKES | DEFECTS | OWN | SIMULATED | SWITCHED | FUZZED | WAKING
 
 
 class Greeter:

@@ -149,11 +149,11 @@ class Player(Driver):
         wanted = self.wanted_of(step, step["owner"])
         if step.get("given_up"):
             self.thrown[self.steps + 2] = GivenUp()  # the first step sends, the second waits
-        return self.granted(step, self.run(acquire.acquire(wanted, self.memory, self.entropy, self.reading())))
+        return self.granted(step, self.run(acquire.acquire(wanted, self.talk())))
 
     def renew(self, step: Json) -> Json:  # type: ignore[override]
         hold, sent = self.held(step), self.now
-        steps = keep.renew(hold, self.memory, self.entropy, self.reading(), lease_ms=step.get("lease_ms"))
+        steps = keep.renew(hold, self.talk(), lease_ms=step.get("lease_ms"))
         if self.run(steps).renewed:
             return {"renewed": {"valid_for": round(hold.valid_until - sent, 3)}}
         return {"lost": hold.lost}
@@ -162,9 +162,7 @@ class Player(Driver):
         complete, result = "completed" in step, step.get("completed", {}).get("result")
         steps = keep.release(
             self.held(step),
-            self.memory,
-            self.entropy,
-            self.reading(),
+            self.talk(),
             data=step.get("data"),
             complete=complete,
             result=result,
@@ -173,32 +171,30 @@ class Player(Driver):
 
     def forget(self, step: Json) -> Json:
         wanted = self.wanted_of(step, step["owner"])
-        return {"forgotten": self.run(forget.forget(wanted, self.memory, self.entropy, self.reading()))}
+        return {"forgotten": self.run(forget.forget(wanted, self.talk()))}
 
     def hand_over(self, step: Json) -> Json:
         hold, lease_ms = self.held(step), step["lease_ms"]
-        string = self.run(handover.hand_over(hold, self.memory, self.entropy, self.reading(), lease_ms=lease_ms))
+        string = self.run(handover.hand_over(hold, self.talk(), lease_ms=lease_ms))
         self.strings[step["string"]] = string
         return {"handed over": string}
 
     def adopt(self, step: Json) -> Json:
         given = handover.read_handover(self.strings[step["string"]], "locks")
         wanted = self.wanted_of(step | {"lease_ms": given.lease_ms}, given.owner)
-        steps = handover.adopt(wanted, given.token, self.memory, self.entropy, self.reading())
+        steps = handover.adopt(wanted, given.token, self.talk())
         return self.granted(step, self.run(steps))
 
     def resume(self, step: Json) -> Json:
         given = handover.read_handover(self.strings[step["string"]], "locks")
         attempt = f"{given.owner}/{self.entropy.nonce()}"
         wanted = self.wanted_of(step | {"lease_ms": given.lease_ms}, attempt)
-        return self.granted(
-            step, self.run(resume.resume(wanted, given.token, self.memory, self.entropy, self.reading()))
-        )
+        return self.granted(step, self.run(resume.resume(wanted, given.token, self.talk())))
 
     def release_by_string(self, step: Json) -> Json:
         given = handover.read_handover(self.strings[step["string"]], "locks")
         place = place_of(self.scenario)
-        steps = resume.release(place, given.owner, given.token, self.memory, self.entropy, self.reading())
+        steps = resume.release(place, given.owner, given.token, self.talk())
         return {"released": self.run(steps)}
 
     def read(self, step: Json) -> Json:
@@ -216,16 +212,16 @@ class Player(Driver):
 
     def lie_down(self, step: Json) -> Json:
         sleeper = sleepers.Sleeper(step["holder"], "task", step["callback"], step.get("permits"), 86_400)
-        steps = sleepers.lie_down(place_of(self.scenario), sleeper, self.memory, self.entropy, self.reading())
+        steps = sleepers.lie_down(place_of(self.scenario), sleeper, self.talk())
         return {"asleep": self.run(steps)}
 
     def get_up(self, step: Json) -> Json:
         goes, place = partial(sleepers.is_of, holder=step["holder"]), place_of(self.scenario)
-        return {"was asleep": self.run(sleepers.remove(place, goes, self.memory, self.entropy, self.reading()))}
+        return {"was asleep": self.run(sleepers.remove(place, goes, self.talk()))}
 
     def look(self, step: Json) -> Json:
         noted, place = _Noted(), place_of(self.scenario)
-        steps = Look(place, self.memory, self.entropy, self.reading()).run()
+        steps = Look(place, self.talk()).run()
         self.run(performed(steps, noted, place, lambda *_: None))
         return {"called": noted.called, "looks again in": noted.messages}
 

@@ -10,7 +10,7 @@ from lambda_lock.core import acquire, handover, keep, lease, protocol, transacti
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.permit_queue import PermitQueue
 from lambda_lock.core.permits import PermitPlace
-from lambda_lock.core.protocol import AcquireRequest, Resumption, Send, Wait
+from lambda_lock.core.protocol import AcquireRequest, Conversation, Resumption, Send, Wait
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.row import is_attempt
@@ -143,7 +143,7 @@ class Client:
         self.disturb(waiter, wanted.place.key)
         reading = process.reading()
         try:
-            steps = how(wanted, *token, self.memory, world.entropy, reading)
+            steps = how(wanted, *token, Conversation(self.memory, world.entropy, reading))
             hold = yield from self.watched(waiter, steps, waiter.what)
         except (*_DOCUMENTED, LockFormatError, LockConfigurationError, *THROWN) as error:
             world.trace(process.name, f"not granted: {error!r}")
@@ -309,7 +309,7 @@ class Client:
         before_ms, was_lost, valid_until = hold.expiry_ms, hold.lost, hold.valid_until
         world.trace(process.name, f"renews {holding}" + (f" for {lease_ms} ms" if lease_ms else ""))
         try:
-            steps = keep.renew(hold, self.memory, world.entropy, process.reading(), lease_ms=lease_ms)
+            steps = keep.renew(hold, Conversation(self.memory, world.entropy, process.reading()), lease_ms=lease_ms)
             if by != "several":  # the acquisition drives those
                 steps = driven(process, self.task if by == "application" else None, steps, f"renew by {by}")
             renewal = yield from steps
@@ -440,7 +440,7 @@ class Client:
         errand = Errand(world, process, holding.key)
         world.trace(process.name, f"hands over {holding} for {lease_ms} ms")
         steps = handover.hand_over(
-            hold, self.memory, world.entropy, process.reading(), lease_ms=min(lease_ms, 3_600_000)
+            hold, Conversation(self.memory, world.entropy, process.reading()), lease_ms=min(lease_ms, 3_600_000)
         )
         try:
             string = yield from self.watched(errand, steps, "hand-over")
@@ -484,7 +484,8 @@ class Client:
         world.trace(process.name, f"commits under {under}")
         holds, told = [holding.hold for holding in holdings], None if is_one else released.append
         result = holdings[0].result
-        steps = transaction.commit(holds, items, self.memory, world.entropy, process.reading(), told, result=result)
+        talk = Conversation(self.memory, world.entropy, process.reading())
+        steps = transaction.commit(holds, items, talk, told, result=result)
         try:
             yield from self.watched(errand, steps, "commit" if is_one else "commit under several")
             errand.told_done()
@@ -564,7 +565,7 @@ class Client:
         was_unclear = holding.hold.unclear
         delete = None if self.rng.random() < 0.9 or world.deletes else False
         steps = keep.release(
-            holding.hold, self.memory, world.entropy, process.reading(), delete=delete, complete=complete,
+            holding.hold, Conversation(self.memory, world.entropy, process.reading()), delete=delete, complete=complete,
             result=holding.result if complete else None,
         )  # fmt: skip
         try:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lambda_lock.core import forget
 from lambda_lock.core.outcome import ServiceError
+from lambda_lock.core.protocol import Conversation
 from lambda_lock.errors import LockConfigurationError, LockNotGrantedError, TransportError
 
 from .errands import Errand, Waiter
@@ -51,7 +52,7 @@ def turn(client: Client) -> Part[None]:
     watcher = Forget(world, process, wanted)
     world.trace(process.name, f"forgets {wanted.place.key}")
     world.counts["forgets"] += 1
-    steps = forget.forget(wanted, client.memory, world.entropy, process.reading())
+    steps = forget.forget(wanted, Conversation(client.memory, world.entropy, process.reading()))
     try:
         done = yield from client.watched(watcher, steps, watcher.what)
     except (LockNotGrantedError, LockConfigurationError, TransportError, ServiceError, *THROWN) as error:

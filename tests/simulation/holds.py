@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lambda_lock.core import acquire, handover, resume
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
 from lambda_lock.core.permits import PermitPlace, name_of
-from lambda_lock.core.protocol import AcquireRequest, Send, Wait
+from lambda_lock.core.protocol import AcquireRequest, Conversation, Send, Wait
 from lambda_lock.core.requests import Place
 from lambda_lock.core.row import base_of
 from lambda_lock.errors import LockLostError, TransportError
@@ -343,7 +343,9 @@ class Attempt(clients.Client):
         world, process, execution = self.world, self.process, self.execution
         watcher = ByString(world, process, execution.key)
         world.trace(process.name, f"releases {owner} (token {token}) by string")
-        steps = resume.release(self.place(owner), owner, token, self.memory, world.entropy, process.reading())
+        steps = resume.release(
+            self.place(owner), owner, token, Conversation(self.memory, world.entropy, process.reading())
+        )
         try:
             done = yield from self.watched(watcher, steps, "release by string")
         except THROWN:

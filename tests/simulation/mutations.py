@@ -201,17 +201,15 @@ def _undone(original: Any) -> Any:
 def _completing_late(original: Any) -> Any:
     """A release that is followed by a request which completes the event."""
 
-    def release(
-        hold: Any, memory: Any, entropy: Any, reading: Any, *, complete: bool = False, **more: Any
-    ) -> Generator[Any, Any, bool]:
-        done = yield from original(hold, memory, entropy, reading, **more)
+    def release(hold: Any, talk: Any, *, complete: bool = False, **more: Any) -> Generator[Any, Any, bool]:
+        done = yield from original(hold, talk, **more)
         if done and complete:
             operation, request = requests.release(
                 hold.place, owner=hold.owner, token=hold.token, expiry_ms=hold.expiry_ms,
-                completion=keep.completion(hold, memory, reading, None), content=requests.Content(ttl=hold.ttl),
+                completion=keep.completion(hold, talk, None), content=requests.Content(ttl=hold.ttl),
             )  # fmt: skip
             late = operation, _weakened(request, lambda part: "isReleased" in part)
-            yield from protocol.exchange(late, memory, entropy, reading, reading.elapsed + protocol.DECISION)
+            yield from talk.exchange(late)
         return done
 
     return release
@@ -220,8 +218,8 @@ def _completing_late(original: Any) -> Any:
 def _tidying(original: Any) -> Any:
     """A release of a permit that also removes maps which are empty then."""
 
-    def release(hold: Any, memory: Any, entropy: Any, reading: Any, **more: Any) -> Generator[Any, Any, bool]:
-        done = yield from original(hold, memory, entropy, reading, **more)
+    def release(hold: Any, talk: Any, **more: Any) -> Generator[Any, Any, bool]:
+        done = yield from original(hold, talk, **more)
         empty = {
             "TableName": hold.place.table,
             "Key": hold.place.item_key,
@@ -230,8 +228,7 @@ def _tidying(original: Any) -> Any:
             "ExpressionAttributeValues": {":one": {"N": "1"}},
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
         }
-        until = reading.elapsed + protocol.DECISION
-        yield from protocol.exchange(("UpdateItem", empty), memory, entropy, reading, until)
+        yield from talk.exchange(("UpdateItem", empty))
         return done
 
     return release
@@ -258,11 +255,11 @@ def _given_back(original: Any) -> Any:
 def _under_new_token(original: Any) -> Any:
     """An exchange that sends a commit under a client token of its own."""
 
-    def exchange(request: Any, memory: Any, entropy: Any, *more: Any) -> Any:
+    def exchange(self: Any, request: Any, *more: Any) -> Any:
         operation, body = request
         if "ClientRequestToken" in body:
-            body = {**body, "ClientRequestToken": entropy.nonce()}
-        return original((operation, body), memory, entropy, *more)
+            body = {**body, "ClientRequestToken": self.entropy.nonce()}
+        return original(self, (operation, body), *more)
 
     return exchange
 
@@ -347,6 +344,11 @@ _FROM_ANY_PLACE = alter(
 )
 _OWN_NAME = alter("resume.resume", "start", "wanted.owner = base_of(wanted.owner)")
 _ANY_ROW = alter("resume.resume", "line shown add", "...\nrow.owner, row.version = owner, next(iter(sent))")
+_ASIDE = alter(
+    "HolderAcquisition.resume",
+    "argument talk -nonce",
+    "type(self.talk)(self.talk.memory, self.talk.entropy, self.talk.reading)",
+)
 _UNGUARDED_COMMIT = _last_part(_unguarded)
 _NO_RELEASE = alter("transaction.commit", "line exchange plain", "outcome = Reply(None, None)")
 _TOKEN_FOR_EVER = put(transaction, "_TOKEN_KNOWN", float("inf"))
@@ -435,8 +437,8 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "validity counted from the reply": Mutation(
         "slow-replies", 300,
-        alter("Acquisition.own", "line require_token", "sent.started = self.reading.elapsed\n..."),
-        alter("_extended", "argument sent", "reading.elapsed"),
+        alter("Acquisition.own", "line require_token", "sent.started = self.talk.elapsed\n..."),
+        alter("_extended", "argument sent", "now"),
     ),
     "no margin between two Dates": Mutation("slow-clocks", 400, put(lease, "MARGIN", 0.0)),
     "no grace": Mutation(
@@ -509,7 +511,7 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a renewal that counts before its answer": Mutation(
         "interrupted interrupted-calm", 20,
-        alter("keep.renew", "line SEND", "hold.extend(sent.elapsed, int(memory.server.now(sent)))\n..."),
+        alter("keep.renew", "line send", "hold.extend(sent.elapsed, int(talk.now()))\n..."),
         shows="false renewal",
     ),
     # Claims, corrections, giving up
@@ -581,7 +583,7 @@ MUTATIONS: dict[str, Mutation] = {
         shows=("late write", "written twice", "left behind", "false refusal"),
     ),
     "a commit under a new client token at each decision": Mutation(
-        "commits-late commits", 2000, wrap(transaction, "exchange", _under_new_token),
+        "commits-late commits", 2000, wrap(protocol.Conversation, "exchange", _under_new_token),
         shows="false refusal",
     ),
     "a refused commit not followed by a release": Mutation(
@@ -662,7 +664,7 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "an event's end judged by the client's clock": Mutation(
         _EVENTS, 100,
-        alter("Acquisition.see", "call refuse_done", "row.refuse_done(place.key, int(self.reading.wall))"),
+        alter("Acquisition.see", "call refuse_done", "row.refuse_done(place.key, int(self.talk.reading.wall))"),
         shows=(*_NOT_ONCE, "false done", "starved"),
     ),
     "an event that another holds not looked at": Mutation(
@@ -684,12 +686,12 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a release after a refused commit that completes": Mutation(
         "events-commits", 40,
-        alter("transaction.commit", "set plain", "last_write(hold, data, done, reading)"),
+        alter("transaction.commit", "set plain", "last_write(hold, data, done, talk.elapsed)"),
         shows="no effects",
     ),
     "a commit that does not complete its event": Mutation(
         "events-commits", 40,
-        alter("transaction.commit", "set last", "last_write(holds[-1], data, None, reading)"),
+        alter("transaction.commit", "set last", "last_write(holds[-1], data, None, talk.elapsed)"),
         shows="false success",
     ),
     "a window reckoned by the monotonic clock": Mutation(
@@ -814,12 +816,12 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "places that expire by the waiter's own clock": Mutation(
         "queue queue-calm", 100,
-        alter("Queue._living", "set date", "int(self.acquisition.reading.wall)"),
+        alter("Queue._living", "set date", "int(self.acquisition.talk.reading.wall)"),
         shows=_ORDER,
     ),
     "places dated by the waiter's own clock": Mutation(
         "queue queue-calm", 200,
-        put(queue.Queue, "_expiry", lambda self, living: int(self.acquisition.reading.wall) + 20), shows=_ORDER,
+        put(queue.Queue, "_expiry", lambda self, living: int(self.acquisition.talk.reading.wall) + 20), shows=_ORDER,
     ),
     "a place that counts however far ahead it is dated": Mutation(
         "queue-idle", 200,
@@ -992,7 +994,7 @@ MUTATIONS: dict[str, Mutation] = {
         "holds-zombies holds-twice", 400, _ANY_ROW,
     ),
     "the validity of a resume counted from its reply": Mutation(
-        "holds-slow", 1500, alter("resume.resume", "operand started", "reading.elapsed"),
+        "holds-slow", 1500, alter("resume.resume", "operand started", "talk.elapsed"),
     ),
     "a resume by a wall clock that may be fast": Mutation(
         "holds-clocks", 60,
@@ -1006,7 +1008,7 @@ MUTATIONS: dict[str, Mutation] = {
         "holds holds-calm", 60, put(resume, "STEPS", 1), shows="refused",
     ),
     "who took a hold counted as seen since before its resume": Mutation(
-        "holds-slow", 1500, alter("HolderAcquisition.note_instead", "line reading", ""),
+        "holds-slow", 1500, _ASIDE,
     ),
     "a resumed handle valid beyond its invocation": Mutation(
         "holds-calm", 60, alter("resume.resume", "line valid_until lease_end", ""),
@@ -1039,7 +1041,7 @@ MUTATIONS: dict[str, Mutation] = {
     # Rate limits (core/rate.py)
     "a start by the wall clock alone": Mutation(
         "rates-clocks", 40,
-        alter("Start.now", "operand wall _APART", "self.reading.wall"), shows=_OFTEN,
+        alter("Start.now", "operand wall _APART", "self.talk.reading.wall"), shows=_OFTEN,
     ),
     "a time of DynamoDB taken as known after a freeze": Mutation(
         "rates-freezes rates-clocks", 200, alter("Start.is_time_known", "term _APART", "True"),
@@ -1072,10 +1074,10 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a start that is due by elapsed time": Mutation(
         "rates-stepped rates-late", 400,
-        alter("Start.is_in_time", "operand reading sent", "self.reading.elapsed - sent.elapsed"), shows=_OFTEN,
+        alter("Start.is_in_time", "operand reading sent", "self.talk.elapsed - sent.elapsed"), shows=_OFTEN,
     ),
     "a start that is due by the time since its answer": Mutation(
-        "rates-slow rates-rare", 200, alter("Start.slot", "line return", "sent = self.reading\n..."), shows=_OFTEN,
+        "rates-slow rates-rare", 200, alter("Start.slot", "line return", "sent = self.talk.reading\n..."), shows=_OFTEN,
     ),
     "a start however late it is": Mutation(
         "rates-freezes rates-rare", 100,
@@ -1087,7 +1089,8 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "lateness by the monotonic clock": Mutation(
         "rates-freezes", 200,
-        alter("Start.is_in_time", "operand elapsed since", "self.reading.monotonic - sent.monotonic"), shows=_OFTEN,
+        alter("Start.is_in_time", "operand elapsed since", "self.talk.reading.monotonic - sent.monotonic"),
+        shows=_OFTEN,
     ),
     "a start given back without its name": Mutation(
         "rates-rare rates-late", 60,
@@ -1097,7 +1100,7 @@ MUTATIONS: dict[str, Mutation] = {
         "rates-rare rates-late", 300,
         alter("Start.give_back", "call expect",
         'update.expect(version={"S": RATE}, released=None, '
-        'next_at={"N": str(self.memory.rates[self.place.where][0])})'),
+        'next_at={"N": str(self.talk.memory.rates[self.place.where][0])})'),
         shows=_OFTEN,
     ),
     "a give-back that leaves the name of the last take": Mutation(
@@ -1184,7 +1187,7 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "the validity of a permit's resume counted from its reply": Mutation(
         "permit-holds-slow", 1500,
-        alter("resume.resume", "operand started", "reading.elapsed"),
+        alter("resume.resume", "operand started", "talk.elapsed"),
     ),
     "a permit's row kept for two days beside leases of weeks": Mutation(
         "permit-holds-weeks", 40, put(permits, "KEPT", 2 * 86_400), shows=("ttl", *_UNSAFE),

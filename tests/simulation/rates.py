@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_lock.core import rate
 from lambda_lock.core.outcome import ServiceError
-from lambda_lock.core.protocol import AcquireRequest, Wait
+from lambda_lock.core.protocol import AcquireRequest, Conversation, Wait
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import RateLimitedError, TransportError
@@ -135,7 +135,7 @@ class RateClient(Client):
         wanted = wish(key, reading.elapsed + wait, wait)
         limit = rate.Limit(judge.limit, judge.per, judge.burst, n)
         differs = lambda other: judge.fail("differs", other)  # noqa: E731
-        start = rate.Start(wanted, limit, self.memory, world.entropy, reading, differs)
+        start = rate.Start(wanted, limit, Conversation(self.memory, world.entropy, reading), differs)
         watch = Errand(world, process, key)
         if rng.random() < world.settings.give_up:
             after = 10 ** rng.uniform(-3, 1)

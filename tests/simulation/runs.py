@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from lambda_lock.core import acquire, protocol
 from lambda_lock.core.permit_queue import PermitQueue
 from lambda_lock.core.permits import PermitPlace
-from lambda_lock.core.protocol import AcquireRequest
+from lambda_lock.core.protocol import AcquireRequest, Conversation
 from lambda_lock.core.queue import LONGEST_NAP, Queue
 from lambda_lock.core.requests import Content
 from lambda_lock.core.row import LONGEST_BELIEVED, read_row
@@ -178,7 +178,7 @@ def _try_once_more(world: World, key: str) -> None:
         )
         waiter = task.watcher = Waiter(world, process, wanted)
         try:
-            yield from acquire.acquire(wanted, protocol.Recall(10), world.entropy, reading)
+            yield from acquire.acquire(wanted, Conversation(protocol.Recall(10), world.entropy, reading))
         except DuplicateEventError as error:
             waiter.failed(error, process.peek())
         except Exception as error:  # noqa: BLE001 - any error is the failure that is looked for

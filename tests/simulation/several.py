@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_lock.core import keep, lease, several
 from lambda_lock.core.outcome import ServiceError
-from lambda_lock.core.protocol import AcquireRequest, Hold, Send, Wait
+from lambda_lock.core.protocol import AcquireRequest, Conversation, Hold, Send, Wait
 from lambda_lock.errors import (
     LockConfigurationError,
     LockFormatError,
@@ -120,7 +120,7 @@ class Group:
         if self.planned:
             self.client.plan(holding)
 
-    def renew(self, hold: Hold, reading: lease.ClockReading) -> Part[None]:
+    def renew(self, hold: Hold, talk: Conversation) -> Part[None]:
         holding = self.holdings[hold]
         while holding.renewing:
             yield Wait(0.05)
@@ -128,14 +128,16 @@ class Group:
         if self.planned:
             self.client.plan(holding)
 
-    def release(self, hold: Hold, reading: lease.ClockReading) -> Part[bool]:
+    def release(self, hold: Hold, talk: Conversation) -> Part[bool]:
         self.watcher.pause()
         holding, task = self.holdings.get(hold), self.client.task
         assert holding is not None
         before = task.watcher
         errand = task.watcher = Release(self.world, holding)
         try:
-            done = yield from keep.release(hold, self.client.memory, self.world.entropy, self.process.reading())
+            done = yield from keep.release(
+                hold, Conversation(self.client.memory, self.world.entropy, self.process.reading())
+            )
         except (TransportError, ServiceError) as error:
             self.world.trace(self.process.name, f"release of {holding}: {error!r}")
             self.ended.append(hold)
@@ -230,7 +232,7 @@ def turn(client: Client) -> Part[None]:
     task.watcher = watch
     world.trace(process.name, f"wants {keys}")
     try:
-        steps = several.acquire_all(group, client.memory, world.entropy, reading)
+        steps = several.acquire_all(group, Conversation(client.memory, world.entropy, reading))
         holds = yield from driven(process, task, steps, "acquire of several")
     except (*_ERRORS, *THROWN) as error:
         world.trace(process.name, f"not granted: {error!r}")

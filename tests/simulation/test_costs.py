@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from lambda_lock.core import acquire, keep, protocol
-from lambda_lock.core.protocol import AcquireRequest, Recall, Send, Wait
+from lambda_lock.core.protocol import AcquireRequest, Conversation, Recall, Send, Wait
 from lambda_lock.core.requests import Content
 from lambda_lock.errors import DuplicateEventError
 from tests.simulation.clients import place_of
@@ -50,10 +50,12 @@ class Counted:
         return AcquireRequest(place_of("a"), f"p1#{self.world.entropy.nonce()}", 20_000, Content(), **changes)  # type: ignore[arg-type]
 
     def acquire(self, wanted: AcquireRequest) -> protocol.Steps[protocol.Hold]:
-        return acquire.acquire(wanted, self.memory, self.world.entropy, self.process.reading())
+        return acquire.acquire(wanted, Conversation(self.memory, self.world.entropy, self.process.reading()))
 
     def release(self, hold: protocol.Hold, complete: bool = False) -> protocol.Steps[bool]:
-        return keep.release(hold, self.memory, self.world.entropy, self.process.reading(), complete=complete)
+        return keep.release(
+            hold, Conversation(self.memory, self.world.entropy, self.process.reading()), complete=complete
+        )
 
 
 @pytest.mark.parametrize("waits", [False, True])

@@ -110,7 +110,7 @@ def test_a_dead_holder_is_taken_over_at_its_expiry_which_the_look_before_asked_a
 def test_a_look_whose_claim_is_answered_too_late_looks_again_if_the_lock_can_be_taken(row: Any) -> None:
     driver, called, late = OnTable(), [], [6.0, 0.0]
     sleeper = Sleeper("a", "task", "token-a")
-    driver.run(lie_down_steps(place(), sleeper, driver.memory, driver.entropy, driver.reading()))
+    driver.run(lie_down_steps(place(), sleeper, driver.talk()))
 
     def answer(operation: str, request: dict[str, Any]) -> Any:
         if operation == "Call":
@@ -122,7 +122,7 @@ def test_a_look_whose_claim_is_answered_too_late_looks_again_if_the_lock_can_be_
         return driver.apply(operation, request)
 
     driver.answer = answer
-    driver.run(Look(place(), driver.memory, driver.entropy, driver.reading()).run())
+    driver.run(Look(place(), driver.talk()).run())
     assert called == ["token-a"]
 
 

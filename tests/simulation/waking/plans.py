@@ -72,7 +72,7 @@ def _no_message(original: Any) -> Any:
             while True:
                 step = steps.send(event)
                 skipped = getattr(step, "operation", "") == look.MESSAGE
-                event = Resumption(arguments[0].reading) if skipped else (yield step)
+                event = Resumption(arguments[0].talk.reading) if skipped else (yield step)
         except StopIteration as end:
             return end.value
 
@@ -89,11 +89,11 @@ def _released_by_name(original: Any) -> Any:
     def call(self: Any, sleeper: Any) -> Iterator[Any]:
         answer = yield from original(self, sleeper)
         if isinstance(answer, look.ClosedError):
-            read = yield from self._send(requests.read(self.place))
+            read = yield from self.talk.ask(requests.read(self.place))
             row = self.place.row(read.item)
             if resume.holder_of(row.owner) == sleeper.holder:
                 release = requests.release(self.place, owner=row.owner, token=row.token, content=requests.Content())
-                yield from self._send(release)
+                yield from self.talk.exchange(release)
         return answer
 
     return call
@@ -108,9 +108,7 @@ MUTATIONS: dict[str, Mutation] = {
     "the entry removed before the call": Mutation(
         "killed", 100,
         alter("Look._serve", "line _call",
-        "first = entries[0]\n"
-        "yield from sleepers.remove(self.place, lambda each: each == first, self.memory, self.entropy, "
-        "self.reading)\n..."),
+        "yield from sleepers.remove(self.place, lambda entry: entry == entries[0], self.talk)\n..."),
         *_FORGOTTEN, killed=0.15,
     ),
     "wakeAt written before the message": Mutation(
@@ -118,7 +116,7 @@ MUTATIONS: dict[str, Mutation] = {
         together(alter("Look._mark", "start", "late = 0"),
         alter("Look._mark", "line MESSAGE", "late = delay + LATER"),
         alter("Look._mark", "line Reply",
-        "sent = yield from self._send(update.request())\n"
+        "sent = yield from self.talk.write(update.request())\n"
         'if late:\n    yield Send(MESSAGE, {"seconds": late}, 0)\nreturn isinstance(sent, Reply)')),
         *_FORGOTTEN, killed=0.15, after=True,
     ),

@@ -11,7 +11,7 @@ from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.permit_queue import PermitQueue
 from lambda_lock.core.permits import PermitPlace, name_of
-from lambda_lock.core.protocol import AcquireRequest, Recall, Send, Wait
+from lambda_lock.core.protocol import AcquireRequest, Conversation, Recall, Send, Wait
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content
 from lambda_lock.core.row import counts, is_of_sleepers
@@ -235,7 +235,7 @@ class Scene:
     def looking(self, process: Process, key: str, source: str, memory: Recall) -> Life:
         """The waker's function: a look of the shipped code. Its calls and messages happen here."""
         world, plan, rng = self.world, self.plan, self.rng
-        steps = Look(place_of(key), memory, world.entropy, process.reading()).run()
+        steps = Look(place_of(key), Conversation(memory, world.entropy, process.reading())).run()
         step, number = next(steps), 0
         try:
             while True:
@@ -319,7 +319,7 @@ class Scene:
             reading = process.reading()
             wanted = self.wanted(f"{process.name}#{world.entropy.nonce()}", reading, 120.0 if waits else 0.0)
             try:
-                hold = yield from acquire.acquire(wanted, memory, world.entropy, reading)
+                hold = yield from acquire.acquire(wanted, Conversation(memory, world.entropy, reading))
             except (LockError, ServiceError):
                 yield Wait(rng.uniform(0.05, 0.3))
                 continue
@@ -335,7 +335,7 @@ class Scene:
         self.world.at(self.world.now + hold.lease_ms / 1000, self._left, holding, until)
         event = yield Wait(min(seconds, hold.lease_ms / 1000 - 5))
         try:
-            yield from keep.release(hold, memory, self.world.entropy, event.reading)
+            yield from keep.release(hold, Conversation(memory, self.world.entropy, event.reading))
         except (LockError, ServiceError):
             self.judge.ended(holding, until)
             return
@@ -383,7 +383,7 @@ class Execution:
         name = "" if scene.plan.permits is None else f"{name_of(self.name)}/"
         wanted = scene.wanted(f"{self.name}#{name}{world.entropy.nonce()}", reading)
         try:
-            hold = yield from resume.acquire(wanted, memory, world.entropy, reading)
+            hold = yield from resume.acquire(wanted, Conversation(memory, world.entropy, reading))
         except LockNotGrantedError:
             yield from self.lie_down(process, memory)
             return
@@ -411,7 +411,7 @@ class Execution:
         sleeper = sleepers.Sleeper(self.name, "task", self.callback, scene.plan.permits, 86_400)
         self._lying_down += 1
         try:
-            done = yield from sleepers.lie_down(row, sleeper, memory, world.entropy, process.reading())
+            done = yield from sleepers.lie_down(row, sleeper, Conversation(memory, world.entropy, process.reading()))
         except (LockError, ServiceError):
             done = False
         finally:
@@ -431,7 +431,9 @@ class Execution:
                 self.callback, self.over = "", True
                 try:
                     yield from sleepers.remove(
-                        row, lambda entry: sleepers.is_of(entry, self.name), memory, world.entropy, process.reading()
+                        row,
+                        lambda entry: sleepers.is_of(entry, self.name),
+                        Conversation(memory, world.entropy, process.reading()),
                     )
                 except (LockError, ServiceError):
                     return
