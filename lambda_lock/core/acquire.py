@@ -12,7 +12,7 @@ from ..errors import (
 )
 from . import lease, requests
 from .outcome import ConditionFailed, Reply, ServiceError, another_answer, is_interrupt, undated
-from .protocol import DECISION, SEND, STEPS, Hold, Send, may_pass, row_of, undone
+from .protocol import DECISION, SEND, STEPS, Hold, may_pass, row_of, undone
 from .row import make_version
 
 TYPE_CHECKING = False
@@ -408,9 +408,7 @@ class Acquisition:
         version = next((version for version, sent in reversed(self.sent.items()) if sent.may_land), None)
         if version is None:
             return
-        event = yield Send(*self.give_back(version), min(SEND, decision))
-        talk.reading, outcome = event.reading, event.outcome
-        assert outcome is not None
+        outcome = yield from talk.send(self.give_back(version), decision)
         until = talk.elapsed + decision
         if looked and decision < DECISION:
             until = max(began + decision, until - min(SEND, decision))

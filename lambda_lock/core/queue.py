@@ -35,7 +35,7 @@ from __future__ import annotations
 from . import lease, requests, tickets
 from .acquire import Held, Take
 from .outcome import NOT_DONE, Reply, ServiceError
-from .protocol import STEPS, Hold, Send, row_of
+from .protocol import STEPS, Hold, row_of
 from .row import LONGEST_BELIEVED, MOST_WAITERS, TICKET_NAME, counts, ticket_expiry
 
 TYPE_CHECKING = False
@@ -333,9 +333,8 @@ class Queue:
             for attempt in range(MOST_WAITERS):
                 if attempt > 1 and acquisition.talk.elapsed >= until:
                     break
-                event = yield Send(*tickets.return_ticket(place, index, text), limit)
-                acquisition.talk.reading = event.reading
-                row = row_of(event.outcome, place)
+                outcome = yield from acquisition.talk.send(tickets.return_ticket(place, index, text), limit)
+                row = row_of(outcome, place)
                 if row is not None and row.version in acquisition.sent:
                     acquisition.sent[row.version].may_land = True  # it landed, even if every answer was a refusal
                 left = () if row is None else row.waiters or ()

@@ -172,7 +172,6 @@ class Look:
             yield from keep.release(hold, self.talk)
         self.served += 1
         yield from sleepers.remove(self.place, lambda entry: entry == entries[0], self.talk)
-        yield from self.talk.wait(0)
         return False
 
     def _seconds(self, claim: Claim, sleeper: Sleeper) -> float | None:

@@ -146,3 +146,12 @@ def test_an_answer_that_comes_too_late_for_another_claim_does_not_name_a_holder_
         driver.acquire()
     assert refused.value.holder is None
     assert refused.value.retry_after in (0, 0.05)
+
+
+def test_the_date_of_the_release_that_gives_a_claim_back_is_noted() -> None:
+    driver = OnTable()
+    driver.thrown[1] = KeyboardInterrupt()  # instead of the answer to the claim
+    with pytest.raises(KeyboardInterrupt):
+        driver.acquire()
+    assert [operation for operation, _ in driver.sent] == ["UpdateItem"]
+    assert driver.memory.server.is_known
