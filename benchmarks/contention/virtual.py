@@ -19,7 +19,7 @@ from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
 from lambda_lock.core.permit_queue import PermitPace, PermitQueue
 from lambda_lock.core.permits import PermitPlace
-from lambda_lock.core.protocol import AcquireRequest, Entropy, Recall, Resumption, Send, Wait
+from lambda_lock.core.protocol import AcquireRequest, Conversation, Entropy, Recall, Resumption, Send, Wait
 from lambda_lock.core.queue import Pace, Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.schema import JAVA
@@ -97,11 +97,11 @@ class World:
             wanted = AcquireRequest(
                 place, owner, _LEASE_MS, Content(ttl=60), wait_until=_WAIT, waits=True, queue=self._queue
             )
-            hold = yield from acquire.acquire(wanted, memory, self._chance, self._look())
+            hold = yield from acquire.acquire(wanted, Conversation(memory, self._chance, self._look()))
             wait[2], wait[4] = self._now, hold.token
             yield Wait(self._rng.expovariate(1 / row.hold) if row.exponential else row.hold)
             wait[3] = self._now
-            yield from keep.release(hold, memory, self._chance, self._look())
+            yield from keep.release(hold, Conversation(memory, self._chance, self._look()))
             yield Wait(row.pause)
 
     def _apply(self, sent: Send) -> Reply | Exception:

@@ -18,7 +18,7 @@ from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
 from lambda_lock.core.permit_queue import PermitQueue
 from lambda_lock.core.permits import PermitPlace, name_of
-from lambda_lock.core.protocol import AcquireRequest, Entropy, Recall, Resumption, Send, Wait
+from lambda_lock.core.protocol import AcquireRequest, Conversation, Entropy, Recall, Resumption, Send, Wait
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.schema import JAVA
@@ -160,7 +160,7 @@ class World:
             counts.operations += 1
             wanted = self._wanted(holder, LEASE, self._now)
             try:
-                hold = yield from resume.acquire(wanted, memory, self._chance, self._look())
+                hold = yield from resume.acquire(wanted, Conversation(memory, self._chance, self._look()))
                 break
             except LockNotGrantedError:
                 waited = self._now - began
@@ -168,7 +168,9 @@ class World:
                 callback = self._chance.nonce() * (CALLBACK // 32)
                 sleeper = sleepers.Sleeper(holder, "durable", callback, self.load.permits, 86_400)
                 counts.operations += 2
-                there_is_room = yield from sleepers.lie_down(self._place, sleeper, memory, self._chance, self._look())
+                there_is_room = yield from sleepers.lie_down(
+                    self._place, sleeper, Conversation(memory, self._chance, self._look())
+                )
                 assert there_is_room
                 counts.seconds += self._now - invoked
                 yield Sleep(callback, min(max(SHORTEST_SLEEP, waited), LONGEST_PAUSE))
@@ -188,7 +190,7 @@ class World:
         memory = Recall(10)
         while True:
             wanted = self._wanted(name, OWN_LEASE, self._now + 1e9, queue=kind)
-            hold = yield from acquire.acquire(wanted, memory, self._chance, self._look())
+            hold = yield from acquire.acquire(wanted, Conversation(memory, self._chance, self._look()))
             yield from self._hold(name, hold, self.load.call, memory)
             yield Wait(self.load.between)
 
@@ -217,7 +219,7 @@ class World:
         yield Wait(seconds)
         result.spans.append((began, self._now, name))
         self._free.append(self._now)
-        yield from keep.release(hold, memory, self._chance, self._look())
+        yield from keep.release(hold, Conversation(memory, self._chance, self._look()))
 
     # -- the waker
 
@@ -242,7 +244,7 @@ class World:
     def _look_at_it(self, *, by_stream: bool) -> Life:
         counts, began = self.result.counts, self._now
         counts.looks += 1
-        yield from Look(self._place, self._waker, self._chance, self._look()).run()
+        yield from Look(self._place, Conversation(self._waker, self._chance, self._look())).run()
         counts.seconds += self._now - began
         if by_stream:
             self._looking = False

@@ -136,7 +136,7 @@ def lie_down(place: Place, sleeper: Sleeper, talk: Conversation) -> Steps[bool]:
         is_full = mine is None and (len(entries) >= MOST_SLEEPERS or len(repr(entries).encode()) > _MOST_BYTES)
         strangers_go = without_strangers(place, item) if is_full or not entries else None
         if strangers_go is not None:
-            outcome, _, reading = yield from exchange(strangers_go, memory, entropy, reading, until)
+            answer = yield from talk.write(strangers_go, until)
             continue
         if is_full:
             return False
