@@ -289,10 +289,8 @@ def release(shared: Shared, key: str, sort_key: str | None, force: bool, yes: bo
         if record.is_released and record.rate is None:
             said = f"lock {key!r} is not held"
             if record.completed_until is not None:
-                said = (
-                    f"event {key!r} is done, and nobody holds it. To let its next delivery run: lambda-lock forget "
-                    f"{shlex.quote(key)}"
-                )
+                again = f"lambda-lock forget {shlex.quote(key)}"
+                said = f"event {key!r} is done, and nobody holds it. To let its next delivery run: {again}"
             shared.report({"released": False, "lock": show.as_dict(record)}, said)
             return
         permit = _permit_of(record, owner)
@@ -409,9 +407,9 @@ def forget(shared: Shared, key: str, sort_key: str | None, scope: str, wait: flo
 def dev(shared: Shared, port: int | None, form: str) -> None:
     """Run a local DynamoDB with a lock table, until Ctrl-C.
 
-    Needs the extra `local`. The engine listens on 127.0.0.1 only, has no other service than DynamoDB, and refuses what
-    web pages send. Every user of this machine can read and write its tables. Once the table is there, the environment
-    that leads to it is printed on stdout. SIGTERM stops it as well. It forgets everything when it stops.
+    Needs the extra `local`. The engine listens on 127.0.0.1 only, has DynamoDB alone, and refuses web pages. Every user
+    of this machine can use its tables. Once the table is there, the environment that leads to it is printed on stdout.
+    SIGTERM stops it as well. It forgets everything when it stops.
 
     \b
     Examples:
@@ -422,9 +420,8 @@ def dev(shared: Shared, port: int | None, form: str) -> None:
     from .dev import STRONGER, running, until_stopped
 
     name = checks.table_name(shared.named_table() or "locks")
-    with until_stopped(), running(port) as engine:
-        with closing(engine.transport()) as transport:
-            create_table(name, ttl=shared.schema.ttl, transport=transport, **shared.key_names())
+    with until_stopped(), running(port) as engine, closing(engine.transport()) as transport:
+        create_table(name, ttl=shared.schema.ttl, transport=transport, **shared.key_names())
         environment = engine.environment() | shared.key_variables() | {TABLE_VARIABLE: name}
         if shared.as_json or form == "json":
             show.print_json(environment)

@@ -260,7 +260,8 @@ def interrupt_within(error: BaseException | None, handled: BaseException | None)
 def _is_handler(frame: FrameType) -> bool:
     """Whether a frame is that of a signal handler: Python has passed the frame that it has interrupted."""
     code, back = frame.f_code, frame.f_back
-    if back is None:
+    # Not of our own frames: reading f_locals keeps what they refer to, and with it a lock that the application dropped.
+    if back is None or _package(frame.f_globals.get("__name__")) in _SENDERS:
         return False
     count = code.co_argcount + code.co_kwonlyargcount
     given, names = frame.f_locals, code.co_varnames[:count]

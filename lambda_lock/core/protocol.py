@@ -388,7 +388,6 @@ class Conversation:
     """What one operation and DynamoDB say to each other, in turns. All steps of the operation share it.
 
     Operations that may run at the same time, such as a renewal and a release, have one each.
-
     memory: what the client remembers. reading: the newest reading of the clocks; `send` and `wait` replace it.
     """
 
@@ -404,7 +403,6 @@ class Conversation:
         return self.reading.elapsed
 
     def now(self) -> float:
-        """DynamoDB's time in epoch seconds, as a guess."""
         return self.memory.server.now(self.reading)
 
     def wait(self, seconds: float) -> Steps[None]:
@@ -424,11 +422,9 @@ class Conversation:
 
         until: no further send is planned after this, in elapsed seconds. None: after the time of a decision. There is a
             pause before each further send.
-
         Returns the last outcome, and whether any send was ambiguous.
         """
-        until = self.elapsed + DECISION if until is None else until
-        unclear, tries = False, 0
+        until, unclear, tries = self.elapsed + DECISION if until is None else until, False, 0
         while True:
             try:
                 outcome = yield from self.send(request, until - self.elapsed)

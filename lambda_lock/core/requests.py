@@ -370,8 +370,7 @@ def claim(
     """Claim a free slot, or take one over under the version ``observed``.
 
     row: the row that was observed, if any.
-    event: write only while the event's completion is as observed: absent (``completed_until`` None), or
-        ``completed_until``, which has passed.
+    event: write only while its completion is as observed: absent (None), or ``completed_until``, which has passed.
     keeps_result: leave the result of that completion, because a duplicate may still be given it.
     queue: what the claim requires of those who wait. None: nothing.
     """

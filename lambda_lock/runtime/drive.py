@@ -116,9 +116,7 @@ def send(step: Send, transport: Transport) -> Outcome:
         return error.answers(step.operation, of, signed_with)
     except expected(TransportError) as error:
         return error
-    except expected(
-        ConditionFailed, TransactionCanceled
-    ) as refused:  # no other variable may keep it (see the end of `drive`)
+    except expected(ConditionFailed, TransactionCanceled) as refused:  # no other variable keeps it: see `drive`'s end
         return refused if _answers(step.operation, step.request, refused) else another_answer(step.operation)
 
 
