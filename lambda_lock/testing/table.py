@@ -54,6 +54,7 @@ _TRANSACTED = {"Put": "PutItem", "Update": "UpdateItem", "Delete": "DeleteItem",
 _MOST_TRANSACTED = 100
 _ITEMS = ("Item", "Key", "ExpressionAttributeValues", "ExclusiveStartKey")  # the fields of a request with values
 _REMEMBERED = 600.0  # seconds for which DynamoDB remembers a client token (API reference, TransactWriteItems)
+_OTHER_KEYS = "The provided key element does not match the schema"
 
 
 class Table:
@@ -153,10 +154,10 @@ class Table:
         """The key of an item. With ``exact``, the item must consist of its key only."""
         try:
             key = tuple([_key_value(item[name]) for name in self.key_names])
-        except KeyError as missing:
-            raise invalid(f"the key attribute {missing} is absent") from None
+        except KeyError as missing:  # in DynamoDB's words, here and below
+            raise invalid(_OTHER_KEYS if exact else f"Missing the key {missing.args[0]} in the item") from None
         if exact and len(item) != len(key):
-            raise invalid(f"the key has attributes other than {self.key_names}")
+            raise invalid(_OTHER_KEYS)
         if "" in key:
             raise invalid("a key attribute is empty")
         return key

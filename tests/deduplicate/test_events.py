@@ -16,8 +16,8 @@ from lambda_lock import (
     PYTHON,
     AsyncLock,
     DuplicateEventError,
+    KeyTemplateError,
     Lock,
-    LockArgumentError,
     LockClient,
     LockConfigurationError,
     LockFormatError,
@@ -89,7 +89,7 @@ def test_two_scopes_and_their_keys_are_two_events(once: Once, rows: Rows) -> Non
 
 def test_a_key_whose_scope_leaves_no_room_for_it_is_refused_before_anything_is_sent(once: Once, wire: Wire) -> None:
     for scope, key in (("s" * 2000, "k" * 48), ("#" * 1024, "k")):
-        with pytest.raises(LockArgumentError, match="DynamoDB allows 2048"):
+        with pytest.raises(KeyTemplateError, match="DynamoDB allows 2048"):
             once("{id}", scope=scope)(lambda event: pytest.fail("must not run"))({"id": key})
     assert wire.operations == []
 
@@ -623,7 +623,7 @@ def test_an_empty_scope_shares_the_event_with_all_that_use_the_key(once: Once, r
 
 def test_scope_and_key_together_must_fit_and_that_is_said_before_anything_is_sent(once: Once, wire: Wire) -> None:
     handler = once("{id}", scope="s" * 1500)(lambda event: pytest.fail("must not run"))
-    with pytest.raises(LockArgumentError, match="2048"):
+    with pytest.raises(KeyTemplateError, match="2048"):
         handler({"id": "x" * 1000})
     assert wire.operations == []
 

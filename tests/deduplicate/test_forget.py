@@ -401,8 +401,9 @@ def test_a_context_limits_the_wait(table: str, other: LockClient) -> None:
 
 
 def test_who_does_not_forget_loads_nothing_of_it() -> None:
-    code = (
-        "import sys\n"
+    code = (  # outside Lambda, making a client loads it
+        "import os, sys\n"
+        "os.environ['AWS_LAMBDA_FUNCTION_NAME'] = 'handler'\n"
         "from lambda_lock import deduplicate\n"
         "from lambda_lock.testing import in_memory\n"
         "with in_memory():\n"

@@ -509,7 +509,7 @@ def _with_a_token(hold: Any) -> str:
     ("where", "name", "planted", "source", "kind", "found"),
     [
         (answers, "without_values", lambda message: message, "environment", "invalid signature", "session-token"),
-        (boto, "_cause", lambda error: error, "boto3", "request cut", "session-token"),
+        (boto, "cause", lambda error: error, "boto3", "request cut", "session-token"),
         (Lock, "__repr__", _shows_data, "environment", "success", "data"),
         (Lock, "__repr__", _shows_the_beginning, "environment", "success", "session-token"),
         (Lock, "__repr__", _shows_an_address, "environment", "success", "session-token"),
