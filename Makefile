@@ -135,7 +135,8 @@ test-cdk: $(CDK_OLDEST) ## Run tests/cdk on the oldest CDK that is supported (ne
 .PHONY: test-durable
 test-durable: JOBS := 3
 test-durable: $(DURABLE) $(ENGINE) ## Run tests/durable on the SDK of durable functions, and check lambda_lock/durable against its types
-	@.venv-durable/bin/mypy lambda_lock/durable tests/durable
+	@# What these import is checked by make check, with all extras.
+	@.venv-durable/bin/mypy --follow-imports silent lambda_lock/durable tests/durable
 	@# The testing package does not close its event loops.
 	@.venv-durable/bin/python -m pytest --quiet $(PARALLEL) -W "ignore:unclosed event loop:ResourceWarning" \
 	  tests/durable $(ARGS)
