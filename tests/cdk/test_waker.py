@@ -38,7 +38,8 @@ TABLE = "AWS::DynamoDB::GlobalTable"
 MAPPING = "AWS::Lambda::EventSourceMapping"
 QUEUE_ARN = {"Fn::GetAtt": ["LocksWakerQueue983F63F6", "Arn"]}
 STREAM_ARN = {"Fn::GetAtt": ["LocksTable84FB9352", "StreamArn"]}
-NEW = lambda_.Runtime.PYTHON_3_13  # can call durable functions
+# It can call durable functions. The oldest CDK has no name for it.
+NEW = lambda_.Runtime("python3.13", lambda_.RuntimeFamily.PYTHON, supports_inline_code=True)
 ALARMS = ["WakerErrors", "WakerLate", "WakerQueue"]
 
 
