@@ -1046,6 +1046,8 @@ MUTATIONS: dict[str, Mutation] = {
     "a time of DynamoDB taken as known after a freeze": Mutation(
         "rates-freezes rates-clocks", 200, alter("Start.is_time_known", "term _APART", "True"),
         shows=_OFTEN,
+        redundant="now is the low bound then, and lateness counts from before the request that brought it (rule 4): "
+        "the slot is given back. The rule saves that round",
     ),
     "a time that may be far ahead after a read": Mutation(
         "rates-stepped rates-clocks", 150, alter("Start.now", "if _APART", "False"), shows=_OFTEN,
@@ -1078,6 +1080,8 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a start that is due by the time since its answer": Mutation(
         "rates-slow rates-rare", 200, alter("Start.slot", "line return", "sent = self.talk.reading\n..."), shows=_OFTEN,
+        redundant="lateness counts from the send or before it (rule 4), so a start that waits for too long gives its "
+        "slot back and takes another one",
     ),
     "a start however late it is": Mutation(
         "rates-freezes rates-rare", 100,

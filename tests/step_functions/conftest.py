@@ -161,7 +161,8 @@ class Execution:
 
 @pytest.fixture(scope="package")
 def cloud() -> Iterator[Cloud]:
-    with Ministack(auth=True, wait_scale=SHORTER, services=[*SERVICES, "states"]) as engine, Cloud(engine) as running:
+    services = [*SERVICES, "states", "cloudformation"]
+    with Ministack(auth=True, wait_scale=SHORTER, services=services) as engine, Cloud(engine) as running:
         yield running
 
 
