@@ -35,7 +35,7 @@ def change_deeply(part: Any) -> None:
 
 
 CHANGES: list[Change] = [
-    dict.clear,
+    lambda record: record.clear(),
     replace_parts,
     change_deeply,
     lambda record: record.pop("messageId", None),
