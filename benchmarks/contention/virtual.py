@@ -19,7 +19,7 @@ from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
 from lambda_lock.core.permit_queue import PermitPace, PermitQueue
 from lambda_lock.core.permits import PermitPlace
-from lambda_lock.core.protocol import AcquireRequest, Conversation, Entropy, Recall, Resumption, Send, Wait
+from lambda_lock.core.protocol import AcquireRequest, ClientMemory, Conversation, Entropy, Resumption, Send, Wait
 from lambda_lock.core.queue import Pace, Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.schema import JAVA
@@ -88,7 +88,7 @@ class World:
         return requests
 
     def _life(self, number: int, worker: dict[str, Any]) -> Steps:
-        row, memory = self._row, Recall(10)
+        row, memory = self._row, ClientMemory(10)
         while True:
             wait: list[Any] = [self._now, None, None, None, None]
             worker["waits"].append(wait)

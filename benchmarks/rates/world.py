@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_lock.core.lease import ClockReading, backoff
 from lambda_lock.core.outcome import ConditionFailed, Reply
-from lambda_lock.core.protocol import Entropy, Recall, Resumption, Send
+from lambda_lock.core.protocol import ClientMemory, Entropy, Resumption, Send
 from lambda_lock.testing.table import Table
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class Caller:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.memory = Recall(10)
+        self.memory = ClientMemory(10)
         self.entropy = Entropy(lambda: f"{world.rng.getrandbits(128):032x}", world.rng.random)
 
     def now(self) -> float:

@@ -12,7 +12,7 @@ from typing import Any
 
 from lambda_lock.core import acquire, keep
 from lambda_lock.core.outcome import ServiceError
-from lambda_lock.core.protocol import AcquireRequest, Conversation, Recall, Wait
+from lambda_lock.core.protocol import AcquireRequest, ClientMemory, Conversation, Wait
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.schema import JAVA
@@ -35,7 +35,7 @@ def life(who: str, world: World, key: str, wait: float, hold: float) -> Life:
 
 
 def _ours(world: World, key: str, wait: float, hold: float, *, queue: bool) -> Life:
-    started, memory = world.now, Recall(10)
+    started, memory = world.now, ClientMemory(10)
     wanted = AcquireRequest(
         Place("locks", JAVA, "key", key, None, None),
         f"i-{world.entropy.nonce()}",

@@ -18,7 +18,7 @@ from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
 from lambda_lock.core.permit_queue import PermitQueue
 from lambda_lock.core.permits import PermitPlace, name_of
-from lambda_lock.core.protocol import AcquireRequest, Conversation, Entropy, Recall, Resumption, Send, Wait
+from lambda_lock.core.protocol import AcquireRequest, ClientMemory, Conversation, Entropy, Resumption, Send, Wait
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.schema import JAVA
@@ -116,7 +116,7 @@ class World:
         self._chance = Entropy(lambda: f"{self._rng.getrandbits(128):032x}", self._rng.random)
         self._table = Table("key", None)
         self._place = Place("locks", JAVA, "key", "a", None, None)
-        self._waker = Recall(10)
+        self._waker = ClientMemory(10)
         self._now = 0.0
         self._agenda: list[tuple[float, int, Any, Any, Any]] = []
         self._numbers = itertools.count()
@@ -156,7 +156,7 @@ class World:
         yield Wait(self._draw(START))
         self._waiting[name] = began = self._now
         while True:  # as in lambda_lock/durable/acquiring.py
-            memory, invoked = Recall(10), self._now
+            memory, invoked = ClientMemory(10), self._now
             counts.operations += 1
             wanted = self._wanted(holder, LEASE, self._now)
             try:
@@ -187,7 +187,7 @@ class World:
 
     def _caller(self, name: str) -> Life:
         kind = PermitQueue if self.load.permits else Queue
-        memory = Recall(10)
+        memory = ClientMemory(10)
         while True:
             wanted = self._wanted(name, OWN_LEASE, self._now + 1e9, queue=kind)
             hold = yield from acquire.acquire(wanted, Conversation(memory, self._chance, self._look()))
@@ -205,7 +205,7 @@ class World:
             place, owner, int(lease * 1000), Content(ttl=86_400), wait_until=until, waits=until > self._now, queue=queue
         )
 
-    def _hold(self, name: str, hold: Hold, seconds: float, memory: Recall) -> Life:
+    def _hold(self, name: str, hold: Hold, seconds: float, memory: ClientMemory) -> Life:
         result, began = self.result, self._now
         assert self._free, "more hold it than may"
         idle = began - self._free.popleft()

@@ -28,7 +28,7 @@ from .arguments import wrong
 from .grants import KEY_ACTIONS, KEY_READ_ACTIONS, Permission, Statement, of_prefixes
 from .monitoring import AlarmActions, MetricOptions, Watch, WatchOptions
 from .tables import AnyTable, Keys, home
-from .waker import Sleeper, Waker
+from .waker import Waker, WakeTarget
 
 Table = TypeVar("Table", bound=AnyTable, covariant=True, default=AnyTable)
 OneTable = TypeVar("OneTable", bound=AnyTable)
@@ -351,7 +351,7 @@ class LockTable(Construct, Generic[Table]):
         statements = [Statement(["dynamodb:Scan", "dynamodb:Query"])]
         return Permission(self, self._table, self._key, statements, KEY_READ_ACTIONS).grant(grantee)
 
-    def wake(self, target: Sleeper) -> iam.Grant:
+    def wake(self, target: WakeTarget) -> iam.Grant:
         """Allow the waker to wake executions of ``target``, which sleep until a lock of this table is free.
 
             locks.wake(machine)

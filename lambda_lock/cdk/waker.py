@@ -27,7 +27,7 @@ from .lock_layer import LockLayer
 from .synthesis import judge, warn
 from .tables import differ
 
-Sleeper: TypeAlias = sfn.IStateMachine | lambda_.IFunction
+WakeTarget: TypeAlias = sfn.IStateMachine | lambda_.IFunction
 
 STREAM = dynamodb.StreamViewType.NEW_AND_OLD_IMAGES
 NONE = (
@@ -110,7 +110,7 @@ class Waker(Construct):
 
         judge(self, self._judge)
 
-    def allow(self, sleeper: Sleeper) -> iam.Grant:
+    def allow(self, sleeper: WakeTarget) -> iam.Grant:
         """See LockTable.wake."""
         given: object = sleeper
         if not hasattr(given, "state_machine_arn") and not hasattr(given, "function_arn"):

@@ -64,7 +64,7 @@ class Session:
         self.timeline = SYSTEM if settings.clock is None else Timeline(settings.clock)
         self.log = settings.logger or package_logger
         self.observer = Observer(self.log, self.timeline, settings.hooks)
-        self.memory = protocol.Recall(settings.observation_cache_size)
+        self.memory = protocol.ClientMemory(settings.observation_cache_size)
         self.entropy = protocol.Entropy(_nonce, _jitter)
         self.open_locks = OpenLocks()
         self.under_way = UnderWay()
@@ -275,7 +275,7 @@ class Session:
 
         For in_memory() and moto: nothing that was learned from a stand-in may outlast it.
         """
-        self.memory = protocol.Recall(self.settings.observation_cache_size)
+        self.memory = protocol.ClientMemory(self.settings.observation_cache_size)
         self.open_locks.abandon(but=before)
 
 

@@ -67,29 +67,43 @@ class Read:
     """Next step: read the row, without waiting."""
 
 
-class Held:
-    """Next step: wait.
+class Blocked:
+    """Next step: wait. Its kinds say why: Held, Missing and NoAnswer. Itself, it says nothing about a holder.
 
-    row: the holder's row; None if nothing is known about the holder.
-    error: the reason why nothing is known (no answer).
-    missing: True if there is no row, but only an existing one is wanted.
+    row: the holder's row, if it is known. error: why nothing is known (no answer).
     """
 
-    def __init__(self, row: Row | None = None, error: Exception | None = None, missing: bool = False) -> None:
+    row: Row | None = None
+    error: Exception | None = None
+
+
+class Held(Blocked):
+    """Next step: wait, because the row names a holder."""
+
+    def __init__(self, row: Row) -> None:
         self.row = row
+
+
+class Missing(Blocked):
+    """Next step: wait, because there is no row, and only an existing one is wanted."""
+
+
+class NoAnswer(Blocked):
+    """Next step: wait, because DynamoDB gave no answer that shows who holds the lock."""
+
+    def __init__(self, error: Exception) -> None:
         self.error = error
-        self.missing = missing
 
 
 if TYPE_CHECKING:
-    Next: TypeAlias = Hold | Take | Held | Read
+    Next: TypeAlias = Hold | Take | Blocked | Read
 
 
 class Acquisition:
     """One acquire: claim, take over, correct, poll, give up. core/handover.py uses the same steps to adopt."""
 
     def __init__(self, wanted: AcquireRequest, talk: Conversation, keep: Callable[[Hold], None] | None = None) -> None:
-        self.ends = False  # whether it has failed, and releases what may have landed
+        self.has_failed = False  # whether it has failed, and releases what may have landed
         self.of_event = wanted.window is not None  # its claims require the event's completion as observed (rule 11)
         self.wanted = wanted
         self.talk = talk
@@ -99,7 +113,7 @@ class Acquisition:
         self.sent: dict[str, requests.Grant] = {}  # by version
         self.above_ms = 0  # each expiry that is written is above this
         self.versions: list[str] = []  # all that were ever sent
-        self.last = Held()  # what is known about the holder, for the error that names it
+        self.last = Blocked()  # what is known about the holder, for the error that names it
         self.row: Row | None = None  # the newest one shown, and its Date
         self.date: int | None = None
         self.queue: Waiting | None = None  # of core/queue.py, once this has to wait
@@ -110,7 +124,7 @@ class Acquisition:
         return undone(self.run(), self._undo)
 
     def _undo(self, error: BaseException | None) -> Steps[None]:
-        self.ends = True
+        self.has_failed = True
         return self.abandon(looked=error is not None and not is_interrupt(error))
 
     def run(self) -> Steps[Hold]:
@@ -152,8 +166,8 @@ class Acquisition:
                 step = self.judge((yield from self.write(step)))
                 continue
             if isinstance(step, Take):
-                step = Held(error=self.contradicted())
-            if isinstance(step, Held):
+                step = NoAnswer(self.contradicted())
+            if isinstance(step, Blocked):
                 yield from self.pause(step)
                 unpaused = 0
             step = yield from self.read()
@@ -254,7 +268,7 @@ class Acquisition:
             raise outcome
         if not self.wanted.waits:
             raise self.given_up(outcome)
-        return Held(error=outcome)
+        return NoAnswer(outcome)
 
     def see(self, item: Item | None, date: int | None) -> Next:
         wanted, observations = self.wanted, self.talk.memory.observations
@@ -262,11 +276,11 @@ class Acquisition:
         self.row = row = place.row(item)
         self.date = date
         if wanted.only_if_exists and not item:
-            self.last = Held(missing=True)
+            self.last = Missing()
             return self.last
         if row is None:
             observations.forget(place.where)
-            self.last = Held()
+            self.last = Blocked()
             return Take()
         if row.version in self.sent and not row.is_free:
             return self.own(row, row.version, date)
@@ -279,7 +293,7 @@ class Acquisition:
                 return self.last
         else:
             observations.forget(place.where)
-            self.last = Held()
+            self.last = Blocked()
         row.check_token(place.key)
         return Take(row.taken_over, row)
 
@@ -314,28 +328,28 @@ class Acquisition:
 
     # -- waiting and giving up --------------------------------------------------------------------------------------
 
-    def pause(self, held: Held) -> Steps[None]:
+    def pause(self, blocked: Blocked) -> Steps[None]:
         """Sleep until the next poll, or until the next moment at which the lock may become free.
 
         Raises the final error when the wait is over.
         """
         talk = self.talk
         if talk.elapsed >= self.wait_until:
-            raise self.given_up(held.error)
+            raise self.given_up(blocked.error)
         seconds = lease.backoff(self.polls, self.wanted.refresh_period, talk.entropy.jitter())
         self.polls += 1
-        yield from talk.wait(min([seconds, *self.soonest(held), self.wait_until - talk.elapsed]))
+        yield from talk.wait(min([seconds, *self.soonest(blocked), self.wait_until - talk.elapsed]))
 
-    def soonest(self, held: Held) -> list[float]:
+    def soonest(self, blocked: Blocked) -> list[float]:
         """Return in how many seconds the lock may become free without a release."""
-        if held.row is None:
+        if blocked.row is None:
             return []
-        moments = held.row.ends(self.talk.now(), self.talk.reading)
+        moments = blocked.row.ends(self.talk.now(), self.talk.reading)
         # A row may name such a moment every few ms. Waiting for at least the first back-off avoids a busy loop.
         return [max(moment, lease.FIRST_BACKOFF) for moment in moments if moment > 0]
 
     def given_up(self, error: Exception | None) -> Exception:
-        """Return the final error of a wait that is over. error: as in `Held`: why nothing is known about the holder."""
+        """Return the final error of a wait that is over. error: that of `NoAnswer`."""
         if error is None:
             return self.not_granted()
         if not self.lease_left():
@@ -375,7 +389,7 @@ class Acquisition:
 
     def state(self, ahead: int) -> str:
         """Return why the lock is not granted, for an error."""
-        if self.last.missing:
+        if isinstance(self.last, Missing):
             return "does not exist, and only_if_exists was given"
         waiting = "1 waits" if ahead == 1 else f"{ahead} wait"
         if self.row is not None and self.row.sleepers:
@@ -390,7 +404,7 @@ class Acquisition:
         """Return that the lock is free, for an error, if the newest answer shows it."""
         if self.row is not None:
             return self.row.vacancy
-        return None if self.date is None or self.last.missing else "is free"
+        return None if self.date is None or isinstance(self.last, Missing) else "is free"
 
     def abandon(self, *, looked: bool = False) -> Steps[None]:
         """Release any version of mine that may be in the row, the newest first (rule 5).
@@ -408,21 +422,21 @@ class Acquisition:
         version = next((version for version, sent in reversed(self.sent.items()) if sent.may_land), None)
         if version is None:
             return
-        outcome = yield from talk.send(self.give_back(version), decision)
+        outcome = yield from talk.send(self.release_of(version), decision)
         until = talk.elapsed + decision
         if looked and decision < DECISION:
             until = max(began + decision, until - min(SEND, decision))
         if may_pass(outcome) and talk.elapsed < until:
             yield from talk.wait(lease.backoff(0, 1.0, talk.entropy.jitter()))
-            outcome, _ = yield from self.exchange(self.give_back(version), until)
+            outcome, _ = yield from self.exchange(self.release_of(version), until)
         for _ in range(STEPS):
             row = row_of(outcome, self.wanted.place)
             if row is None or row.is_free or row.version is None or row.version not in self.sent:
                 return
             # A refusal may show another version of mine that landed before this one, or meanwhile.
-            outcome, _ = yield from self.exchange(self.give_back(row.version), until)
+            outcome, _ = yield from self.exchange(self.release_of(row.version), until)
 
-    def give_back(self, version: str) -> requests.Request:
+    def release_of(self, version: str) -> requests.Request:
         wanted = self.wanted
         return requests.release(wanted.place, owner=wanted.owner, version=version, delete=wanted.delete_on_release)
 

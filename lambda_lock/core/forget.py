@@ -21,7 +21,7 @@ expects no completion, or another one, and is refused by rule 11 or seen as a ho
 from __future__ import annotations
 
 from ..errors import DuplicateEventError
-from .acquire import Acquisition, Held, Take
+from .acquire import Acquisition, Blocked, Take
 from .outcome import ConditionFailed, Reply, unknown
 from .protocol import STEPS, Hold, row_of
 
@@ -72,7 +72,7 @@ class Forgetting(Acquisition):
                 yield from self.abandon(looked=True)
                 self.sent[step.version].struck = True
                 failed = 0
-            elif isinstance(step, Held):
+            elif isinstance(step, Blocked):
                 yield from self.pause(step)
                 failed = 0
             step = yield from self.read()

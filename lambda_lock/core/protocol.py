@@ -156,7 +156,7 @@ class Entropy:
         self.jitter = jitter
 
 
-class Recall:
+class ClientMemory:
     """What one client remembers between calls: DynamoDB's time, and what it has observed of holders and rate limits."""
 
     def __init__(self, observation_cache_size: int) -> None:
@@ -393,7 +393,7 @@ class Conversation:
 
     __slots__ = ("entropy", "memory", "reading")
 
-    def __init__(self, memory: Recall, entropy: Entropy, reading: ClockReading) -> None:
+    def __init__(self, memory: ClientMemory, entropy: Entropy, reading: ClockReading) -> None:
         self.memory = memory
         self.entropy = entropy
         self.reading = reading

@@ -33,7 +33,7 @@ holder: rules 1 to 5 of protocol.py decide who is granted the lock, no matter wh
 from __future__ import annotations
 
 from . import lease, requests, tickets
-from .acquire import Held, Take
+from .acquire import Blocked, NoAnswer, Take
 from .outcome import NOT_DONE, Reply, ServiceError
 from .protocol import STEPS, Hold, row_of
 from .row import LONGEST_BELIEVED, MOST_WAITERS, TICKET_NAME, counts, ticket_expiry
@@ -145,10 +145,10 @@ class Queue:
     def _write(self, step: Next, waiters: tuple[str, ...]) -> Steps[Next] | None:
         """The write that the newest row calls for. None: wait."""
         acquisition = self.acquisition
-        if isinstance(step, Held) and step.error is not None:
+        if isinstance(step, NoAnswer):
             self.patience = Patience()  # those ahead may have had no answer either
             return None
-        if not isinstance(step, (Take, Held)):
+        if not isinstance(step, (Take, Blocked)):
             return None
         if isinstance(step, Take) and step.version in acquisition.sent:
             return self._claim(step)  # a correction, which never looks at the queue
@@ -260,11 +260,11 @@ class Queue:
         acquisition = self.acquisition
         now, living = acquisition.talk.elapsed, len(self._living(waiters))
         if self._is_last():
-            raise acquisition.given_up(step.error if isinstance(step, Held) else None)
+            raise acquisition.given_up(step.error if isinstance(step, NoAnswer) else None)
         outside = not (refused or self._there)  # no ticket of mine is or may be in the row
         if outside:
             seconds = self._nap_outside(step)
-        elif isinstance(step, Held) and step.error is not None:
+        elif isinstance(step, NoAnswer):
             longest = min(acquisition.wanted.refresh_period, LONGEST_NAP)
             seconds = lease.backoff(acquisition.polls, longest, acquisition.talk.entropy.jitter())
             acquisition.polls += 1
@@ -273,7 +273,7 @@ class Queue:
         else:
             reading = acquisition.talk.reading
             seconds = self.pace.nap(living, reading, self.patience.free(reading.monotonic))
-            if living == 0 and isinstance(step, Held):
+            if living == 0 and isinstance(step, Blocked):
                 seconds = min([seconds, *acquisition.soonest(step)])
         if isinstance(step, Take) and not refused:
             seconds = min(seconds, max(self.patience.left(living), SHORTEST_NAP))
@@ -289,7 +289,7 @@ class Queue:
         Waiters without a ticket must leave room for those in the queue. DynamoDB serves 3,000 reads a second of a row,
         and throttles the first one in the queue like any other.
         """
-        error = step.error if isinstance(step, Held) else None
+        error = step.error if isinstance(step, NoAnswer) else None
         throttled = isinstance(error, ServiceError) and error.code in NOT_DONE
         self._crowding = min(self._crowding + 2, 8) if throttled else max(self._crowding - 1, 0)
         longest: float = min(_FULL * 2**self._crowding, LONGEST_OUTSIDE)

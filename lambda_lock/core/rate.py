@@ -115,7 +115,7 @@ class Start:
 
     def run(self) -> Steps[float]:
         while True:
-            slot = yield from self.take()
+            slot = yield from self.take_start()
             if (yield from self.is_in_time(slot)):
                 return self.talk.elapsed - self.started
             yield from self.give_back()
@@ -132,7 +132,7 @@ class Start:
             yield from self.talk.wait(min(left, self.wanted.refresh_period))
         return False
 
-    def take(self) -> Steps[tuple[ClockReading, float, float]]:
+    def take_start(self) -> Steps[tuple[ClockReading, float, float]]:
         """Take a slot, by rules 1 to 3 and 5. Return the clock reading before the take was sent, the elapsed time from
         which lateness counts, and how many seconds after both the slot is due.
         """

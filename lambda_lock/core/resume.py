@@ -41,7 +41,7 @@ from __future__ import annotations
 
 from ..errors import LockFormatError, LockLostError, TransportError
 from . import lease, requests
-from .acquire import Acquisition, Held, Take, too_late
+from .acquire import Acquisition, Blocked, Missing, Take, too_late
 from .handover import damaged
 from .keep import not_there
 from .outcome import ConditionFailed, Reply, undated, unknown
@@ -237,7 +237,11 @@ class HolderAcquisition(Acquisition):
                 return (yield from super().run())
             except _FoundError as found:
                 row = found.row
-            self.last, self.row, self.date = Held(), None, None  # unknown again, until a refusal shows who has the lock
+            self.last, self.row, self.date = (
+                Blocked(),
+                None,
+                None,
+            )  # unknown again, until a refusal shows who has the lock
             try:
                 return (yield from self.resume(row))
             except LockLostError:
@@ -248,7 +252,7 @@ class HolderAcquisition(Acquisition):
                 yield from self.pause(self.last)
 
     def state(self, ahead: int) -> str:
-        if self.vanished and self.last.row is None and not self.last.missing:
+        if self.vanished and self.last.row is None and not isinstance(self.last, Missing):
             return f"had a hold of {self.holder} each time, which was gone before it could be resumed"
         return super().state(ahead)
 
@@ -282,7 +286,7 @@ class HolderAcquisition(Acquisition):
         names_hold = not row.is_free and row.token is not None and row.expiry_ms is not None
         if names_hold and self.holder is not None and holder_of(row.owner) == self.holder:
             raise _FoundError(row)
-        return Held() if isinstance(step, Take) and row.sleepers_come(date) else step
+        return Blocked() if isinstance(step, Take) and row.sleepers_come(date) else step
 
 
 def acquire(wanted: AcquireRequest, talk: Conversation, keep: Callable[[Hold], None] | None = None) -> Steps[Hold]:

@@ -78,10 +78,10 @@ def acquire_all(keeper: Keeper, talk: Conversation) -> Steps[list[Hold]]:
 
     Raises what `acquire` raises, with the key of the lock that it is about.
     """
-    return Several(keeper, talk).finish()
+    return SeveralAcquisition(keeper, talk).finish()
 
 
-class Several:
+class SeveralAcquisition:
     """One acquisition of several locks."""
 
     def __init__(self, keeper: Keeper, talk: Conversation) -> None:
@@ -96,7 +96,7 @@ class Several:
 
     def finish(self) -> Steps[list[Hold]]:
         """Take the locks. After any error, release those taken (rule 3)."""
-        return undone(self.run(), self.give_back)
+        return undone(self.run(), self.undo)
 
     def run(self) -> Steps[list[Hold]]:
         """Take them all. If one is lost, begin anew after a pause, while the wait lasts (rule 4)."""
@@ -123,7 +123,7 @@ class Several:
             rounds += 1
             yield from self.talk.wait(min(pause, wanted.wait_until - now))
 
-    def give_back(self, error: BaseException | None = None) -> Steps[None]:
+    def undo(self, error: BaseException | None = None) -> Steps[None]:
         """Release the locks taken, and a claim that may have landed."""
         self.watching = False
         if self.taking is not None:  # an interrupt came outside its steps, so they have not cleaned up
@@ -141,7 +141,7 @@ class Several:
                 acquisition.wait_until = max(wanted.wait_until, self.talk.elapsed)  # each is tried once, however late
             self.taking = acquisition
             try:
-                hold = yield from self.take(acquisition)
+                hold = yield from self.take_one(acquisition)
             except (ServiceError, TransportError) as error:
                 self.check_seen(error)
                 raise
@@ -153,7 +153,7 @@ class Several:
             yield from self.freshen(hold)
         self.check_held()
 
-    def take(self, acquisition: Acquisition) -> Steps[Hold]:
+    def take_one(self, acquisition: Acquisition) -> Steps[Hold]:
         try:
             return (yield from self.watched(acquisition.finish()))
         finally:
@@ -230,7 +230,7 @@ class Several:
     def lost(self) -> LostMeanwhile | None:
         """Return the error to throw into the steps if a lock is lost. None while they clean up: another throw would cut
         that short."""
-        if self.taking is not None and self.taking.ends:
+        if self.taking is not None and self.taking.has_failed:
             return None
         lost = next((hold for hold in self.holds if hold.ended or hold.expire(self.talk.elapsed)), None)
         if lost is None:

@@ -123,10 +123,10 @@ def _lost_among(holds: list[Hold], outcome: Outcome) -> list[tuple[Hold, Row | N
     """Return the locks whose own conditions did not hold, with their rows."""
     if not isinstance(outcome, TransactionCanceled):
         return []
-    ends = zip(holds, outcome.reasons[-len(holds) :], outcome.items[-len(holds) :], strict=True)
+    refusals = zip(holds, outcome.reasons[-len(holds) :], outcome.items[-len(holds) :], strict=True)
     return [
         (hold, hold.place.view(item) if item else None)
-        for hold, reason, item in ends
+        for hold, reason, item in refusals
         if reason == "ConditionalCheckFailed"
     ]
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from ..keys.arguments import KeyBuilder
     from ..keys.compile import Key
     from .completed import Completed
-    from .guard import LastAct
+    from .guard import CallEnd
     from .types import Deduplicated, Deduplicating, EventOptions, P, R, T
 
     Kind = TypeVar("Kind", Lock, AsyncLock)
@@ -391,7 +391,7 @@ class _EventGuard(Guard):
             tell(logger, "result_missing", message, name_of(self.func), key=error.key)
         return error.result
 
-    def last_act(self, call: Call, lock: Any, result: object) -> LastAct:
+    def call_end(self, call: Call, lock: Any, result: object) -> CallEnd:
         if not call.targets:
             return lock.release, NOT_RELEASED, lambda _: None
         held = held_by(lock)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     Target: TypeAlias = tuple[object, str, str | None]
     #: How the lock of a call ends: the function to call, the log's message if that raises, and a function that is then
     #: told whether the lock was held to the end.
-    LastAct: TypeAlias = tuple[Callable[[], Any], str, Callable[[bool], None]]
+    CallEnd: TypeAlias = tuple[Callable[[], Any], str, Callable[[bool], None]]
 
 VARIABLE = "LAMBDA_LOCK_DISABLED"
 _YES = ("1", "true", "yes", "on")
@@ -190,12 +190,12 @@ class Guard:
                         lock = self.unlocked(call, error)
                 if call.storing is not None:
                     held_by(lock).store_by(call.storing)
-                end: LastAct = lock.release, NOT_RELEASED, lambda _: None  # if the function raises
+                end: CallEnd = lock.release, NOT_RELEASED, lambda _: None  # if the function raises
                 entered = entries.set((*entries.get(), (call.targets, lock)))
                 try:
                     result = func(*args, **kwargs)
                     check_result(result, func, name, is_event=self.is_event)
-                    end = self.last_act(call, lock, result)
+                    end = self.call_end(call, lock, result)
                     return result
                 finally:
                     entries.reset(entered)
@@ -234,13 +234,13 @@ class Guard:
                         lock = self.unlocked(call, error)
                 if call.storing is not None:
                     held_by(lock).store_by(call.storing)
-                end: LastAct = lock.release, NOT_RELEASED, lambda _: None
+                end: CallEnd = lock.release, NOT_RELEASED, lambda _: None
                 entered = entries.set((*entries.get(), (call.targets, lock)))
                 try:
                     result = await func(*args, **kwargs)
                     if self.is_event:
                         check_result(result, func, name, is_event=True)
-                    end = self.last_act(call, lock, result)
+                    end = self.call_end(call, lock, result)
                     return result
                 finally:
                     entries.reset(entered)
@@ -278,7 +278,7 @@ class Guard:
             refuse_again(call.targets)
         return None
 
-    def last_act(self, call: Call, lock: Any, result: object) -> LastAct:
+    def call_end(self, call: Call, lock: Any, result: object) -> CallEnd:
         """How the lock ends after the function returned ``result``. Sends nothing."""
         return lock.release, NOT_RELEASED, lambda _: None
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..client.lock_client import LockClient
     from ..client.multi_lock import MultiLock
     from ..keys.compile import Key, Keys
-    from .guard import Call, LastAct
+    from .guard import Call, CallEnd
     from .types import Answering, AnsweringAsync, LockOptions, P, R, SeveralLockOptions, T
 
     Kind = TypeVar("Kind", Lock, AsyncLock, MultiLock, AsyncMultiLock)
@@ -228,7 +228,7 @@ def with_lock(
 
 
 class _LockGuard(Guard):
-    def last_act(self, call: Call, lock: Any, result: object) -> LastAct:
+    def call_end(self, call: Call, lock: Any, result: object) -> CallEnd:
         lost = lock.lost  # asked before the release, which can succeed although the validity was over
 
         def tell_lost(kept: bool) -> None:

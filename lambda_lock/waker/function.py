@@ -127,7 +127,7 @@ def performed(steps: Steps[None], calls: Calls, place: Place, tell: Callable[...
         event = Resumption((yield Wait(0)).reading, answer)
 
 
-class Waker:
+class WakerFunction:
     """The waker of one process. client, calls: as in Lambda, if not given."""
 
     def __init__(self, client: LockClient | None = None, calls: Calls | None = None) -> None:
@@ -188,12 +188,12 @@ class Waker:
         self._calls.put(place, _RETRIED)
 
 
-_waker: Waker | None = None
+_waker: WakerFunction | None = None
 
 
 def handler(event: dict[str, Any], context: Any) -> dict[str, list[dict[str, str]]]:
     """The Lambda function of the waker, for its stream and its queue. It is configured by the environment."""
     global _waker
     if _waker is None:
-        _waker = Waker()
+        _waker = WakerFunction()
     return _waker.handle(event, context)

@@ -35,7 +35,7 @@ or forged costs an invocation or a time-out, and never makes a second holder.
 from __future__ import annotations
 
 from ..core import keep, lease, requests, sleepers
-from ..core.acquire import Acquisition, Held, Take
+from ..core.acquire import Acquisition, Blocked, Take
 from ..core.outcome import ConditionFailed, Reply
 from ..core.permits import PermitPlace, name_of
 from ..core.protocol import STEPS, AcquireRequest, Send
@@ -118,7 +118,7 @@ class Claim(Acquisition):
                 self.ahead.append(ticket)
         if self.ahead and (not ours or len(self.ahead) >= row.free):
             self.is_due = False
-            return Held()
+            return Blocked()
         condition = QueueCondition(gone, alone=not ours, behind=len(self.ahead))
         self.ahead = []
         return Take(step.version, row, condition)

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from lambda_lock.core import acquire, keep, requests
 from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
-from lambda_lock.core.protocol import AcquireRequest, Conversation, Entropy, Hold, Recall, Resumption, Send, Wait
+from lambda_lock.core.protocol import AcquireRequest, ClientMemory, Conversation, Entropy, Hold, Resumption, Send, Wait
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.schema import JAVA, Schema
 from lambda_lock.testing.table import Table
@@ -37,7 +37,7 @@ class Driver:
         self.sent: list[tuple[str, dict[str, Any]]] = []
         self.steps = 0
         self.thrown: dict[int, BaseException] = {}
-        self.memory = Recall(10)
+        self.memory = ClientMemory(10)
         rng = random.Random(1)
         self.entropy = Entropy(lambda: f"{rng.getrandbits(128):032x}", rng.random)
 

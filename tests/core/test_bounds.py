@@ -8,7 +8,7 @@ import pytest
 
 from lambda_lock.core import handover, resume
 from lambda_lock.core.outcome import ConditionFailed, Reply
-from lambda_lock.core.protocol import Conversation, Hold, Recall
+from lambda_lock.core.protocol import ClientMemory, Conversation, Hold
 from lambda_lock.errors import (
     LockError,
     LockFormatError,
@@ -125,7 +125,7 @@ def test_an_adoption_that_the_row_can_only_refuse_ends_after_a_handful_of_reques
     driver = OnTable()
     hold = damaged(driver, damage)
     if not known:
-        driver.memory = Recall(10)
+        driver.memory = ClientMemory(10)
     wanted, before = driver.wanted(owner=hold.owner), len(driver.sent)
     with pytest.raises((LockLostError, LockFormatError)):
         driver.run(handover.adopt(wanted, hold.token, driver.talk()))
@@ -145,7 +145,7 @@ def test_a_resume_that_the_row_can_only_refuse_ends_after_a_handful_of_requests(
     owner = {"S": f"{hold.owner}/"} if parked else {"S": hold.owner}
     driver.damage(ownerName=owner)
     if not known:
-        driver.memory = Recall(10)
+        driver.memory = ClientMemory(10)
     wanted, before = driver.wanted(owner=f"{hold.owner}/{'e' * 32}"), len(driver.sent)
     with pytest.raises((LockLostError, LockFormatError)):
         driver.run(resume.resume(wanted, hold.token, driver.talk()))

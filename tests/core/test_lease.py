@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lambda_lock.core import lease
 from lambda_lock.core.lease import ClockReading, Observations, ServerTime
-from lambda_lock.core.protocol import Recall
+from lambda_lock.core.protocol import ClientMemory
 from lambda_lock.core.row import Row, make_version
 from lambda_lock.core.schema import JAVA
 
@@ -29,7 +29,7 @@ def row(version: str, lease_ms: int) -> Row:
 
 
 def test_tokens_start_at_the_wall_clock_as_far_as_dates_confirm_it_and_never_twice_at_one_number() -> None:
-    memory = Recall(1)
+    memory = ClientMemory(1)
     ms = int(NOW * 1000)
     assert [memory.seed_ms(reading(0.25)) for _ in range(3)] == [ms + 250, ms + 251, ms + 252]
     memory.server.note(int(NOW), reading(0.3), reading(0.31))
@@ -40,7 +40,7 @@ def test_tokens_start_at_the_wall_clock_as_far_as_dates_confirm_it_and_never_twi
 
 
 def test_a_start_of_tokens_far_ahead_came_from_a_wrong_clock_and_is_not_counted_on() -> None:
-    memory = Recall(1)
+    memory = ClientMemory(1)
     memory.seed_ms(ClockReading(0.0, 0.0, NOW + 900))
     memory.server.note(int(NOW), reading(0.1), reading(0.2))
     assert memory.seed_ms(reading(0.25)) == int(NOW * 1000) + 250

@@ -10,7 +10,7 @@ import pytest
 from lambda_lock.core import handover, resume, transaction
 from lambda_lock.core.handover import read_handover
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransportError
-from lambda_lock.core.protocol import DECISION, Conversation, Hold, Recall, Send
+from lambda_lock.core.protocol import DECISION, ClientMemory, Conversation, Hold, Send
 from lambda_lock.core.row import base_of, make_version
 from lambda_lock.errors import (
     LockConfigurationError,
@@ -50,7 +50,7 @@ class Invocations(OnTable):
 
     def restart(self) -> None:
         """Another process goes on: it knows no Date."""
-        self.memory = Recall(10)
+        self.memory = ClientMemory(10)
 
     def resume(self, hold: Hold, **changes: Any) -> Hold:
         wanted = self.wanted(owner=f"{base_of(hold.owner)}/{self.entropy.nonce()}", **changes)
@@ -668,7 +668,7 @@ def test_a_lost_reply_to_its_own_claim_is_a_grant_and_not_an_earlier_attempt(dri
 def test_a_holder_waits_for_others_and_resumes_what_its_own_late_claim_took(driver: Invocations) -> None:
     other = driver.acquire()
     late = driver.wanted(owner="execution-7#ab")
-    claim: Any = next(resume.acquire(late, Conversation(Recall(1), driver.entropy, driver.reading())))
+    claim: Any = next(resume.acquire(late, Conversation(ClientMemory(1), driver.entropy, driver.reading())))
     assert isinstance(claim, Send)
 
     def release_and_late(operation: str, request: dict[str, Any]) -> Any:
@@ -686,7 +686,7 @@ def test_a_holder_waits_for_others_and_resumes_what_its_own_late_claim_took(driv
 def test_a_holder_whose_claim_got_no_answer_resumes_what_the_row_shows_at_once(driver: Invocations) -> None:
     """The claim gets no answer. Then the row shows an earlier attempt, whose claim came late."""
     earlier = next(
-        resume.acquire(driver.wanted(owner="h#ab"), Conversation(Recall(1), driver.entropy, driver.reading()))
+        resume.acquire(driver.wanted(owner="h#ab"), Conversation(ClientMemory(1), driver.entropy, driver.reading()))
     )
     assert isinstance(earlier, Send)
 
@@ -804,7 +804,7 @@ def test_a_holder_knows_its_claim_after_it_resumed_two_holds_in_vain(driver: Inv
 
     def another(operation: str, request: dict[str, Any]) -> Any:
         claim: Any = next(
-            resume.acquire(driver.wanted(owner="h#ab"), Conversation(Recall(1), driver.entropy, driver.reading()))
+            resume.acquire(driver.wanted(owner="h#ab"), Conversation(ClientMemory(1), driver.entropy, driver.reading()))
         )
         driver.apply(claim.operation, claim.request)
         return driver.apply(operation, request)
@@ -812,7 +812,7 @@ def test_a_holder_knows_its_claim_after_it_resumed_two_holds_in_vain(driver: Inv
     def another_released(operation: str, request: dict[str, Any]) -> Any:
         token = int(driver.row["fencingToken"]["N"])
         ends: Any = next(
-            resume.release(first.place, "h#ab", token, Conversation(Recall(1), driver.entropy, driver.reading()))
+            resume.release(first.place, "h#ab", token, Conversation(ClientMemory(1), driver.entropy, driver.reading()))
         )
         driver.apply(ends.operation, ends.request)
         copy_lands(driver)

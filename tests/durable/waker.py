@@ -19,7 +19,7 @@ from botocore.exceptions import ClientError
 
 from lambda_lock import LockClient
 from lambda_lock.testing import lambda_context
-from lambda_lock.waker.function import FILTERS, Calls, Waker
+from lambda_lock.waker.function import FILTERS, Calls, WakerFunction
 from rig.engine import REGION, Engine
 
 from .executions import Executions
@@ -82,7 +82,7 @@ class RunningWaker:
             call(callback)
             self.called.append(callback)
 
-        self._waker = Waker(self._client, Calls(**{"lambda": Lambda(noting), "sqs": self._queue}))
+        self._waker = WakerFunction(self._client, Calls(**{"lambda": Lambda(noting), "sqs": self._queue}))
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, args=(self._start(table),))
         self._thread.start()

@@ -17,7 +17,7 @@ from lambda_lock.core import acquire, handover, keep, lease, resume, transaction
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
 from lambda_lock.core.permit_queue import PermitQueue
 from lambda_lock.core.permits import PermitPlace, name_of
-from lambda_lock.core.protocol import AcquireRequest, Conversation, Entropy, Hold, Recall, Resumption
+from lambda_lock.core.protocol import AcquireRequest, ClientMemory, Conversation, Entropy, Hold, Resumption
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.schema import JAVA
@@ -104,7 +104,7 @@ class Process:
         self.name = setup.holder or f"p{index}"
         self.world = SimpleNamespace(entropy=Entropy(self._nonce, lambda: 0.999))
         self.entropy = self.world.entropy
-        self.memory = Recall(4)
+        self.memory = ClientMemory(4)
         monotonic, boottime, wall = setup.read(start, 0)
         self.latest = lease.ClockReading(0.0, monotonic, wall, boottime)
         self.drawn = 0

@@ -10,7 +10,7 @@ from lambda_lock import GO, JAVA, PYTHON, Schema
 from lambda_lock.core import permits, rate, requests, tickets
 from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.permits import PermitPlace
-from lambda_lock.core.protocol import AcquireRequest, Conversation, Entropy, Recall
+from lambda_lock.core.protocol import AcquireRequest, ClientMemory, Conversation, Entropy
 from lambda_lock.core.requests import Completion, Content, Grant, Place, QueueCondition
 from lambda_lock.core.row import RATE, RELEASED, SEAL, Row, make_version
 from lambda_lock.decorators.disabled import unguarded_item
@@ -205,7 +205,7 @@ def permit_requests(place: Place, row: Item, draw: st.DrawFn) -> dict[str, Any]:
 def rate_requests(place: Place, row: Item, draw: st.DrawFn) -> dict[str, Any]:
     """The same for a rate limit's row."""
     wanted = AcquireRequest(place, "", 1000, draw(contents))
-    talk = Conversation(Recall(1), Entropy(lambda: "0" * 32, lambda: 0.5), ClockReading(0, 0, 0))
+    talk = Conversation(ClientMemory(1), Entropy(lambda: "0" * 32, lambda: 0.5), ClockReading(0, 0, 0))
     start = rate.Start(wanted, rate.Limit(7, 60.0, 2, 1), talk, lambda _: None)
     names = ["aaaaaaaa", "bbbbbbbb"]
     start.sent = {draw(st.sampled_from(names)): (0, talk.reading, 0.0)}

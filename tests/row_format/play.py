@@ -13,7 +13,7 @@ from typing import Any
 from lambda_lock.core import acquire, forget, handover, keep, lease, requests, resume, sleepers, tickets
 from lambda_lock.core.outcome import ConditionFailed, Reply
 from lambda_lock.core.permits import PermitPlace
-from lambda_lock.core.protocol import AcquireRequest, Entropy, Hold, Recall
+from lambda_lock.core.protocol import AcquireRequest, ClientMemory, Entropy, Hold
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.row import make_version
@@ -73,7 +73,7 @@ class Player(Driver):
         self.write = write
         nonces = iter(scenario["nonces"])
         self.entropy = Entropy(lambda: next(nonces), lambda: 0.5)
-        self.memories: dict[str, Recall] = {}
+        self.memories: dict[str, ClientMemory] = {}
         self.holds: dict[str, Hold] = {}
         self.strings: dict[str, str] = {}
         self.step: Json = {}
@@ -89,7 +89,7 @@ class Player(Driver):
         if step["act"] == "another writes":
             self.write(step["item"])
             return {"exchanges": [], "outcome": {}}
-        self.memory = self.memories.setdefault(step.get("client", ""), Recall(10))
+        self.memory = self.memories.setdefault(step.get("client", ""), ClientMemory(10))
         act: Callable[[Json], Json] = getattr(self, step["act"].replace(" ", "_"))
         try:
             outcome = act(step)

@@ -69,7 +69,7 @@ class Client:
 
     takes_strings = True  # of other clients
     process: Process
-    memory: protocol.Recall
+    memory: protocol.ClientMemory
 
     def __init__(
         self, world: World, name: str, keys: list[str], kind: str, beside: Client | None = None, string: str = ""
@@ -79,7 +79,7 @@ class Client:
         self.keys = keys
         self.kind = kind  # of leases that it asks for
         self.process = beside.process if beside else Process(world, name, world.rng.choice(world.settings.skews))
-        self.memory = beside.memory if beside else protocol.Recall(100)
+        self.memory = beside.memory if beside else protocol.ClientMemory(100)
         self.zombies: list[OurHolding] = []  # lost, but released only later
         self.polls = world.rng.random() < world.settings.pollers if world.settings.pollers else False
         if not beside and self.takes_strings:

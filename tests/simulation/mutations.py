@@ -334,7 +334,7 @@ def _copy(world: Any, task: Any) -> None:
 _STEPS_ASIDE = """\
 if step.version in self.sent:
     self.sent[step.version].struck = False
-    yield from self.exchange(self.give_back(step.version))
+    yield from self.exchange(self.release_of(step.version))
     step = Take()"""
 _BLIND = alter("Patience.note", "start", 'grant = None if grant is None else "any"')
 _A_QUARTER_MORE = alter("Patience.left", "operand PATIENCE ahead", "PATIENCE + min(0.25 * (ahead - 1), 2.0)")
@@ -609,21 +609,21 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "several locks not released after a failure": Mutation(
         "several", 20,
-        alter("Several.release_all", "start", "self.holds.clear()"),
+        alter("SeveralAcquisition.release_all", "start", "self.holds.clear()"),
         shows="left behind",
     ),
     "several locks returned while one is lost": Mutation(
-        "several-lost several", 60, put(several.Several, "lost", lambda self: None),
-        put(several.Several, "check_held", lambda self: None), shows="returned lost",
+        "several-lost several", 60, put(several.SeveralAcquisition, "lost", lambda self: None),
+        put(several.SeveralAcquisition, "check_held", lambda self: None), shows="returned lost",
     ),
     "no last look at several locks before they are returned": Mutation(
-        "several-lost", 1000, put(several.Several, "check_held", lambda self: None), shows="returned lost",
+        "several-lost", 1000, put(several.SeveralAcquisition, "check_held", lambda self: None), shows="returned lost",
     ),
     "several locks returned with what is left of their leases": Mutation(
-        "several-calm", 60, put(several.Several, "freshen", _nothing), shows="stale",
+        "several-calm", 60, put(several.SeveralAcquisition, "freshen", _nothing), shows="stale",
     ),
     "several locks that begin anew without a release": Mutation(
-        "several-lost", 60, alter("Several.run", "line release_all", "self.holds.clear()"),
+        "several-lost", 60, alter("SeveralAcquisition.run", "line release_all", "self.holds.clear()"),
         shows="left behind",
     ),
     "a commit under several locks with the condition of one": Mutation(
@@ -1088,7 +1088,7 @@ MUTATIONS: dict[str, Mutation] = {
         alter("Start.is_in_time", "operand patience", "1e9"), shows=_OFTEN,
     ),
     "lateness from the send, though now is of a read before a freeze": Mutation(
-        "rates-first-read", 100, alter("Start.take", "operand behind", ""),
+        "rates-first-read", 100, alter("Start.take_start", "operand behind", ""),
         shows=_OFTEN,
     ),
     "lateness by the monotonic clock": Mutation(
@@ -1118,7 +1118,7 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "takes of one name": Mutation(
         "rates-late rates-rare", 300,
-        alter("Start.take", "set name", "'the same'"), shows=_OFTEN,
+        alter("Start.take_start", "set name", "'the same'"), shows=_OFTEN,
     ),
     "several starts rounded down to whole microseconds each": Mutation(
         "rates-large", 20, alter("Limit.__init__", "set cost", "n * (micros // limit)"), shows=_OFTEN,

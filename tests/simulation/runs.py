@@ -178,7 +178,7 @@ def _try_once_more(world: World, key: str) -> None:
         )
         waiter = task.watcher = Waiter(world, process, wanted)
         try:
-            yield from acquire.acquire(wanted, Conversation(protocol.Recall(10), world.entropy, reading))
+            yield from acquire.acquire(wanted, Conversation(protocol.ClientMemory(10), world.entropy, reading))
         except DuplicateEventError as error:
             waiter.failed(error, process.peek())
         except Exception as error:  # noqa: BLE001 - any error is the failure that is looked for

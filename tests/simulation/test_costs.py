@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from lambda_lock.core import acquire, keep, protocol
-from lambda_lock.core.protocol import AcquireRequest, Conversation, Recall, Send, Wait
+from lambda_lock.core.protocol import AcquireRequest, ClientMemory, Conversation, Send, Wait
 from lambda_lock.core.requests import Content
 from lambda_lock.errors import DuplicateEventError
 from tests.simulation.clients import place_of
@@ -30,7 +30,7 @@ class Counted:
         self.process = Process(self.world, "p1")
         assert self.process.clocks.step(0.0, offset)
         self.requests: Counter[str] = Counter()
-        self.memory = Recall(10)
+        self.memory = ClientMemory(10)
         self.task: Task | None = None
 
     def run(self, life: Life) -> None:

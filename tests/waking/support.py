@@ -9,7 +9,7 @@ from lambda_lock.client.base import run, session_of
 from lambda_lock.client.lockless import get_up
 from lambda_lock.core.row import OF_SLEEPERS
 from lambda_lock.testing.memory import Memory
-from lambda_lock.waker.function import Calls, Waker
+from lambda_lock.waker.function import Calls, WakerFunction
 
 
 class Noted(Calls):
@@ -39,7 +39,7 @@ class Scene:
         self.memory = memory
         self.client = LockClient("locks")
         self.calls = Noted()
-        self.waker = Waker(LockClient("locks"), self.calls)
+        self.waker = WakerFunction(LockClient("locks"), self.calls)
 
     def look(self, key: str = "k") -> Any:
         return self.waker.handle(message(key), None)

@@ -9,7 +9,7 @@ import pytest
 from lambda_lock import LockClient
 from lambda_lock.core.row import OF_SLEEPERS
 from lambda_lock.core.sleepers import MOST_SLEEPERS, Sleeper
-from lambda_lock.waker.function import Waker
+from lambda_lock.waker.function import WakerFunction
 from rig.engine import Ministack
 from rig.wire import Wire
 from tests.support.rows import Rows
@@ -32,7 +32,7 @@ def test_a_list_that_is_longer_than_a_registration_makes_it_calls_nobody_and_goe
     calls, entries = Noted(), [Sleeper(f"h{number}", "task", f"t{number}").entry() for number in range(count)]
     rows.put("k" + OF_SLEEPERS, asleep={"L": entries}, newest={"S": "a"})
     with LockClient(rows.table) as client:
-        assert Waker(client, calls).handle(message("k"), None) == {"batchItemFailures": []}
+        assert WakerFunction(client, calls).handle(message("k"), None) == {"batchItemFailures": []}
     assert wire.operations == ["GetItem", "GetItem", "UpdateItem", "GetItem", "GetItem"]
     assert (calls.called, calls.messages) == ([], [])
     row = rows.get("k" + OF_SLEEPERS)
@@ -40,7 +40,7 @@ def test_a_list_that_is_longer_than_a_registration_makes_it_calls_nobody_and_goe
     assert row["asleep"] == {"L": []}
     with LockClient(rows.table) as client:
         client.sleep("k", holder="a", task_token="token-a")
-        Waker(client, calls).handle(message("k"), None)
+        WakerFunction(client, calls).handle(message("k"), None)
     assert calls.called == ["token-a"]
 
 
@@ -50,7 +50,7 @@ def test_entries_that_cannot_be_read_go_in_one_write_and_the_sleepers_among_them
     calls, entries = Noted(), [{"S": f"later {number}"} for number in range(MOST_SLEEPERS - 1)]
     rows.put("k" + OF_SLEEPERS, asleep={"L": [*entries, Sleeper("a", "task", "token-a").entry()]}, newest={"S": "a"})
     with LockClient(rows.table) as client:
-        assert Waker(client, calls).handle(message("k"), None) == {"batchItemFailures": []}
+        assert WakerFunction(client, calls).handle(message("k"), None) == {"batchItemFailures": []}
     assert calls.called == ["token-a"]
     assert wire.operations[:3] == ["GetItem", "GetItem", "UpdateItem"]
     assert len(wire.operations) <= 12
@@ -77,7 +77,7 @@ def test_who_comes_to_sleep_finds_room_where_no_registration_wrote_what_fills_it
     with LockClient(rows.table) as client:
         client.sleep("k", holder="a", task_token="token-a")
         assert wire.operations == ["GetItem", "UpdateItem", "UpdateItem"]
-        Waker(client, calls).handle(message("k"), None)
+        WakerFunction(client, calls).handle(message("k"), None)
     assert calls.called == ["token-a"]
 
 
@@ -86,7 +86,7 @@ def test_a_look_removes_what_is_no_list(forged: dict[str, Any], rows: Rows) -> N
     calls = Noted()
     rows.put("k" + OF_SLEEPERS, asleep=forged, newest={"S": "a"})
     with LockClient(rows.table) as client:
-        assert Waker(client, calls).handle(message("k"), None) == {"batchItemFailures": []}
+        assert WakerFunction(client, calls).handle(message("k"), None) == {"batchItemFailures": []}
     row = rows.get("k" + OF_SLEEPERS)
     assert row is not None
     assert (row["asleep"], "newest" in row, calls.called) == ({"L": []}, False, [])
@@ -98,5 +98,5 @@ def test_a_mark_of_a_lock_in_a_sleepers_row_keeps_no_look_from_its_sleepers(rows
     rows.put("k" + OF_SLEEPERS, asleep={"L": [entry]}, newest={"S": "a"}, sleepers={"N": "1"})
     with LockClient(rows.table) as client:
         event = record("k" + OF_SLEEPERS, newest={"S": "a"}, sleepers={"N": "1"})
-        assert Waker(client, calls).handle(event, None) == {"batchItemFailures": []}
+        assert WakerFunction(client, calls).handle(event, None) == {"batchItemFailures": []}
     assert calls.called == ["token-a"]

@@ -30,7 +30,7 @@ from lambda_lock.core.sleepers import MOST_SLEEPERS, Sleeper, read_sleeper
 from lambda_lock.core.sleepers import lie_down as lie_down_steps
 from lambda_lock.core.tickets import make_ticket
 from lambda_lock.testing.memory import Memory
-from lambda_lock.waker.function import Calls, Waker
+from lambda_lock.waker.function import Calls, WakerFunction
 from lambda_lock.waker.look import ClosedError, Look
 from tests.core.driver import OnTable, place
 
@@ -295,7 +295,7 @@ def test_who_can_not_be_called_does_not_hold_up_the_next_and_is_counted(
     calls.put = lambda *_: None  # type: ignore[method-assign]
     for name in "ab":
         run(client, lie_down(session_of(client), "k", None, name, kind, name))
-    assert Waker(LockClient("locks"), calls).handle(message("k"), None) == {"batchItemFailures": []}
+    assert WakerFunction(LockClient("locks"), calls).handle(message("k"), None) == {"batchItemFailures": []}
     assert counted(capsys) == [(1, "wake_failed")] * 2
     assert client.acquire("k", wait=0).release()
 

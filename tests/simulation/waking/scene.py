@@ -11,7 +11,7 @@ from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.permit_queue import PermitQueue
 from lambda_lock.core.permits import PermitPlace, name_of
-from lambda_lock.core.protocol import AcquireRequest, Conversation, Recall, Send, Wait
+from lambda_lock.core.protocol import AcquireRequest, ClientMemory, Conversation, Send, Wait
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content
 from lambda_lock.core.row import counts, is_of_sleepers
@@ -155,7 +155,7 @@ class Scene:
         self.looks = 0
         self.looked: list[float] = []
         self._newest: dict[str, float] = {}  # when the newest record of a row is delivered
-        self._warm: list[tuple[Process, Recall]] = []  # environments of the waker that are idle
+        self._warm: list[tuple[Process, ClientMemory]] = []  # environments of the waker that are idle
         self._kill_at = plan.kill_at
         for number in range(plan.executions):
             self.world.at(rng.uniform(0, plan.arrive), Execution(self, f"x{number}").begin)
@@ -229,10 +229,10 @@ class Scene:
             process, memory = self._warm.pop()
         else:
             process = Process(self.world, f"w{self.looks}", "right" if self.rng.random() < 0.8 else "near")
-            memory = Recall(10)
+            memory = ClientMemory(10)
         process.start(self.looking(process, key, source, memory))
 
-    def looking(self, process: Process, key: str, source: str, memory: Recall) -> Life:
+    def looking(self, process: Process, key: str, source: str, memory: ClientMemory) -> Life:
         """The waker's function: a look of the shipped code. Its calls and messages happen here."""
         world, plan, rng = self.world, self.plan, self.rng
         steps = Look(place_of(key), Conversation(memory, world.entropy, process.reading())).run()
@@ -314,7 +314,7 @@ class Scene:
 
     def caller(self, process: Process, waits: bool) -> Life:
         """A caller that waits awake, in the queue, or one that polls with wait=0."""
-        rng, world, memory = self.rng, self.world, Recall(10)
+        rng, world, memory = self.rng, self.world, ClientMemory(10)
         for _ in range(self.plan.rounds):
             reading = process.reading()
             wanted = self.wanted(f"{process.name}#{world.entropy.nonce()}", reading, 120.0 if waits else 0.0)
@@ -328,7 +328,7 @@ class Scene:
             if not waits:
                 yield Wait(rng.uniform(0.0, 0.2))
 
-    def work(self, holding: OurHolding, who: str, memory: Recall, seconds: float) -> Life:
+    def work(self, holding: OurHolding, who: str, memory: ClientMemory, seconds: float) -> Life:
         hold = holding.hold
         self.judge.works(holding, who)
         until = hold.expiry_ms / 1000 - EPOCH + 2.0
@@ -375,9 +375,9 @@ class Execution:
             self.scene.judge.trouble(3700)
         self._number += 1
         process = Process(self.scene.world, f"{self.name}.{self._number}", self.scene.rng.choice(CLOCKS))
-        process.start(self.attempt(process, Recall(10)))
+        process.start(self.attempt(process, ClientMemory(10)))
 
-    def attempt(self, process: Process, memory: Recall) -> Life:
+    def attempt(self, process: Process, memory: ClientMemory) -> Life:
         scene, world, rng = self.scene, self.scene.world, self.scene.rng
         reading = process.reading()
         name = "" if scene.plan.permits is None else f"{name_of(self.name)}/"
@@ -402,7 +402,7 @@ class Execution:
         yield from scene.work(holding, self.name, memory, rng.uniform(*scene.plan.hold))
         self.over = True
 
-    def lie_down(self, process: Process, memory: Recall) -> Life:
+    def lie_down(self, process: Process, memory: ClientMemory) -> Life:
         scene, world, rng = self.scene, self.scene.world, self.scene.rng
         if not self.callback:
             self.callback, self.asleep_since = f"{self.name}@{world.entropy.nonce()}", world.now
