@@ -324,8 +324,8 @@ class LockRecord:
     is_expired: whether the lock is held but its stored expiry has passed by DynamoDB's clock.
     completed_until: the time until which a completed event counts as done, in epoch seconds; None if there is none.
     result: the JSON text that it stored; None if there is none.
-    waiters: the number of acquires that wait in the queue, without those whose places have expired by ``read_at``.
-        Those who sleep have one place together.
+    waiters: the number of acquires that wait in the queue, without those whose tickets have expired by ``read_at``.
+        Those who sleep have one ticket together.
     sleepers: the number of suspended executions that sleep until the lock is free, when the waker counted them last.
     rate, next_at: of a rate limit: ``limit/per/burst``, and until when it is taken, in epoch seconds; otherwise None.
     unreadable: the names of the attributes that cannot be read, such as a lease of another schema or of zero; () if all

@@ -241,7 +241,7 @@ class Session:
         """Log that a row's waiters cannot be read."""
         message = (
             f"the attribute {place.schema.waiters} of lock {place.key!r} is not a list of at most {MOST_WAITERS} "
-            "places: the lock is taken without the queue. Remove the attribute, or pass queue=False if it is yours"
+            "tickets: the lock is taken without the queue. Remove the attribute, or pass queue=False if it is yours"
         )
         self.tell_once("waiters_unreadable", place, message)
 

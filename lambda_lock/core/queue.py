@@ -21,7 +21,7 @@ holder: rules 1 to 5 of protocol.py decide who is granted the lock, no matter wh
 6. **Passing.** The first of those ahead also counts as dead if it let the lock go by for PATIENCE seconds: I saw that
    everybody could take the lock, and nobody was granted it. I wait that long for each one ahead. So a live waiter ahead
    of me passes the dead one before I do. The time begins anew when one of several ahead expires, and after a look
-   without an answer. When it is over, I claim from my place, and remove the first ticket. The others ahead keep theirs.
+   without an answer. When it is over, I claim with mine, and remove the first. The others ahead keep theirs.
 7. **Giving up** first removes the ticket. After that, no claim with it can land. The last try of a wait ignores the
    order, but removes no ticket that counts.
 8. **When to look** follows from how long the last holders held the lock, how uneven that was, and from how many are

@@ -36,7 +36,7 @@ class Schema:
     ttl_seconds: how long after its expiry a row of this schema is kept, in seconds; None: the client's setting decides.
     completed_until: the attribute with the time until which an event counts as done.
     result: the attribute with an event's result.
-    waiters: the attribute with the places of those who wait, oldest first; None if this schema has no queue.
+    waiters: the attribute with the tickets of those who wait, oldest first; None if this schema has no queue.
     held_ms: the attribute with the time that the last holder held the lock; None if there is no queue.
     permits: the attribute with the holders of a semaphore; None if this schema has no semaphores.
     permit_tokens: the attribute with their fencing tokens; None if this schema has no semaphores.

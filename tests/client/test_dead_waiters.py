@@ -152,7 +152,7 @@ def test_everybody_who_lives_is_granted_behind_waiters_that_were_killed(
     assert wire.count() == 2
 
 
-def test_waiters_that_are_frozen_behind_a_holder_keep_their_places_and_turns(line: Line, make: Make) -> None:
+def test_waiters_that_are_frozen_behind_a_holder_keep_their_tickets_and_turns(line: Line, make: Make) -> None:
     held, order = make().acquire("a"), list[Process]()
     for _ in range(4):
         order.append(line.start())
@@ -170,7 +170,7 @@ def test_waiters_that_are_frozen_behind_a_holder_keep_their_places_and_turns(lin
     assert [grant["pid"] for grant in line.grants()] == [process.pid for process in order]
 
 
-def test_twelve_processes_are_granted_the_lock_in_the_order_of_their_places(line: Line, make: Make) -> None:
+def test_twelve_processes_are_granted_the_lock_in_the_order_of_their_tickets(line: Line, make: Make) -> None:
     held = make().acquire("a")
     waiting = [line.start() for _ in range(12)]
     wait_until(lambda: len(line.places()) == 12, LONG)

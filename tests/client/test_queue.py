@@ -53,7 +53,7 @@ def test_a_caller_that_does_not_wait_may_come_first(make: Make, rows: Rows) -> N
 
 
 @pytest.mark.parametrize("of", ["client", "acquire"])
-def test_queue_false_takes_no_place(of: str, make: Make, rows: Rows, wire: Wire) -> None:
+def test_queue_false_takes_no_ticket(of: str, make: Make, rows: Rows, wire: Wire) -> None:
     settings: dict[str, Any] = {"queue": False} if of == "client" else {}
     options: dict[str, Any] = {"queue": False} if of == "acquire" else {}
     held, client, seen = make().acquire("a"), make(**settings), threading.Event()
@@ -71,14 +71,14 @@ def test_queue_false_takes_no_place(of: str, make: Make, rows: Rows, wire: Wire)
     assert not any("list_append" in str(request.body) for request in wire.requests)
 
 
-def test_a_wait_that_is_cancelled_in_the_queue_leaves_no_place(make: Make, rows: Rows) -> None:
+def test_a_wait_that_is_cancelled_in_the_queue_leaves_no_ticket(make: Make, rows: Rows) -> None:
     make().acquire("a")
     with pytest.raises(LockTimeoutError, match="cancelled"):
         make().acquire("a", wait=60, cancel_check=lambda: waiting(rows) == 1)
     assert waiting(rows) == 0
 
 
-def test_a_client_that_is_closed_in_the_queue_leaves_no_place(make: Make, rows: Rows) -> None:
+def test_a_client_that_is_closed_in_the_queue_leaves_no_ticket(make: Make, rows: Rows) -> None:
     make().acquire("a")
     client = make()
     with ThreadPoolExecutor(1) as pool:
@@ -100,7 +100,7 @@ def test_waiters_that_cannot_be_read_count_as_nobody_and_are_logged_once(
         for _ in range(3):
             client.acquire("a", wait=30).release()
     assert [record.lock_event for record in caplog.records] == ["waiters_unreadable"]  # type: ignore[attr-defined]
-    assert "the attribute waiters of lock 'a' is not a list of at most 64 places" in caplog.text
+    assert "the attribute waiters of lock 'a' is not a list of at most 64 tickets" in caplog.text
     assert rows["a"]["waiters"] == waiters
     record = client.get("a")
     assert record is not None

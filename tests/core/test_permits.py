@@ -481,7 +481,7 @@ def releasing(driver: Admitted, hold: Hold) -> Any:
     return release
 
 
-def test_a_waiter_takes_a_place_and_claims_from_it() -> None:
+def test_a_waiter_takes_a_ticket_and_claims_from_it() -> None:
     driver = Admitted()
     holds = [driver.acquire(), driver.acquire()]
     driver.kinds.clear()
@@ -498,7 +498,7 @@ def places(*names: str, expiry: float = 30.0) -> dict[str, Any]:
     return {"L": [{"S": make_ticket(name.ljust(TICKET_NAME, "-"), int(NOW + expiry))} for name in names]}
 
 
-def test_with_two_permits_free_the_second_in_the_queue_may_claim_and_leaves_the_first_its_place() -> None:
+def test_with_two_permits_free_the_second_in_the_queue_may_claim_and_leaves_the_first_its_ticket() -> None:
     driver = Admitted()
     holds = [driver.acquire(), driver.acquire()]
     driver.damage(waiters=places("another1"))
@@ -557,7 +557,7 @@ def test_the_dead_that_wait_for_a_semaphore_with_long_holds_cost_no_more_than_ot
     assert driver.now < 14
 
 
-def test_a_wait_that_ends_gives_up_its_place_and_says_how_many_were_ahead() -> None:
+def test_a_wait_that_ends_gives_up_its_ticket_and_says_how_many_were_ahead() -> None:
     driver = Admitted()
     for _ in range(2):
         driver.acquire()

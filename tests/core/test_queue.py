@@ -110,7 +110,7 @@ def test_an_uncontended_acquire_is_one_request() -> None:
     assert driver.kinds == ["claim"]
 
 
-def test_a_waiter_looks_takes_a_place_claims_from_it_and_leaves_none() -> None:
+def test_a_waiter_looks_takes_a_ticket_claims_from_it_and_leaves_none() -> None:
     driver = Waiting()
     driver.at = [(0.5, held(driver))]
     hold = driver.acquire()
@@ -120,7 +120,7 @@ def test_a_waiter_looks_takes_a_place_claims_from_it_and_leaves_none() -> None:
     assert hold.token > 0
 
 
-def test_a_dead_holder_s_row_takes_a_second_request_and_no_place() -> None:
+def test_a_dead_holder_s_row_takes_a_second_request_and_no_ticket() -> None:
     driver = Waiting()
     held(driver)
     driver.now += 100
@@ -140,7 +140,7 @@ def fast(reading: Any) -> Any:
     return type(reading)(reading.elapsed, reading.monotonic, reading.wall + 60)
 
 
-def test_a_wait_that_ends_gives_up_its_place_and_says_how_many_were_ahead() -> None:
+def test_a_wait_that_ends_gives_up_its_ticket_and_says_how_many_were_ahead() -> None:
     driver = Waiting()
     held(driver)
     driver.wait("another1", seconds=20)
@@ -189,7 +189,7 @@ def test_an_append_without_an_answer_is_asked_for_again_under_one_name(carried_o
 
 
 @pytest.mark.parametrize("outcome", [TransportError(True), ServiceError("ThrottlingException", "", retryable=True)])
-def test_a_place_whose_removal_fails_stays_and_the_error_is_that_of_the_wait(outcome: Exception) -> None:
+def test_a_ticket_whose_removal_fails_stays_and_the_error_is_that_of_the_wait(outcome: Exception) -> None:
     driver = Waiting()
     held(driver)
     driver.troubles["leave"] = [outcome]
@@ -199,7 +199,7 @@ def test_a_place_whose_removal_fails_stays_and_the_error_is_that_of_the_wait(out
     assert driver.kinds.count("leave") == 1
 
 
-def test_a_place_that_moved_is_given_up_where_it_is_now() -> None:
+def test_a_ticket_that_moved_is_given_up_where_it_is_now() -> None:
     driver = Waiting()
     held(driver)
     driver.wait("another1", "another2", "another3")
@@ -222,7 +222,7 @@ class Interrupt(BaseException):
 
 
 @pytest.mark.parametrize("step", range(4, 12))
-def test_an_interrupt_at_any_step_leaves_no_place(step: int) -> None:
+def test_an_interrupt_at_any_step_leaves_no_ticket(step: int) -> None:
     driver = Waiting()
     held(driver)
     driver.thrown = {driver.steps + step: Interrupt()}
@@ -232,7 +232,7 @@ def test_an_interrupt_at_any_step_leaves_no_place(step: int) -> None:
 
 
 @pytest.mark.parametrize("step", range(5, 12))
-def test_an_interrupt_while_a_place_is_given_up_gives_it_up_again(step: int) -> None:
+def test_an_interrupt_while_a_ticket_is_given_up_gives_it_up_again(step: int) -> None:
     driver = Waiting()
     held(driver)
     driver.thrown = {driver.steps + step: Interrupt(), driver.steps + step + 1: Interrupt()}
@@ -256,7 +256,7 @@ def crowd(size: int) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("size", [1, 2, 63, MOST_WAITERS])
 @pytest.mark.parametrize("seconds", [-2.0, LONGEST_BELIEVED + 3.0])
-def test_places_that_have_expired_or_are_dated_too_far_ahead_cost_one_more_claim(size: int, seconds: float) -> None:
+def test_tickets_that_have_expired_or_are_dated_too_far_ahead_cost_one_more_claim(size: int, seconds: float) -> None:
     driver = Waiting()
     released_with(driver, *crowd(size), seconds=seconds)
     driver.acquire()
@@ -264,7 +264,7 @@ def test_places_that_have_expired_or_are_dated_too_far_ahead_cost_one_more_claim
     assert driver.places == []
 
 
-def test_the_claim_without_a_place_is_refused_if_one_of_the_places_was_renewed_or_another_came() -> None:
+def test_the_claim_without_a_ticket_is_refused_if_one_of_the_tickets_was_renewed_or_another_came() -> None:
     for change in ("renewed", "another came"):
         driver = Waiting()
         released_with(driver, "first", "second", seconds=-2)
@@ -281,7 +281,7 @@ def test_the_claim_without_a_place_is_refused_if_one_of_the_places_was_renewed_o
         assert {"first", "third"} & set(driver.names)
 
 
-def test_a_place_that_was_written_by_another_library_or_by_hand_does_not_count_and_is_no_error() -> None:
+def test_a_ticket_that_was_written_by_another_library_or_by_hand_does_not_count_and_is_no_error() -> None:
     driver = Waiting()
     texts = ["", "12345678", "x" * 64, "12345678ABCDEF", "12345678 00000", "12345678-1zzzz", "12345678_1_1_1"]
     assert [text for text in texts if counts(text, int(NOW)) or counts(text, None)] == []
@@ -292,7 +292,7 @@ def test_a_place_that_was_written_by_another_library_or_by_hand_does_not_count_a
     assert driver.places == []
 
 
-def test_a_place_says_in_14_characters_when_it_expires() -> None:
+def test_a_ticket_says_in_14_characters_when_it_expires() -> None:
     place = make_ticket("01234567", int(NOW))
     assert len(place) == 14
     assert ticket_expiry(place) == NOW
@@ -301,7 +301,7 @@ def test_a_place_says_in_14_characters_when_it_expires() -> None:
     assert counts(place, None)
 
 
-def test_a_place_is_renewed_while_its_waiter_lives_so_that_it_always_counts() -> None:
+def test_a_ticket_is_renewed_while_its_waiter_lives_so_that_it_always_counts() -> None:
     driver = Waiting()
     held(driver, lease_ms=200_000)
     left: list[float] = []
@@ -323,7 +323,7 @@ def test_a_place_is_renewed_while_its_waiter_lives_so_that_it_always_counts() ->
     assert driver.places == []
 
 
-def test_a_wait_that_is_short_renews_nothing_and_its_place_expires_with_it() -> None:
+def test_a_wait_that_is_short_renews_nothing_and_its_ticket_expires_with_it() -> None:
     driver = Waiting()
     held(driver)
     driver.troubles["leave"] = [TransportError(True)]
@@ -335,7 +335,7 @@ def test_a_wait_that_is_short_renews_nothing_and_its_place_expires_with_it() -> 
     assert 4 <= expiry - NOW <= 6.5
 
 
-def test_a_place_that_expired_while_its_waiter_was_frozen_is_renewed_where_it_is() -> None:
+def test_a_ticket_that_expired_while_its_waiter_was_frozen_is_renewed_where_it_is() -> None:
     driver = Waiting()
     held(driver, lease_ms=200_000)
     times = count()
@@ -354,7 +354,7 @@ def test_a_place_that_expired_while_its_waiter_was_frozen_is_renewed_where_it_is
     assert driver.names == ["behind"]
 
 
-def test_dates_that_jump_to_and_fro_renew_a_place_once_for_each_look() -> None:
+def test_dates_that_jump_to_and_fro_renew_a_ticket_once_for_each_look() -> None:
     driver = Waiting()
     held(driver, lease_ms=200_000)
 
@@ -371,7 +371,7 @@ def test_dates_that_jump_to_and_fro_renew_a_place_once_for_each_look() -> None:
     assert ("renew", "renew") not in pairs
 
 
-def test_a_renewal_is_refused_where_another_place_has_come_to_be() -> None:
+def test_a_renewal_is_refused_where_another_ticket_has_come_to_be() -> None:
     driver = Waiting()
     held(driver)
     driver.wait("first", seconds=60)
@@ -388,7 +388,7 @@ def test_a_renewal_is_refused_where_another_place_has_come_to_be() -> None:
     assert driver.names == ["behind"]
 
 
-def test_a_renewal_without_an_answer_does_not_keep_the_place_from_being_given_up() -> None:
+def test_a_renewal_without_an_answer_does_not_keep_the_ticket_from_being_given_up() -> None:
     driver = Waiting()
     held(driver, lease_ms=200_000)
 
@@ -467,7 +467,7 @@ def test_short_moments_between_other_grants_do_not_make_those_ahead_dead() -> No
     assert driver.now > 5.7 + PATIENCE - LONGEST_NAP
 
 
-def test_a_first_one_that_renews_its_place_lives() -> None:
+def test_a_first_one_that_renews_its_ticket_lives() -> None:
     driver = Waiting()
     released_with(driver, "first", seconds=8)
 
@@ -629,7 +629,7 @@ def test_looks_from_outside_are_sent_once_and_ever_less_often_while_they_are_thr
     assert 5 < max(naps) <= 8.1
 
 
-def test_a_place_that_is_gone_is_taken_again_once_and_then_the_wait_goes_on_without() -> None:
+def test_a_ticket_that_is_gone_is_taken_again_once_and_then_the_wait_goes_on_without() -> None:
     driver = Waiting()
     held(driver)
     drop = lambda: driver.damage(waiters=None)  # noqa: E731
@@ -694,7 +694,7 @@ def test_a_correction_does_not_ask_who_waits() -> None:
     assert driver.names == ["another1"]
 
 
-def test_a_copy_of_a_claim_that_lands_while_the_place_is_given_up_is_released() -> None:
+def test_a_copy_of_a_claim_that_lands_while_the_ticket_is_given_up_is_released() -> None:
     driver = Waiting()
     release = held(driver)
 
@@ -760,7 +760,7 @@ def test_waiters_that_cannot_be_read_are_told() -> None:
     assert told == ["k"]
 
 
-def test_a_grant_whose_validity_ended_while_its_place_was_removed_is_corrected() -> None:
+def test_a_grant_whose_validity_ended_while_its_ticket_was_removed_is_corrected() -> None:
     driver = Waiting()
     released_with(driver, "waiting1", seconds=20)
 

@@ -86,7 +86,7 @@ class Member:
             return refused
 
 
-def test_waiters_that_give_up_at_one_moment_leave_no_places() -> None:
+def test_waiters_that_give_up_at_one_moment_leave_no_tickets() -> None:
     crowd = Crowd()
     Member(crowd).acquire(0)
     for number in range(32):
@@ -156,7 +156,7 @@ def test_forged_hold_times_do_not_send_callers_away_for_days() -> None:
 
 
 @pytest.mark.parametrize("dead", [1, 2, 3])
-def test_the_living_behind_the_dead_keep_their_places_and_their_order(dead: int) -> None:
+def test_the_living_behind_the_dead_keep_their_tickets_and_their_order(dead: int) -> None:
     crowd = Crowd()
     holder = Member(crowd)
     holder.acquire(0)
@@ -176,7 +176,7 @@ def test_the_living_behind_the_dead_keep_their_places_and_their_order(dead: int)
 
 @pytest.mark.parametrize("wait", [0.3, 1.0, 1.5])
 @pytest.mark.parametrize("dead", [1, 2, 64])
-def test_short_waits_are_slowed_down_by_the_dead_until_their_places_expire(dead: int, wait: float) -> None:
+def test_short_waits_are_slowed_down_by_the_dead_until_their_tickets_expire(dead: int, wait: float) -> None:
     driver = Waiting()
     released_with(driver, *(f"dead-{number}" for number in range(dead)), seconds=12)
     began = driver.now

@@ -250,8 +250,8 @@ def test_a_broken_rule_is_found_with_the_steps_that_lead_to_it() -> None:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("a claim from any place", "p1 got the lock, though p2 waits before it"),
-        ("a place taken at the front", "was not taken behind the others"),
+        ("a claim from any ticket", "p1 got the lock, though p2 waits before it"),
+        ("a ticket taken at the front", "was not taken behind the others"),
     ],
 )
 def test_a_lock_that_is_not_granted_in_the_order_of_the_queue_is_found_out(name: str, said: str) -> None:

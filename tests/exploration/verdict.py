@@ -399,7 +399,7 @@ def _has(item: Any, owner: str | None, token: int) -> bool:
 
 # -- who comes first in a queue ---------------------------------------------------------------------------------------
 #
-# The rules are those of tests/simulation/line.py. It is simpler here: nobody else writes the places. They are judged
+# The rules are those of tests/simulation/line.py. It is simpler here: nobody else writes the tickets. They are judged
 # only where nothing has gone wrong yet. There, each one that waits looks after its place in time.
 
 

@@ -75,7 +75,7 @@ def test_a_ttl_of_ours_stays_on_a_row_that_it_updates_so_none_is_written_where_a
     assert "ttl" not in rows["k"]
 
 
-def test_our_waiters_are_served_in_order_behind_it_and_again_after_it_dropped_their_places(
+def test_our_waiters_are_served_in_order_behind_it_and_again_after_it_dropped_their_tickets(
     shared: str, make: Make, peer: Peer, rows: Rows
 ) -> None:
     take(peer, keep=True)

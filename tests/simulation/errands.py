@@ -16,7 +16,7 @@ from lambda_lock.errors import DuplicateEventError, TransportError
 
 from .clocks import DATES, EPOCH
 from .items import attempt_of, by_attempt, row_of, versions_in, waits_cannot_be_read
-from .line import leaves_place
+from .line import returns_ticket
 
 if TYPE_CHECKING:
     from lambda_lock.core.protocol import AcquireRequest
@@ -172,8 +172,8 @@ class Waiter(Errand):
         self._giving_back: float | None = None  # elapsed time of the first release
         self.began = self.looked = process.peek()
         self.waits = True
-        self.places: set[str] = set()  # all that it asked for
-        self.losses = 0  # places that others removed
+        self.tickets: set[str] = set()  # all that it asked for
+        self.losses = 0  # tickets that others removed
         self._throttled = False  # at any time: outside a full queue, it then naps for longer
         self.troubled = 0.0  # true time of the last look that was not answered
         self.strayed = False  # it has seen waiters that cannot be read, and goes on without the queue
@@ -191,7 +191,7 @@ class Waiter(Errand):
         if "ReturnValues" in action.request:
             self.versions |= versions_in(action)
             self.world.judge.takes(self.wanted, action)
-        if leaves_place(action) or gives_back(action):
+        if returns_ticket(action) or gives_back(action):
             self.waits = False
         if self._giving_back is None and gives_back(action):
             self._giving_back = self.process.peek()
@@ -212,7 +212,7 @@ class Waiter(Errand):
         since = max(self.started, self.process.faulted, self.world.judge.changed.get(self.key, 0.0))
         if now <= since + (refresh if self.wanted.queue is None else LONGEST_NAP) + SLACK:  # patience only adds to that
             return
-        if self.wanted.queue is not None:  # it naps, and has patience with those ahead, until their places expire
+        if self.wanted.queue is not None:  # it naps, and has patience with those ahead, until their tickets expire
             patience = min(PATIENCE * self.world.judge.line.ahead(self), LONGEST_BELIEVED + DATES)
             queued = LONGEST_NAP + patience + (LONGEST_OUTSIDE if self._throttled else 0.0)
             refresh = max(refresh, queued) if self.strayed or self.losses > 1 else queued
@@ -233,7 +233,7 @@ class Waiter(Errand):
 
     def unsent(self, action: Send | Wait) -> None:
         """It is interrupted before it sends this."""
-        if isinstance(action, Send) and (leaves_place(action) or gives_back(action)):
+        if isinstance(action, Send) and (returns_ticket(action) or gives_back(action)):
             self.waits = False
 
     def dropped(self) -> None:

@@ -15,13 +15,13 @@ WAITERS, HELD_MS = "waiters", "heldMs"
 
 
 def begin(world: World, key: str) -> None:
-    """Start with a row in which dead waiters have places. It was released, or its holder is dead."""
+    """Start with a row in which dead waiters have tickets. It was released, or its holder is dead."""
     dead = world.rng.choice(world.settings.dead)
     if not dead:
         return
     left = world.rng.choice(
         (-60, 3, 12, 31, 31, 90)
-    )  # seconds for which their places count; a wrong clock dated the last
+    )  # seconds for which their tickets count; a wrong clock dated the last
     ago = world.rng.choice((0.0, 2.0, 60.0, 86_400.0))
     left_of = [left] * dead
     if world.settings.apart and world.rng.random() < world.settings.apart:
@@ -46,21 +46,21 @@ def forge(world: World, key: str) -> None:
     row, rng = world.table.get(key), world.rng
     if row is None:
         return
-    places = list(row.get(WAITERS, {"L": []}).get("L", []))
+    tickets = list(row.get(WAITERS, {"L": []}).get("L", []))
     soon = int(EPOCH + world.now) + 30
     waiters: dict[str, Any] | None = rng.choice(
         (
             None,
             {"L": []},
-            {"L": places[1:]},
-            {"L": places[::-1]},
-            {"L": [*places, *places]},
-            {"L": [{"S": "forged-1"}, *places]},
+            {"L": tickets[1:]},
+            {"L": tickets[::-1]},
+            {"L": [*tickets, *tickets]},
+            {"L": [{"S": "forged-1"}, *tickets]},
             {"L": [{"S": f"forged-{number}"} for number in range(MOST_WAITERS)]},
-            {"L": [{"S": make_ticket("forged-1", soon)}, *places]},
+            {"L": [{"S": make_ticket("forged-1", soon)}, *tickets]},
             {"L": [{"S": make_ticket(f"f{number:07}", soon)} for number in range(MOST_WAITERS)]},
             {"L": [{"S": f"f{number}"} for number in range(200)]},
-            {"L": [*places, {"N": "1"}]},
+            {"L": [*tickets, {"N": "1"}]},
             {"L": [{"S": "x" * 2000}]},
             {"S": "nobody"},
             {"N": "3"},

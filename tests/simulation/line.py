@@ -1,4 +1,4 @@
-"""Who waits in which order, in true time: the judge's list of places, and what may be done to them."""
+"""Who waits in which order, in true time: the judge's list of tickets, and what may be done to them."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from .errands import Waiter
     from .world import Process, World
 
-_LOOKED_AFTER = 15.0  # seconds without a fault in which a living waiter renews its place
+_LOOKED_AFTER = 15.0  # seconds without a fault in which a living waiter renews its ticket
 _HOP = 0.1  # seconds from a look to the claim that follows from it, without a fault
 
 
-class Place:
-    """One place in a row's waiters. taken: the number of its append among all, in true time."""
+class Ticket:
+    """One ticket in a row's waiters. taken: the number of its append among all, in true time."""
 
     def __init__(self, waiter: Waiter, taken: int) -> None:
         self.waiter = waiter
@@ -30,29 +30,29 @@ class Place:
 
 
 class Line:
-    """The places of a run, by name.
+    """The tickets of a run, by name.
 
-    disturbed: the keys whose waiters somebody else wrote (foreign clients, forgers). Their places have no order of
+    disturbed: the keys whose waiters somebody else wrote (foreign clients, forgers). Their tickets have no order of
         their own but the one that the row shows.
     """
 
     def __init__(self, world: World) -> None:
         self.world = world
         self.disturbed: set[str] = set()
-        self.places: dict[str, Place] = {}
+        self.tickets: dict[str, Ticket] = {}
         self._appends = 0
         self._grants: dict[str, tuple[Any, float]] = {}  # each key's last grant, and since when the row shows it
         self._released: dict[str, float] = {}  # when each was released, if it is
-        self._owners: dict[str, Waiter] = {}  # by each place that was ever asked for
+        self._owners: dict[str, Waiter] = {}  # by each ticket that was ever asked for
         # By request: whose, whether it is a last try, and for how many seconds all looks have been answered.
         self._claims: dict[int, tuple[Waiter, bool, float, Any]] = {}
 
     def sends(self, waiter: Waiter, action: Send) -> None:
         """A waiter sends a request."""
-        place = place_in(action)
-        if place is not None:
-            self._owners.setdefault(place[:TICKET_NAME], waiter)
-            waiter.places.add(place[:TICKET_NAME])
+        ticket = ticket_in(action)
+        if ticket is not None:
+            self._owners.setdefault(ticket[:TICKET_NAME], waiter)
+            waiter.tickets.add(ticket[:TICKET_NAME])
         elif "ReturnValues" in action.request or action.operation == "PutItem":
             last = waiter.looked >= waiter.wanted.wait_until  # as it decided: a clock may be stepped before it sends
             answered = self.world.now - waiter.troubled
@@ -60,7 +60,7 @@ class Line:
 
     def wrote(self, process: Process, key: str, action: Send, before: Any, after: Any) -> None:
         """Judge what a write did to those who wait."""
-        old, new = _places(before), _places(after)
+        old, new = _tickets(before), _tickets(after)
         free_for = self._free_for(key, before or {})
         state = self._state(after or {})
         if self._grants.get(key, (None, 0.0))[0] != state:
@@ -82,7 +82,7 @@ class Line:
         first = next((name for name in old if self._counts(old[name])), None)
         for name in removed:
             passed = name == first and waiter is not None and not last and min(free_for, answered) >= PATIENCE - _HOP
-            mine = waiter is None or name in waiter.places
+            mine = waiter is None or name in waiter.tickets
             if self._counts(old[name]) and not passed and not mine and key not in self.disturbed:
                 self.world.judge.fail("impatient", f"{process.name} removed {name}, alive or dead")
             self._removed(process, key, waiter, name, old[name], passed)
@@ -93,47 +93,47 @@ class Line:
 
     def _came(self, key: str, action: Send, before: Any, after: Any) -> None:
         """Judge who came, who was renewed, and whether anybody was moved."""
-        old, new, place = _places(before) or {}, _places(after) or {}, place_in(action)
+        old, new, ticket = _tickets(before) or {}, _tickets(after) or {}, ticket_in(action)
         for name in new:
             if name not in old:
-                if name not in self._owners or place is None or place[:TICKET_NAME] != name:
+                if name not in self._owners or ticket is None or ticket[:TICKET_NAME] != name:
                     self.disturbed.add(key)
-                else:  # taken anew, where a late copy of an append brings back a place that was removed
+                else:  # taken anew, where a late copy of an append brings back a ticket that was removed
                     self._appends += 1
-                    self.places[name] = Place(self._owners[name], self._appends)
-                    if place_renewed(action) == name:
-                        self.world.judge.fail("came back to wait", f"a renewal brought back the place {name}")
+                    self.tickets[name] = Ticket(self._owners[name], self._appends)
+                    if ticket_renewed(action) == name:
+                        self.world.judge.fail("came back to wait", f"a renewal brought back the ticket {name}")
         if key in self.disturbed:
             return
         if len(new) > MOST_WAITERS and len(new) > len(old):
             self.world.judge.fail("crowd", f"{len(new)} wait for {key}")
         texts = _texts(after) or []
         if len(set(texts)) < len(texts):
-            self.world.judge.fail("crowd", f"a place is twice in {texts}")
+            self.world.judge.fail("crowd", f"a ticket is twice in {texts}")
         left = iter([text[:TICKET_NAME] for text in _texts(before) or []])
         stayed = [text[:TICKET_NAME] for text in texts if text[:TICKET_NAME] in old]
-        if place_renewed(action) is not None or place is None:
+        if ticket_renewed(action) is not None or ticket is None:
             stays = all(name in left for name in stayed)
         else:
-            stays = all(name in left for name in stayed if name != place[:TICKET_NAME])
+            stays = all(name in left for name in stayed if name != ticket[:TICKET_NAME])
         if not stays:
             self.world.judge.fail("moved", f"{_texts(before)} became {texts}")
 
     def forged(self, key: str, before: Any, after: Any) -> None:
         """Somebody else wrote the waiters."""
         self.disturbed.add(key)
-        for name in set(_places(before) or ()) - set(_places(after) or ()):
+        for name in set(_tickets(before) or ()) - set(_tickets(after) or ()):
             self._lost(name)
 
     def _lost(self, name: str) -> None:
         if name in self._owners:
             self._owners[name].losses += 1
 
-    def _removed(self, process: Process, key: str, waiter: Waiter | None, name: str, place: str, passed: bool) -> None:
-        """A request of ours removed a place. Of those who wait, only one whose place has expired may lose it, and the
+    def _removed(self, process: Process, key: str, waiter: Waiter | None, name: str, ticket: str, passed: bool) -> None:
+        """A request of ours removed a ticket. Of those who wait, only one whose ticket has expired may lose it, and the
         first one, if it let a free lock go by.
 
-        passed: whether the place was the first, the lock was free for as long as others have patience, and all reads
+        passed: whether the ticket was the first, the lock was free for as long as others have patience, and all reads
             of the remover were answered meanwhile.
         """
         owner = self._owners.get(name)
@@ -142,12 +142,12 @@ class Line:
         owner.losses += 1
         if owner.process is process and waiter in (None, owner):
             return
-        self.world.counts["places removed"] += 1
+        self.world.counts["tickets removed"] += 1
         if not owner.waits or owner.process.dead or owner.losses > 2 or key in self.disturbed:
             return
-        said = f"{owner.wanted.owner}, who waits, lost its place to {process.name}"
+        said = f"{owner.wanted.owner}, who waits, lost its ticket to {process.name}"
         now = self.world.now
-        if not self._counts(place):
+        if not self._counts(ticket):
             if not owner.process.frozen and owner.process.faulted < now - _LOOKED_AFTER:
                 self.world.judge.fail("thrown out", f"{said}: it had expired")
         elif not passed:
@@ -157,10 +157,10 @@ class Line:
         else:
             self.world.counts["taken for dead"] += 1
 
-    def _counts(self, place: str) -> bool:
-        """Whether a place counts for every front end, now."""
+    def _counts(self, ticket: str) -> bool:
+        """Whether a ticket counts for every front end, now."""
         now, apart = EPOCH + self.world.now, self.world.settings.front_ends
-        return counts(place, int(now - apart)) and counts(place, int(now + apart))
+        return counts(ticket, int(now - apart)) and counts(ticket, int(now + apart))
 
     def _free_for(self, key: str, row: Any) -> float:
         """For how many seconds the row has shown the same grant, which is over."""
@@ -198,11 +198,11 @@ class Line:
         if waiter.losses > 1 or waiter.strayed:
             return  # goes on without the queue
         names = list(old)
-        mine = [name for name in names if name in waiter.places]
+        mine = [name for name in names if name in waiter.tickets]
         ahead = names[: names.index(mine[0])] if mine else names
-        if key not in self.disturbed:  # also those that took their place earlier, wherever the row has them
-            taken = self.places[mine[0]].taken if mine else self._appends + 1
-            ahead = [name for name in names if name in self.places and self.places[name].taken < taken]
+        if key not in self.disturbed:  # also those that took their ticket earlier, wherever the row has them
+            taken = self.tickets[mine[0]].taken if mine else self._appends + 1
+            ahead = [name for name in names if name in self.tickets and self.tickets[name].taken < taken]
         alive = [
             self._owners[name].wanted.owner
             for name in ahead
@@ -215,16 +215,16 @@ class Line:
             self.world.judge.fail("out of order", f"{waiter.wanted.owner} got {key}, though {alive[0]} waits")
 
     def _judge_dead(self, key: str, waiter: Waiter, old: dict[str, str], removed: list[str]) -> None:
-        """A claim removes the places ahead that had expired before it was sent: they would fill the row."""
-        mine = next((at for at, name in enumerate(old) if name in waiter.places), None)
+        """A claim removes the tickets ahead that had expired before it was sent: they would fill the row."""
+        mine = next((at for at, name in enumerate(old) if name in waiter.tickets), None)
         if mine is None or not waiter.unharmed or waiter.losses > 1 or waiter.strayed:
             return
-        for name, place in list(old.items())[:mine]:
-            if name not in removed and (ticket_expiry(place) or 0) - EPOCH + DATES < self.world.now - _HOP:
-                self.world.judge.fail("dead kept", f"{waiter.wanted.owner} left the expired place {name} of {key}")
+        for name, ticket in list(old.items())[:mine]:
+            if name not in removed and (ticket_expiry(ticket) or 0) - EPOCH + DATES < self.world.now - _HOP:
+                self.world.judge.fail("dead kept", f"{waiter.wanted.owner} left the expired ticket {name} of {key}")
 
     def _is_alive(self, name: str) -> bool:
-        """Whether the owner of a place waits for it, and no fault has kept it from looking after it.
+        """Whether the owner of a ticket waits for it, and no fault has kept it from looking after it.
 
         A freeze may stop the clock by which it observes a dead holder, so any fault counts.
         """
@@ -240,51 +240,51 @@ class Line:
         )
 
     def ahead(self, waiter: Waiter) -> int:
-        """How many places are before those of a waiter."""
-        names = list(_places(self.world.table.get(waiter.key)) or ())
-        return next((at for at, name in enumerate(names) if name in waiter.places), len(names))
+        """How many tickets are before those of a waiter."""
+        names = list(_tickets(self.world.table.get(waiter.key)) or ())
+        return next((at for at, name in enumerate(names) if name in waiter.tickets), len(names))
 
     def fewer(self, waiter: Waiter) -> float:
-        """When the latest place ahead of a waiter expired: its patience begins anew. 0.0: none has."""
-        places = list((_places(self.world.table.get(waiter.key)) or {}).values())[: self.ahead(waiter)]
-        ends = [(ticket_expiry(place) or 0) - EPOCH + DATES for place in places]
+        """When the latest ticket ahead of a waiter expired: its patience begins anew. 0.0: none has."""
+        tickets = list((_tickets(self.world.table.get(waiter.key)) or {}).values())[: self.ahead(waiter)]
+        ends = [(ticket_expiry(ticket) or 0) - EPOCH + DATES for ticket in tickets]
         return max((end for end in ends if end <= self.world.now), default=0.0)
 
     def ended(self, waiter: Waiter) -> None:
-        """An acquisition is over. If no fault hit it, none of its places is left."""
-        left = [name for name in _places(self.world.table.get(waiter.key)) or () if name in waiter.places]
+        """An acquisition is over. If no fault hit it, none of its tickets is left."""
+        left = [name for name in _tickets(self.world.table.get(waiter.key)) or () if name in waiter.tickets]
         if left and waiter.unharmed and waiter.key not in self.disturbed:
-            self.world.judge.fail("place left", f"{waiter.wanted.owner} is done, and left its place {left[0]}")
+            self.world.judge.fail("ticket left", f"{waiter.wanted.owner} is done, and left its ticket {left[0]}")
 
 
-def place_in(action: Send) -> str | None:
-    """The place that a request takes or renews."""
+def ticket_in(action: Send) -> str | None:
+    """The ticket that a request takes or renews."""
     update, values = action.request.get("UpdateExpression", ""), action.request.get("ExpressionAttributeValues", {})
-    place: str | None = None
+    ticket: str | None = None
     if "list_append" in update:
-        place = values[":new"]["L"][0]["S"]
+        ticket = values[":new"]["L"][0]["S"]
     elif "] = " in update:
-        place = values[":new"]["S"]
-    return place
+        ticket = values[":new"]["S"]
+    return ticket
 
 
-def place_renewed(action: Send) -> str | None:
-    """The name of the place that a request renews."""
-    place, values = place_in(action), action.request.get("ExpressionAttributeValues", {})
-    if place is None or "list_append" in action.request["UpdateExpression"]:
+def ticket_renewed(action: Send) -> str | None:
+    """The name of the ticket that a request renews."""
+    ticket, values = ticket_in(action), action.request.get("ExpressionAttributeValues", {})
+    if ticket is None or "list_append" in action.request["UpdateExpression"]:
         return None
-    name = place[:TICKET_NAME]
+    name = ticket[:TICKET_NAME]
     return name if all(value["S"][:TICKET_NAME] == name for value in values.values()) else None
 
 
-def leaves_place(action: Send) -> bool:
+def returns_ticket(action: Send) -> bool:
     update = action.request.get("UpdateExpression", "")
     return update.startswith("REMOVE") and "]" in update
 
 
 @remembered
-def _places(item: Any) -> dict[str, str] | None:
-    """The places in a row, by name. Of one that is there twice, the first. None if they cannot be read."""
+def _tickets(item: Any) -> dict[str, str] | None:
+    """The tickets in a row, by name. Of one that is there twice, the first. None if they cannot be read."""
     texts = _texts(item)
     if texts is None:
         return None

@@ -339,7 +339,7 @@ if step.version in self.sent:
 _BLIND = alter("Patience.note", "start", 'grant = None if grant is None else "any"')
 _A_QUARTER_MORE = alter("Patience.left", "operand PATIENCE ahead", "PATIENCE + min(0.25 * (ahead - 1), 2.0)")
 _NEVER_PASSED = put(queue.Patience, "left", lambda self, ahead: 1.0)
-_FROM_ANY_PLACE = alter(
+_FROM_ANY_TICKET = alter(
     "Queue.condition", "line free row", "return self.condition_from(self.index, waiters, living)\n..."
 )
 _OWN_NAME = alter("resume.resume", "start", "wanted.owner = base_of(wanted.owner)")
@@ -732,39 +732,39 @@ MUTATIONS: dict[str, Mutation] = {
     "a first claim that does not ask whether somebody waits": Mutation(
         "queue-calm queue", 100, put(requests, "NOBODY_WAITS", None), shows=_ORDER,
     ),
-    "a claim from any place": Mutation("queue-calm queue", 60, _FROM_ANY_PLACE, shows=_ORDER),
-    "a claim from the first place that leaves it there": Mutation(
+    "a claim from any ticket": Mutation("queue-calm queue", 60, _FROM_ANY_TICKET, shows=_ORDER),
+    "a claim from the first ticket that leaves it there": Mutation(
         "queue-calm", 20, alter("QueueCondition.write", "line removes", ""),
-        alter("Acquisition.run", "call leave", "()"), shows=("extra leave", "place left"),
+        alter("Acquisition.run", "call leave", "()"), shows=("extra leave", "ticket left"),
     ),
-    "expired places ahead that a claim leaves": Mutation(
+    "expired tickets ahead that a claim leaves": Mutation(
         "queue-dying queue-idle", 40, alter("Queue.condition_from", "operand left", "[*left, *(number for number, each "
         "in enumerate(waiters[:index]) if not counts(each, self.acquisition.date))]"), shows="dead kept",
     ),
-    "a place given up that is not removed": Mutation(
+    "a ticket given up that is not removed": Mutation(
         "queue-calm queue-leaving", 60, alter("Acquisition.abandon", "call leave", "()"),
-        shows="place left",
+        shows="ticket left",
     ),
-    "a place given up by a single send": Mutation(
-        "queue-calm queue-leaving", 200, wrap(queue.Queue, "leave", _one_send), shows="place left",
+    "a ticket given up by a single send": Mutation(
+        "queue-calm queue-leaving", 200, wrap(queue.Queue, "leave", _one_send), shows="ticket left",
     ),
-    "a place left in the row of a grant": Mutation(
+    "a ticket left in the row of a grant": Mutation(
         "queue-late queue-calm queue-beside", 120, alter("Acquisition.run", "call leave", "()"),
-        shows="place left",
-        redundant="a claim removes the place it comes from, so only a lost or late request leaves one, and such a "
-        "place expires like that of any who died",
+        shows="ticket left",
+        redundant="a claim removes the ticket it comes from, so only a lost or late request leaves one, and such a "
+        "ticket expires like that of any who died",
     ),
-    "a place taken at the front": Mutation(
+    "a ticket taken at the front": Mutation(
         "queue-calm queue", 60,
         alter("take_ticket", "argument list_append",
         '"#waiters = list_append(:new, if_not_exists(#waiters, :none))"'),
         shows=_ORDER,
     ),
-    "a place taken without a limit": Mutation(
+    "a ticket taken without a limit": Mutation(
         "queue-full queue-idle", 60, put(queue, "MOST_WAITERS", 10**6), put(tickets, "MOST_WAITERS", 10**6),
         shows="crowd",
     ),
-    "a place taken again by a copy of its append": Mutation(
+    "a ticket taken again by a copy of its append": Mutation(
         "queue-late", 400,
         alter("take_ticket", "line contains", ""),
         shows="crowd",
@@ -798,10 +798,10 @@ MUTATIONS: dict[str, Mutation] = {
         alter("Queue.condition_from", "operand left", "() if self._is_last() else left"),
         shows="thrown out",
     ),
-    "places that are never renewed": Mutation(
+    "tickets that are never renewed": Mutation(
         "queue-calm queue", 100, put(queue.Queue, "_renew", lambda self, mine, living: None), shows=_ORDER,
     ),
-    "places renewed when hardly anything is left": Mutation(
+    "tickets renewed when hardly anything is left": Mutation(
         "queue-calm queue", 200, put(queue, "RENEWED", 0.0), shows=_ORDER,
     ),
     "a renewal by index, over whoever is there": Mutation(
@@ -810,25 +810,25 @@ MUTATIONS: dict[str, Mutation] = {
         alter("renew_ticket", "line contains", ""),
         shows=("thrown out", "moved", "came back to wait"),
     ),
-    "a late copy of a renewal that brings a place back": Mutation(
+    "a late copy of a renewal that brings a ticket back": Mutation(
         "queue-late", 400, alter("renew_ticket", "call require old", 'update.require("attribute_exists(#waiters)")'),
         shows="came back to wait",
     ),
-    "places that expire by the waiter's own clock": Mutation(
+    "tickets that expire by the waiter's own clock": Mutation(
         "queue queue-calm", 100,
         alter("Queue._living", "set date", "int(self.acquisition.talk.reading.wall)"),
         shows=_ORDER,
     ),
-    "places dated by the waiter's own clock": Mutation(
+    "tickets dated by the waiter's own clock": Mutation(
         "queue queue-calm", 200,
         put(queue.Queue, "_expiry", lambda self, living: int(self.acquisition.talk.reading.wall) + 20), shows=_ORDER,
     ),
-    "a place that counts however far ahead it is dated": Mutation(
+    "a ticket that counts however far ahead it is dated": Mutation(
         "queue-idle", 200,
         put(queue, "counts", lambda place, date: date is None or date <= (row.ticket_expiry(place) or 0)),
         _NEVER_PASSED, shows=("starved", "stuck"),
     ),
-    "a place written over one that counts": Mutation(
+    "a ticket written over one that counts": Mutation(
         "queue-full", 200,
         alter("Queue._take_ticket", "line counts", "if index:\n    index -= 1"),
         shows="thrown out",
@@ -850,8 +850,8 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "an append whose answer was lost forgotten": Mutation(
         "queue-late queue-slow", 120, alter("Queue._ask", "start", "self._name = self._asked = self._names.clear()"),
-        shows=("place left", "crowd"),
-        redundant="the place that landed is that of one who died: 3 s for those behind it",
+        shows=("ticket left", "crowd"),
+        redundant="the ticket that landed is that of one who died: 3 s for those behind it",
     ),
     "a correction that waits in the queue": Mutation(
         "queue-late queue", 120, alter("Queue._write", "call _claim -condition",
@@ -862,7 +862,7 @@ MUTATIONS: dict[str, Mutation] = {
         "queue-forged", 100, wrap(queue.Queue, "_waiters", lambda original: lambda self: original(self) or ()),
         shows=("escaped", "starved", "refused", "stuck"),
     ),
-    "a row made by taking a place": Mutation(
+    "a row made by taking a ticket": Mutation(
         "queue-foreign", 1200, alter("take_ticket", "line attribute_exists", ""),
         shows="no version",
     ),
@@ -925,10 +925,10 @@ MUTATIONS: dict[str, Mutation] = {
         "permits permits-calm", 40,
         alter("PermitUpdate.ttl", "argument KEPT None", "0"), shows="ttl",
     ),
-    "a free permit taken from any place": Mutation(
-        "permits-queue-calm permits-queue", 100, _FROM_ANY_PLACE, shows=_ORDER,
+    "a free permit taken from any ticket": Mutation(
+        "permits-queue-calm permits-queue", 100, _FROM_ANY_TICKET, shows=_ORDER,
     ),
-    "a claim from a place that leaves nothing to those ahead": Mutation(
+    "a claim from a ticket that leaves nothing to those ahead": Mutation(
         "permits-queue-beside permits-queue", 1000, alter("Queue.condition_from", "set behind", "0"),
         shows=_ORDER,
     ),

@@ -153,7 +153,7 @@ def _try_once_more(world: World, key: str) -> None:
         world.now = max(world.now, *(entry.expiry_ms / 1000 - EPOCH + DATES for entry in entries), 0.0)
         row = None
     queues = bool(world.settings.queue) and world.rng.random() < 0.7
-    if queues:  # behind the places that are left
+    if queues:  # behind the tickets that are left
         patience = LONGEST_NAP + LONGEST_BELIEVED + DATES
     if row is not None and not row.is_free:
         if row.lease_ms is None:

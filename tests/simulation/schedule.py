@@ -19,7 +19,7 @@ class Settings:
     failed_before = 0.01  # 5xx, not carried out
     throttled = 0.01
     unsent = 0.005
-    late_give_backs = 0.0  # of the releases, and of what gives up a claim or a place: delivered minutes late
+    late_give_backs = 0.0  # of the releases, and of what gives up a claim or a ticket: delivered minutes late
     slow = 0.05  # the request, the reply or both take up to 3 s
     dateless = 0.0
     answered_twice = 0.0  # the sender sees the answer to a second copy (a proxy sends again by itself)
@@ -64,7 +64,7 @@ class Settings:
     queue = 0.0  # of the acquires that wait do so in order
     pollers = 0.0  # of the processes never queue, and ask again and again
     waits: tuple[float, ...] = ()  # seconds, if waits are short
-    dead = (0,)  # how many places of the dead a row has at the start
+    dead = (0,)  # how many tickets of the dead a row has at the start
     apart = 0.0  # of the runs: they expire one by one
     permits: tuple[int, ...] = ()  # N of a run, if its keys are semaphores
     other_permits = 0.0  # of the acquires pass another N
@@ -316,7 +316,7 @@ BIASES: dict[str, dict[str, Any]] = {
         _CLEAN, _QUEUE, queue=1.0, fail_fast=0.0, clients=(4, 8), grants=16, die=0.0, replace=0.0, hand_over=0.0,
         forget=0.0,
     ),
-    # Places are taken, given up and claimed by requests that come late or twice.
+    # Tickets are taken, given up and claimed by requests that come late or twice.
     "queue-late": _bias(_LATE, _QUEUE, fail_fast=0.1, give_up=0.3, clients=(4, 6), grants=14, die=0.15),
     "queue-deaths": _bias(
         _QUEUE, die=0.4, give_up=0.3, clients=(4, 6), grants=14, freeze=0.06, leases=("short", "second"),
@@ -333,7 +333,7 @@ BIASES: dict[str, dict[str, Any]] = {
     "queue-beside": _bias(_CLEAN, _QUEUE, queue=0.5, fail_fast=0.5, clients=(4, 8), grants=14, replace=0.02),
     "queue-slow": _bias(_QUEUE, slow=0.4, clients=(3, 5), grants=12, die=0.02),
     "queue-freezes": _bias(_QUEUE, freeze=0.1, step=0.1, clients=(3, 5), grants=12, die=0.02),
-    # Callers that poll or fail fast keep the lock busy, also as the majority. Some places are those of dead waiters.
+    # Callers that poll or fail fast keep the lock busy, also as the majority. Some tickets are those of dead waiters.
     "queue-pollers": _bias(
         _QUEUE, pollers=0.6, queue=1.0, dead=(0, 1, 2, 64), clients=(5, 8), grants=24, leases=("second", "short"),
         replace=0.0, die=0.03,

@@ -233,7 +233,7 @@ lock.release()
 """
 
 
-def test_a_handler_that_closes_the_client_and_ends_the_process_leaves_no_place_in_the_queue(table: str) -> None:
+def test_a_handler_that_closes_the_client_and_ends_the_process_leaves_no_ticket_in_the_queue(table: str) -> None:
     with LockClient(table) as client, client.acquire("a"), worker(WAITING) as process:
 
         def waiters() -> int:
