@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..client.base import session_of
 from ..client.lock_client import LockClient
 from ..client.record import LockRecord
+from ..client.session import Operation
 from ..core import protocol, requests
 from ..core.lease import Holder
 from ..core.outcome import ConditionFailed, Reply
@@ -47,7 +48,7 @@ def force_release(client: LockClient, record: LockRecord, permit: Holder | None)
             done = row.token != permit.fencing_token
         return None if unclear and done else row
 
-    return session.run(place, steps)
+    return session.run(Operation(place, steps))
 
 
 def _release_of(record: LockRecord, place: requests.Place) -> requests.Request:

@@ -285,7 +285,7 @@ def read_pages(client: LockClient, key: str | None = None) -> Iterator[list[Lock
     session = session_of(client)
     pages = pages_of(session, key)
     while (request := pages.request()) is not None:
-        yield list(pages.take(run(client, ask(session, pages.place, request))))
+        yield list(pages.records(run(client, ask(session, pages.place, request))))
 
 
 class Listing(NamedTuple):

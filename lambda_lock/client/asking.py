@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import checks
-from .base import Client, Runner
+from .base import Client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,11 +17,11 @@ if TYPE_CHECKING:
 class AskingClient(Client):
     """The methods of `LockClient` that take no lock."""
 
-    _runner: Runner
+    _runner: Session
 
     def _begin(self, session: Session) -> None:
         super()._begin(session)
-        self._runner = Runner(session)
+        self._runner = session
 
     def get(self, key: str, *, sort_key: str | None = None) -> LockRecord | None:
         """Read a lock without taking it, by one consistent read. Returns None if the table has no such row.
@@ -52,7 +52,7 @@ class AskingClient(Client):
 
         pages = pages_of(self._session, key)
         while (request := pages.request()) is not None:
-            yield from pages.take(self._runner.run(ask(self._session, pages.place, request)))
+            yield from pages.records(self._runner.run(ask(self._session, pages.place, request)))
 
     def prewarm(self) -> None:
         """Open the connection and learn DynamoDB's time, so that the first lock waits for neither.
@@ -99,7 +99,7 @@ class AskingClient(Client):
 
         checks.per_by_name(key, limit, more)
         session, times = self._session, {"reserve": reserve, "sort_key": sort_key, "context": context}
-        return self._runner.run(rate_limit(session, key, limit, per, burst, n, wait, **times), session.check_open)
+        return self._runner.run(rate_limit(session, key, limit, per, burst, n, wait, **times))
 
     def sleep(
         self,

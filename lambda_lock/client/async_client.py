@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Coroutine  # asyncio has it loaded
 
 from . import record
@@ -11,6 +10,7 @@ from .async_lock import AsyncLock, AsyncMultiLock, awaited
 from .async_runner import AsyncRunner
 from .base import Client, init_of, session_of
 from .closing import close
+from .lock import Lock
 from .lock_client import LockClient
 from .multi_lock import MultiLock
 from .session import Entered
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
     from .record import LockRecord
     from .session import Session
-    from .taking import Taking
 
     P = ParamSpec("P")
     E = TypeVar("E", bound=AsyncLock | AsyncMultiLock | None)
@@ -105,22 +104,6 @@ else:
     tried = entered
 
 
-class ClientRunner(AsyncRunner):
-    """`Runner` for an `AsyncLockClient`."""
-
-    async def take(self, taking: Taking[Any]) -> AsyncLock | AsyncMultiLock:
-        """`Runner.take`, awaited."""
-        pid = os.getpid()
-        try:
-            await self.run((taking.place, taking.steps), taking.after_wait)
-            lock = taking.lock()
-            return (AsyncMultiLock if isinstance(lock, MultiLock) else AsyncLock)(lock, self)
-        except BaseException:
-            if taking.granted and pid == os.getpid():  # in a forked child, as in Runner, the lock is the parent's
-                await self.settle(taking.give_back)
-            raise
-
-
 class AsyncLockClient(Client):
     """`LockClient` for asyncio. It has the same settings and methods; those that send requests are awaited.
 
@@ -150,7 +133,7 @@ class AsyncLockClient(Client):
     prewarm = awaited(LockClient.prewarm)
 
     def _begin(self, session: Session) -> None:
-        self._runner = ClientRunner(session)
+        self._runner = AsyncRunner(session, {Lock: AsyncLock, MultiLock: AsyncMultiLock})
         super()._begin(session)
 
     @classmethod
@@ -172,7 +155,7 @@ class AsyncLockClient(Client):
 
         pages = pages_of(self._session, key)
         while (request := pages.request()) is not None:
-            for found in pages.take(await self._runner.run(record.ask(self._session, pages.place, request))):
+            for found in pages.records(await self._runner.run(record.ask(self._session, pages.place, request))):
                 yield found
 
     def held(self) -> tuple[AsyncLock, ...]:

@@ -8,9 +8,8 @@ import functools
 from ..core.outcome import expected
 from ..errors import LockAlreadyReleasedError
 from .async_runner import LOOK
-from .lock import Handle, Lock, held_by
-from .multi_lock import MultiHandle, MultiLock, group_of
-from .session import Entered
+from .lock import Handle, HandleBase, Lock, held_by
+from .multi_lock import MultiHandle, MultiLock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
     from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
     from .async_runner import AsyncRunner
-    from .held import LastAct
-    from .session import Operation
 
     P = ParamSpec("P")
     T = TypeVar("T")
@@ -47,17 +44,10 @@ def awaited(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[An
     return called
 
 
-class AsyncWithBlock(Entered):
+class AsyncWithBlock(HandleBase):
     """`WithBlock` for ``async with``."""
 
-    _held: Any  # as in `WithBlock`
     _runner: AsyncRunner
-
-    async def _run(self, operation: Operation[T]) -> T:
-        return await self._runner.run(operation, first=True)
-
-    async def _end(self, act: LastAct[T]) -> T:
-        return await self._runner.run_last(self._held, act)
 
     async def __aenter__(self) -> Self:
         self._held.check_open()
@@ -66,9 +56,9 @@ class AsyncWithBlock(Entered):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._held.ends_with_block():
+        if self._held.is_released_by_block():
             try:
-                await self._end(self._held.release(best_effort=True))
+                await self._runner.run(self._held.release(best_effort=True))
             except expected(LockAlreadyReleasedError):
                 pass  # another task releases it at this moment
 
@@ -87,16 +77,14 @@ class AsyncLock(Handle, AsyncWithBlock):
     """
 
     def __init__(self, lock: Lock, runner: AsyncRunner) -> None:
-        super().__init__(held_by(lock))
+        super().__init__(held_by(lock), runner)
         self._lock = lock  # kept, so that all callbacks and hooks are given this one
-        self._runner = runner
 
     heartbeat = awaited(Lock.heartbeat)
     ensure = awaited(Lock.ensure)
     release = awaited(Lock.release)
     commit = awaited(Lock.commit)
     hand_over = awaited(Lock.hand_over)
-    _complete = awaited(Lock._complete)
 
     async def wait_lost(self, timeout: float | None = None) -> bool:
         """`Lock.wait_lost`, awaited.
@@ -122,9 +110,8 @@ class AsyncMultiLock(MultiHandle, AsyncWithBlock):
     """
 
     def __init__(self, locks: MultiLock, runner: AsyncRunner) -> None:
-        super().__init__(group_of(locks))
+        super().__init__(held_by(locks), runner)
         self._locks = locks  # kept, so that all callbacks are given this one
-        self._runner = runner
 
     heartbeat = awaited(MultiLock.heartbeat)
     release = awaited(MultiLock.release)

@@ -12,51 +12,59 @@ What it may have taken is released before the CancelledError propagates.
 from __future__ import annotations
 
 import asyncio
-import functools
+import os
 
-from ..core import protocol
-from ..core.outcome import expected
+from ..core.protocol import DECISION
 from ..runtime.drive_async import drive_async, unsent
-from ..runtime.signalsafe import given_back
 from ..runtime.threads import Busy, Threads
 from ..runtime.timeline import SYSTEM
-from .session import Explained
-from .taking import Uncontended
+from .session import Explained, Uncontended
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any, TypeVar
 
-    from ..errors import LockError
-    from .held import LastAct, LastActs
     from .session import Operation, Session
 
     T = TypeVar("T")
 
 LOOK = 0.25  # seconds between two checks whether another thread has released or lost the lock, or closed the client
-_GIVING_BACK = protocol.DECISION  # seconds. If no thread is free for so long, what may be held is left to its lease
 
 
 class AsyncRunner:
-    """`Session.run` for coroutines."""
+    """Runs operations as a session does, for coroutines.
 
-    def __init__(self, session: Session) -> None:
+    handles: what makes the handle for asyncio, by the type of a plain one.
+    """
+
+    def __init__(self, session: Session, handles: Mapping[type, Callable[[Any, AsyncRunner], Any]]) -> None:
         self._session = session
+        self._handles = handles
         self._asking = Threads()  # for acquires and reads
         self._ending = Threads()  # for what ends or renews a lock, which others may be waiting for
 
-    async def run(
-        self,
-        operation: Operation[T],
-        after_wait: Callable[[], None] | None = None,
-        *,
-        first: bool = False,
-        ends: Callable[[], LockError] | None = None,
-    ) -> T:
-        """`Session.run`, awaited. first: on the threads for what renews or ends a lock."""
-        session, (place, steps) = self._session, operation
-        threads = self._ending if first else self._asking
+    async def run(self, operation: Operation[Any]) -> Any:
+        """`Session.run`, awaited. A lock is returned as its handle for asyncio."""
+        pid = os.getpid()
+        try:
+            result = operation.result(await self._drive(operation))
+            handle = self._handles.get(type(result))
+            return result if handle is None else handle(result, self)
+        except GeneratorExit:  # nothing can be awaited while a coroutine is closed
+            raise
+        except BaseException as error:
+            if pid == os.getpid() and operation.leaves(error):
+                try:
+                    await self._ending.settle(operation.undo, patience=operation.patience)
+                except Busy as busy:
+                    operation.tell_left(unsent(DECISION, busy))
+            raise
+
+    async def _drive(self, operation: Operation[Any]) -> Any:
+        """`Session.drive`, awaited."""
+        session, after_wait, closed = self._session, operation.after_wait, operation.closed
+        threads = self._ending if operation.is_urgent else self._asking
         # Choosing it may import boto3, which takes a while.
         transport = session.ready() if session.has_transport else await threads.run(session.ready)
 
@@ -65,14 +73,12 @@ class AsyncRunner:
             if after_wait is not None:
                 after_wait()
 
-        if after_wait is not None:
-            ends = given_back
-        made = steps(session.talk())
+        made = operation.steps(session.talk())
         try:
-            if ends is not None:
+            if closed is not None:
                 session.under_way.begin(made)
             if after_wait is not None:
-                session.check_open()  # as in Session.run
+                session.check_open()  # as in Session.drive
             result = await drive_async(
                 made,
                 transport,
@@ -80,37 +86,23 @@ class AsyncRunner:
                 sleep,
                 threads,
                 self._ending,
-                _GIVING_BACK,
+                DECISION,
                 session.under_way,
             )
-            if ends is not None and not session.under_way.end(made):
-                raise ends()
+            if closed is not None and not session.under_way.end(made):
+                raise closed()
             return result
         except GeneratorExit:  # the coroutine was closed while it waited: closing the client ends the steps
-            if ends is not None:
+            if closed is not None:
                 session.under_way.leave(made)
             raise
         except BaseException:
             session.under_way.end(made)
-            with Explained(place):
+            with Explained(operation.place):
                 raise
 
-    async def run_last(self, held: LastActs, act: LastAct[T]) -> T:
-        """`LastActs.run_last`, awaited. Cancelling the task is an interrupt, too."""
-        place, steps, ends, again = act
-        try:
-            return await self.run((place, steps), first=True, ends=ends)
-        except expected(Exception, GeneratorExit):  # nothing can be awaited while a coroutine is closed
-            raise
-        except BaseException:
-            try:
-                await self._ending.settle(functools.partial(held.give_up, again), patience=_GIVING_BACK)
-            except Busy as error:
-                held.tell_not_released(unsent(_GIVING_BACK, error))
-            raise
-
     async def tried(self, acquire: Any, *args: Any, **options: Any) -> Any:
-        """`Runner.tried`, awaited."""
+        """`Session.tried`, awaited."""
         with Uncontended():
             return await acquire(*args, **options)
         return None

@@ -1,63 +1,30 @@
-"""The base class of both clients, and what runs the operations of one on the calling thread."""
+"""The base class of both clients."""
 
 from __future__ import annotations
-
-import os
 
 from . import checks
 from .session import Entered, Session
 from .settings import Settings
-from .taking import Uncontended
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Any, Concatenate, ParamSpec, TypeVar
+    from typing import Any, Concatenate, ParamSpec
 
     from ..transport import Transport
     from .session import Operation
-    from .taking import Taking
 
     P = ParamSpec("P")
-    T = TypeVar("T")
 
     def takes(init: Callable[Concatenate[Settings, P], None]) -> Callable[..., Callable[Concatenate[Any, P], None]]:
         """For type checkers: a decorated method takes the arguments of ``init``."""
-
-
-class Runner:
-    """Runs what is asked of a `LockClient`. async_runner.py has its counterpart for asyncio."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    def run(self, operation: Operation[T], after_wait: Callable[[], None] | None = None, *, first: bool = False) -> T:
-        """Return the result of an operation. after_wait: as for `Session.run`. first: has no meaning here."""
-        return self._session.run(*operation, after_wait)
-
-    def take(self, taking: Taking[T]) -> T:
-        """Return the lock of ``taking``."""
-        pid = os.getpid()
-        try:
-            self._session.run(taking.place, taking.steps, taking.after_wait)
-            return taking.lock()
-        except BaseException:
-            if pid == os.getpid():  # in a child that was forked meanwhile, the lock is its parent's
-                taking.give_back()
-            raise
-
-    def tried(self, acquire: Callable[..., T], *args: Any, **options: Any) -> T | None:
-        """Return what ``acquire`` returns, or None in case of contention."""
-        with Uncontended():
-            return acquire(*args, **options)
-        return None
 
 
 class Client(Entered):
     """What `LockClient` and `AsyncLockClient` have in common: a session, and what runs their operations."""
 
     _session: Session
-    _runner: Any  # a Runner or an AsyncRunner
+    _runner: Any  # the session, or an AsyncRunner
 
     if TYPE_CHECKING:
 
@@ -115,10 +82,5 @@ def session_of(client: Client) -> Session:
 
 
 def run(client: Client, operation: Operation[Any]) -> Any:
-    """Run an operation of a client, for modules of this package."""
+    """Run an operation of a client, for modules of this package. Awaited for an AsyncLockClient."""
     return client._runner.run(operation)
-
-
-def take(client: Client, taking: Any) -> Any:
-    """Take a lock by a client, for modules of this package."""
-    return client._runner.take(taking)

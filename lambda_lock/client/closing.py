@@ -35,7 +35,7 @@ def close(session: Session, *, release: bool) -> None:
         release_each(session, _to_release(session))
     else:
         session.open_locks.abandon()
-    session.end()
+    session.disconnect()
 
 
 def _settle(session: Session) -> None:

@@ -1,6 +1,6 @@
-"""A lock that is held by this process: its state, and the steps of its last act: release, commit or hand_over.
+"""A lock that is held by this process: its state, and its release. What else can be done with it is in operations.py.
 
-`Lock` and `AsyncLock` are handles of a HeldLock: one runs its steps on the calling thread, the other awaits them.
+`Lock` and `AsyncLock` are handles of a HeldLock: one runs its operations on the calling thread, the other awaits them.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from functools import partial  # the Lambda runtime has it loaded
 
 from ..core import keep, requests
 from ..core.outcome import expected, is_interrupt
+from ..core.protocol import DECISION
 from ..core.row import is_attempt
 from ..errors import (
-    CommitRefusedError,
     LockAlreadyReleasedError,
     LockArgumentError,
     LockConfigurationError,
@@ -24,38 +24,54 @@ from ..errors import (
     OwnerMismatchError,
 )
 from ..observe.log import tell
-from ..runtime.signalsafe import Caller, Turn, released, unclear
+from ..runtime.signalsafe import Caller, Turn, released
 from . import checks
 from .renewer import KeepOptions, Renewer, about, leave_to_lease
-from .session import Explained
+from .session import Explained, Operation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
     from typing import Any, TypeAlias, TypeVar
 
     from ..core.protocol import Conversation, Hold, Steps
-    from ..core.requests import Place
     from .record import Storing
     from .session import Session
 
     T = TypeVar("T")
     #: The steps of an operation, which begin with a reading of the clocks.
     Begin: TypeAlias = Callable[[Conversation], Steps[T]]
-    #: A release, commit or hand_over: the lock that errors name, the steps, what makes the error if closing the client
-    #: ends them, and the steps that release the lock after an interrupt has ended them.
-    LastAct: TypeAlias = tuple[Place, Begin[T], Callable[[], LockError], Begin[bool]]
+
+_AT_ONCE = "at this moment, by another thread or by the code that a signal handler interrupted"
+_FORKED = "acquired by process {pid}: a forked child neither renews nor releases its parent's locks. Acquire"
+#: Why a use of one lock is refused, and of several.
+_REFUSALS = {
+    "ended": (
+        "was released, committed or handed over: acquire it again",
+        "were released or committed: acquire them again",
+    ),
+    "ending": (
+        f"is being released, committed or handed over {_AT_ONCE}",
+        f"are being released or committed {_AT_ONCE}",
+    ),
+    "forked": (
+        f"was {_FORKED} it here, or leave it to the parent",
+        f"were {_FORKED} them here, or leave them to the parent",
+    ),
+    "released": (
+        "was released before: a handle is released once",
+        "were released before: a handle is released once",
+    ),
+}
 
 
-class LastActs:
-    """The end of one lock, or of several that were taken together: by one call at a time, in the process that took it.
+class Holding:
+    """One lock, or several that were taken together: what ends by one last act at a time, in the process that took it.
 
     pid: the only process that may end it. make_handle: makes the Lock or MultiLock that callbacks and hooks are given,
     and a plain client returns. key: of the lock that errors name. None: there are several. is_timed: whether its end is
-    measured. False for one of several locks: their common end is.
+    measured. False for one of several locks: their common end is. turn: of the last act that is under way.
     """
-
-    _was, _is, _it, _ended_by = "was", "is", "it", "released, committed or handed over"
 
     if TYPE_CHECKING:
 
@@ -72,9 +88,9 @@ class LastActs:
         self.session = session
         self.pid = pid
         self.is_timed = True
+        self.turn = Turn()
         self._make_handle = make_handle
         self._handle: weakref.ref[Any] | None = None
-        self._last_act = Turn()  # release, commit and hand_over: one of them at a time
 
     def handle(self) -> Any:
         """The Lock or MultiLock that the application has, or a new one if it has none."""
@@ -86,7 +102,7 @@ class LastActs:
 
     @property
     def ended(self) -> bool:
-        """Whether a last act was begun: release, commit or hand_over."""
+        """Whether a last act was begun."""
         return any(hold.ended for hold in self.each_hold())
 
     def is_in_this_process(self) -> bool:
@@ -96,78 +112,119 @@ class LastActs:
         """Raise LockAlreadyReleasedError after a last act was begun, and OwnerMismatchError in another process."""
         self.check_process()
         if self.ended:
-            raise LockAlreadyReleasedError(
-                f"{self.name()} {self._was} {self._ended_by}: acquire {self._it} again", key=self.key
-            )
+            raise self.refusal("ended")
 
     def check_process(self) -> None:
         if self.pid != os.getpid():
-            raise OwnerMismatchError(
-                f"{self.name()} {self._was} acquired by process {self.pid}: a forked child neither renews nor releases "
-                f"its parent's locks. Acquire {self._it} here, or leave {self._it} to the parent",
-                key=self.key,
-            )
+            raise self.refusal("forked", OwnerMismatchError)
 
     def check_not_released(self) -> None:
         if self.released:
-            raise LockAlreadyReleasedError(
-                f"{self.name()} {self._was} released before: a handle is released once", key=self.key
-            )
+            raise self.refusal("released")
 
-    def last(self, check: Callable[[], None], steps: Begin[T]) -> Begin[T]:
-        """The steps of a last act. They raise if another one is under way, and begin with `end`.
+    def refusal(self, why: str, kind: type[LockError] = LockAlreadyReleasedError) -> LockError:
+        """The error for a use of it that is not possible."""
+        text = _REFUSALS[why][self.key is None].format(pid=self.pid)
+        return kind(f"{self.name()} {text}", key=self.key)
 
-        check: raises if a last act that has just ended leaves nothing to do.
-        """
 
-        def alone(talk: Conversation) -> Steps[T]:
-            self.check_process()  # here: drive() has noted the process, and sees a fork from now on
-            turn = Caller()
-            try:
-                if not self._last_act.take(turn):
-                    raise LockAlreadyReleasedError(
-                        f"{self.name()} {self._is} being {self._ended_by} at this moment, by another thread or by the "
-                        "code that a signal handler interrupted",
-                        key=self.key,
-                    )
-                check()
-                self.end()
-                acting = steps(talk)
-                if self.is_timed and self.session.observer.measures:
-                    from ..observe.timing import timed_end
+class LastAct(Operation["T"]):
+    """A release, commit or handover: one at a time. Its first step is `Holding.end`.
 
-                    acting = timed_end(self.session.observer, self.each_hold(), self.key is None, talk, acting)
-                return (yield from acting)
-            finally:
-                self._last_act.give_back(turn)
+    If an interrupt (Ctrl-C, sys.exit() in a signal handler) ends it, the lock is released before that propagates:
+    whatever the act did, no other code would release it.
 
-        return alone
+    acting: its steps, once it has the turn. check: raises if a last act that has just ended leaves nothing to do.
+    closed: makes the error if closing the client ends it. again: what releases the lock after an interrupt. None: this.
+    """
 
-    def run_last(self, act: LastAct[T]) -> T:
-        """Run a last act on this thread. If an interrupt (Ctrl-C, sys.exit() in a signal handler) ends it, the lock is
-        released before that propagates: whatever the act did, no other code would release it.
-        """
-        place, steps, ends, again = act
+    what, is_urgent, patience = "release", True, DECISION
+
+    def __init__(
+        self,
+        held: Holding,
+        acting: Begin[T],
+        check: Callable[[], None],
+        closed: Callable[[], LockError],
+        again: LastAct[bool] | None = None,
+    ) -> None:
+        self.place = held.each_hold()[0].place
+        self.closed = closed
+        self._held = held
+        self._acting = acting
+        self._check = check
+        self._again = again or self
+
+    def steps(self, talk: Conversation) -> Steps[T]:
+        """Its requests. Raises if another last act is under way."""
+        held = self._held
+        held.check_process()  # here: drive() has noted the process, and sees a fork from now on
+        turn = Caller()
         try:
-            return self.session.run(place, steps, ends=ends)
-        except BaseException as error:
-            if is_interrupt(error):
-                self.give_up(again)
-            raise
+            if not held.turn.take(turn):
+                raise held.refusal("ending")
+            self._check()
+            held.end()
+            acting = self._acting(talk)
+            return (yield from self.measured(held.session.observer, talk, acting) if held.is_timed else acting)
+        finally:
+            held.turn.give_back(turn)
 
-    def give_up(self, again: Begin[bool]) -> None:
-        """Release on this thread after a last act was interrupted, with any outcome. Errors are logged."""
-        if not self.is_in_this_process():  # in a child that was forked meanwhile, the lock is its parent's
-            return
+    def keys(self) -> list[str]:
+        """The keys of all its locks."""
+        return [hold.place.key for hold in self._held.each_hold()]
+
+    @property
+    def token(self) -> int | None:
+        """That of the lock. None: there are several."""
+        return None if self._held.key is None else self._held.each_hold()[0].token
+
+    @property
+    def since(self) -> float:
+        """From when on all its locks were held."""
+        return max(hold.since for hold in self._held.each_hold())
+
+    def outcome(self, done: object) -> str:
+        """What the hold became."""
+        holds = self._held.each_hold()
+        if any(hold.lost for hold in holds):
+            return "lost"
+        return "handed_over" if holds[0].handed_over else "released"
+
+    def leaves(self, error: BaseException) -> bool:
+        """Whether an interrupt has ended it. After other errors, the caller may release again."""
+        return is_interrupt(error) and self._held.is_in_this_process()
+
+    def undo(self) -> None:
+        """Release on this thread, with any outcome of the act."""
         try:
-            self.session.run(self.each_hold()[0].place, again, ends=released)
+            self._held.session.drive(self._again)
         except expected(LockAlreadyReleasedError):
             return
         except expected(LockError) as error:
-            self.tell_not_released(error)
+            self.tell_left(error)
+
+    def tell_left(self, error: LockError) -> None:
+        """Log that it was not released. The lease ends it."""
+        self._held.tell_not_released(error)
 
 
-class HeldLock(LastActs):
+class _BestEffort(LastAct["bool"]):
+    """A release whose errors are logged."""
+
+    def steps(self, talk: Conversation) -> Steps[bool]:
+        """Its requests. Raises if there is nothing to release."""
+        try:
+            with Explained(self.place):
+                return (yield from super().steps(talk))
+        except LockAlreadyReleasedError:
+            raise
+        except LockError as error:
+            self.tell_left(error)
+            return False
+
+
+class HeldLock(Holding):
     """A lock that was granted, and the operations that end it. It may be used from any thread."""
 
     released: bool = False  # or handed over, or left to its lease: there is nothing more to end
@@ -257,7 +314,7 @@ class HeldLock(LastActs):
                 key=self.key,
             )
 
-    # -- the last act: release, commit, hand_over -------------------------------------------------------------------
+    # -- its end ----------------------------------------------------------------------------------------------------
 
     def release(
         self,
@@ -267,7 +324,7 @@ class HeldLock(LastActs):
         *,
         complete: bool = False,
         result: str | None = None,
-    ) -> LastAct[bool]:
+    ) -> Operation[bool]:
         """The operation of `Lock.release`. complete: the same request completes the event, and stores the text
         ``result`` with it.
         """
@@ -285,97 +342,22 @@ class HeldLock(LastActs):
                 key=self.key,
             )
         self.check_process()
-        place = self.hold.place
         if self._entered > 1:  # an inner release of a re-entrant lock: nothing is sent
             self._entered -= 1
-            return place, _done, released, _done
+            return Operation(self.hold.place, _done, is_urgent=True)
         self.check_not_released()
-        acting = partial(self._release, data=encoded, delete=delete, complete=complete, result=result)
-        alone = self.last(self.check_not_released, acting)
+        acting = partial(self.releasing, data=encoded, delete=delete, complete=complete, result=result)
+        return (_BestEffort if best_effort else LastAct)(self, acting, self.check_not_released, released)
 
-        def tolerant(talk: Conversation) -> Steps[bool]:
-            try:
-                with Explained(place):
-                    return (yield from alone(talk))
-            except LockAlreadyReleasedError:
-                raise
-            except LockError as error:
-                self.tell_not_released(error)
-                return False
-
-        steps = tolerant if best_effort else alone
-        return place, steps, released, steps
-
-    def _release(self, talk: Conversation, **options: Any) -> Steps[bool]:
+    def releasing(self, talk: Conversation, **options: Any) -> Steps[bool]:
+        """The requests of a release. options: as for `keep.release`."""
         done = yield from keep.release(self.hold, talk, **options)
         if self.released:  # close() of the client has released it meanwhile
             return True
-        self.end_release(done)
+        self.note_release(done)
         return done
 
-    def commit(self, items: Sequence[Mapping[str, Any]], data: bytes | None, result: object) -> LastAct[None]:
-        """The operation of `Lock.commit`."""
-        from ..core.transaction import commit
-
-        checked, encoded = checks.transact_items(items), self.encoded(data)
-        text = self.checked_result(result, encoded)
-        self.check_open()
-        self.check_kept()
-        self.count_for(result)
-
-        def steps(talk: Conversation) -> Steps[None]:
-            try:
-                yield from commit([self.hold], checked, talk, data=encoded, result=text)
-            except LockLostError:
-                self.lose("lock %r was lost before its commit")
-                raise
-            except CommitRefusedError:
-                self.end_release(not self.hold.lost)
-                raise
-            self.end_release(True)
-
-        again = self.last(self.check_not_released, self._release)
-        return self.hold.place, self.last(self.check_open, steps), unclear, again
-
-    def hand_over(self, lease_duration: float | None) -> LastAct[str]:
-        """The operation of `Lock.hand_over`. Its string is lost with an interrupt, and the lock is released.
-
-        A resumed lock is not released then but left to the next attempt: an earlier string of its hold is still good.
-        """
-        from ..core.handover import hand_over
-
-        duration = self.options.full_lease if lease_duration is None else checks.lease_duration(lease_duration)
-        self.check_open()
-        self.check_kept()
-        if self.hold.window is not None:
-            raise LockConfigurationError(
-                f"event {self.key!r} cannot be handed over: the process that adopts it could not complete it. Hand "
-                "over a lock of @with_lock, or let the function that finishes the event deduplicate it",
-                key=self.key,
-            )
-
-        def steps(talk: Conversation) -> Steps[str]:
-            try:
-                string = yield from hand_over(self.hold, talk, lease_ms=int(duration * 1000))
-            except LockLostError:
-                self.renewer.lose("lock %r was lost before it was handed over")
-                raise
-            self._close()
-            if not self.hold.handed_over:  # close() of the client has released it meanwhile
-                raise unclear()
-            return string
-
-        def interrupted(talk: Conversation) -> Steps[bool]:
-            if not self.hold.resumed or self.hold.unclear:
-                return (yield from self._release(talk))
-            self.hold.hand_over()  # the interrupt may have come before it
-            self.abandon()
-            return False
-
-        again = self.last(self.check_not_released, interrupted)
-        return self.hold.place, self.last(self.check_open, steps), unclear, again
-
-    def ends_with_block(self) -> bool:
+    def is_released_by_block(self) -> bool:
         """Whether leaving its block releases it. A lock that is left to the next attempt is not held from here on."""
         if not self.is_in_this_process():
             return False
@@ -386,7 +368,7 @@ class HeldLock(LastActs):
     def abandon(self) -> None:
         """Stop holding and renewing it. The row is left to its lease."""
         self.end()
-        self._close()
+        self.note_over()
 
     def tell_not_released(self, error: LockError) -> None:
         """Log a release that failed. The lease ends the lock."""
@@ -397,12 +379,12 @@ class HeldLock(LastActs):
         self.hold.end()
         self.renewer.stop()
 
-    def end_release(self, done: bool) -> None:
+    def note_release(self, done: bool) -> None:
         """Note how a release ended: done, or found to be lost before."""
         if not done:
             self.lose("lock %r was lost before its release")
             return
-        self._close()
+        self.note_over()
         self.renewer.tell("released", "lock %r was released")
 
     def lose(self, message: str) -> None:
@@ -410,7 +392,7 @@ class HeldLock(LastActs):
         self.released = True
         self.renewer.lose(message)
 
-    def _close(self) -> None:
+    def note_over(self) -> None:
         """Note that nothing is left to end, also not by close() of the client."""
         self.released = True
         self.session.open_locks.discard(self.hold)

@@ -1,41 +1,41 @@
-"""The handle of a lock that was granted, and the operations that renew it."""
+"""The handle of a lock that was granted."""
 
 from __future__ import annotations
 
-from functools import partial  # the Lambda runtime has it loaded
-
-from ..core import lease, protocol
 from ..core.outcome import expected
-from ..errors import LockAlreadyReleasedError, LockArgumentError, SessionMonitorNotSetError
-from . import checks
+from ..errors import LockAlreadyReleasedError, SessionMonitorNotSetError
 from .session import Entered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
-    from typing import Any, Never, Self, TypeAlias, TypeVar
+    from typing import Any, Never, Protocol, Self, TypeAlias, TypeVar
 
-    from ..core.protocol import Conversation, Steps
-    from .held import HeldLock, LastAct
-    from .session import Operation
+    from .held import HeldLock
+    from .session import Session
 
-    T = TypeVar("T")
     Callback: TypeAlias = Callable[["Lock"], object]
+    H = TypeVar("H")
+
+    class Holder(Protocol[H]):
+        """A Lock or MultiLock, or one for asyncio."""
+
+        _held: H
 
 
-class WithBlock(Entered):
-    """Runs the operations of one lock or of several. The end of its ``with`` block releases what is still held."""
+class HandleBase(Entered):
+    """What the handles of one lock and of several have in common: what is held, and what runs its operations."""
 
-    _held: Any  # a HeldLock or a Group
+    def __init__(self, held: Any, runner: Any = None) -> None:
+        self._held = held  # a HeldLock or a Group
+        self._runner = runner or held.session  # the session for the calling thread, or an AsyncRunner
 
-    def _run(self, operation: Operation[T]) -> T:
-        done: T = self._held.session.run(*operation)
-        return done
 
-    def _end(self, act: LastAct[T]) -> T:
-        done: T = self._held.run_last(act)
-        return done
+class WithBlock(HandleBase):
+    """The end of the ``with`` block of a handle releases what is still held."""
+
+    _runner: Session
 
     def __enter__(self) -> Self:
         self._held.check_open()
@@ -44,18 +44,17 @@ class WithBlock(Entered):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._held.ends_with_block():
+        if self._held.is_released_by_block():
             try:
-                self._end(self._held.release(best_effort=True))
+                self._runner.run(self._held.release(best_effort=True))
             except expected(LockAlreadyReleasedError):
                 pass  # another thread releases it at this moment
 
 
-class Handle(Entered):
+class Handle(HandleBase):
     """What `Lock` and `AsyncLock` have in common: everything that sends no request."""
 
-    def __init__(self, held: HeldLock) -> None:
-        self._held = held
+    _held: HeldLock
 
     @property
     def key(self) -> str:
@@ -171,78 +170,15 @@ class Handle(Entered):
     def __reduce__(self) -> Never:
         raise TypeError(f"lock {self.key!r} stays in its process: pass another one the string of hand_over()")
 
-    if TYPE_CHECKING:
 
-        def _complete(self, result: str | None) -> Any:
-            """Release the lock and complete its event. An AsyncLock returns an awaitable."""
-
-
-def held_by(handle: Handle) -> HeldLock:
-    """The HeldLock of ``handle``. For modules of this package."""
+def held_by(handle: Holder[H]) -> H:
+    """The HeldLock or Group of a handle. For modules of this package."""
     return handle._held
 
 
 def complete(handle: Handle, result: str | None) -> Any:
-    """`Handle._complete`, for modules of this package."""
-    return handle._complete(result)
-
-
-def heartbeat(
-    held: HeldLock, data: bytes | None = None, delete_data: bool = False, lease_duration: float | None = None
-) -> Operation[None]:
-    """The operation of `Lock.heartbeat`."""
-    encoded = held.encoded(data)
-    if data is not None and delete_data:
-        raise LockArgumentError("heartbeat takes data= or delete_data=True, not both", key=held.key)
-    lease_ms = None
-    if lease_duration is not None:
-        lease_ms = int(checks.lease_duration(lease_duration) * 1000)
-        checks.heartbeat_period(held.options.heartbeat_period, lease_duration)
-    held.check_open()
-
-    def steps(talk: Conversation) -> Steps[None]:
-        yield from held.renewer.now(
-            talk, partial(_check_renewable, held), lease_ms=lease_ms, data=encoded, delete_data=delete_data
-        )
-        if delete_data or data is not None:
-            held.hold.note_data(encoded)
-
-    return held.hold.place, steps
-
-
-def ensure(held: HeldLock, seconds: float) -> Operation[None]:
-    """The operation of `Lock.ensure`."""
-    checks.seconds("seconds", seconds, least=0.0)
-    _check_renewable(held)
-    end, needed = held.hold.lease_end, seconds * (1 + 2 * lease.DRIFT)
-    is_enough = held.remaining() >= seconds
-    if not is_enough and end is not None and end - held.elapsed() < needed:
-        raise _cannot_ensure(held, seconds, end)
-    # A renewal is worth its lease, less the drift and the time that its reply takes.
-    lease_duration = max(held.lease_duration, needed + protocol.DECISION)
-
-    def steps(talk: Conversation) -> Steps[None]:
-        if is_enough:
-            return
-        yield from heartbeat(held, lease_duration=lease_duration)[1](talk)
-        if end is not None and held.remaining() < seconds:  # the lease ends with the invocation
-            raise _cannot_ensure(held, seconds, end)
-
-    return held.hold.place, steps
-
-
-def _check_renewable(held: HeldLock) -> None:
-    held.check_open()
-    if held.is_lost():
-        held.raise_if_lost()
-
-
-def _cannot_ensure(held: HeldLock, seconds: float, end: float) -> LockArgumentError:
-    return LockArgumentError(
-        f"ensure({seconds:g}): the invocation ends in {end - held.elapsed():.1f} s, and the lease of {held.key!r} with "
-        "it",
-        key=held.key,
-    )
+    """Release a lock and complete its event, with the text ``result``. Awaited for an AsyncLock. For this package."""
+    return handle._runner.run(handle._held.release(complete=True, result=result))
 
 
 class Lock(Handle, WithBlock):
@@ -292,7 +228,9 @@ class Lock(Handle, WithBlock):
 
         Example: ``lock.heartbeat(data=b"page 7")``
         """
-        return self._run(heartbeat(self._held, data, delete_data, lease_duration))
+        from .operations import heartbeat
+
+        return self._runner.run(heartbeat(self._held, data, delete_data, lease_duration))
 
     def ensure(self, seconds: float) -> None:
         """Make sure that the lock is held for ``seconds`` more. If less is left, renew it with a long enough lease.
@@ -303,7 +241,9 @@ class Lock(Handle, WithBlock):
 
         Example: ``lock.ensure(30); copy_file()``
         """
-        return self._run(ensure(self._held, seconds))
+        from .operations import ensure
+
+        return self._runner.run(ensure(self._held, seconds))
 
     def release(self, *, data: bytes | None = None, delete: bool | None = None, best_effort: bool = False) -> bool:
         """Release the lock.
@@ -323,7 +263,7 @@ class Lock(Handle, WithBlock):
 
         Example: ``lock.release(data=b"done")``
         """
-        return self._end(self._held.release(data, delete, best_effort))
+        return self._runner.run(self._held.release(data, delete, best_effort))
 
     def commit(self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None, result: object = None) -> None:
         """Write ``items`` and release the lock in one transaction: the items are written only while the row is ours.
@@ -346,7 +286,9 @@ class Lock(Handle, WithBlock):
 
         Example: ``lock.commit([{"Put": {"TableName": "orders", "Item": {"id": {"S": "7"}}}}])``
         """
-        return self._end(self._held.commit(items, data, result))
+        from .operations import commit
+
+        return self._runner.run(commit(self._held, items, data, result))
 
     def hand_over(self, *, lease_duration: float | None = None) -> str:
         """End this handle, and return a string with which another process continues the lock: `LockClient.resume`,
@@ -365,7 +307,6 @@ class Lock(Handle, WithBlock):
 
         Example: ``queue.send_message(MessageBody=lock.hand_over(lease_duration=300))``
         """
-        return self._end(self._held.hand_over(lease_duration))
+        from .operations import hand_over
 
-    def _complete(self, result: str | None) -> bool:
-        return self._end(self._held.release(complete=True, result=result))
+        return self._runner.run(hand_over(self._held, lease_duration))

@@ -7,7 +7,7 @@ from .asking import AskingClient
 from .base import init_of
 from .lock import Lock
 from .options import order
-from .taking import Fresh, entered_before
+from .taking import Taking, entered_before
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from .lock import Callback
     from .multi_lock import MultiCallback, MultiLock
     from .options import AcquireOptions, HoldParts, SeveralOptions
-    from .taking import Taking
 
     T = TypeVar("T")
 
@@ -120,7 +119,7 @@ class LockClient(AskingClient):
         if reentrant and holder is None:
             again = entered_before(self._session, key, sort_key, permits)
             if again is not None:
-                return self._runner.take(again)
+                return self._runner.run(again)
         ordered = order(
             self._session,
             key,
@@ -146,11 +145,11 @@ class LockClient(AskingClient):
             context=context,
         )
         if holder is None:
-            taking: Taking[Lock] = Fresh(self._session, ordered)
-            return self._runner.take(taking)
+            taking: Taking[Lock] = Taking(self._session, ordered)
+            return self._runner.run(taking)
         from .resuming import by_holder
 
-        return self._runner.take(by_holder(self._session, ordered))
+        return self._runner.run(by_holder(self._session, ordered))
 
     def try_acquire(self, key: str, *, wait: float = 0, **options: Unpack[AcquireOptions]) -> Lock | None:
         """Take the lock ``key`` without waiting, or within ``wait`` seconds. Returns None if it is held elsewhere.
@@ -205,7 +204,7 @@ class LockClient(AskingClient):
         Example: ``with client.acquire_all(["account#1", "account#2"], wait=10) as locks: ...``
         """
         checks.options("acquire_all", LockClient.acquire_all, unknown)
-        from .multi_lock import Several
+        from .multi_lock import TakingSeveral
 
         found = checks.several_keys(keys)
         ordered = order(
@@ -223,7 +222,7 @@ class LockClient(AskingClient):
             cancel_check=cancel_check,
             context=context,
         )
-        return self._runner.take(Several(self._session, ordered, found, sort_key))
+        return self._runner.run(TakingSeveral(self._session, ordered, found, sort_key))
 
     def try_acquire_all(
         self, keys: Iterable[str], *, wait: float = 0, sort_key: str | None = None, **options: Unpack[SeveralOptions]
@@ -273,7 +272,7 @@ class LockClient(AskingClient):
         from .resuming import named, taken
 
         hold = named(self._session, "adopt", token, key, sort_key, owner, fencing_token, permits)
-        return self._runner.take(
+        return self._runner.run(
             taken(self._session, "adopt", hold, lease_duration, safe_time, on_danger, on_lost, context)
         )
 
@@ -317,7 +316,7 @@ class LockClient(AskingClient):
         from .resuming import named, taken
 
         hold = named(self._session, "resume", string, key, sort_key, owner, fencing_token, permits)
-        return self._runner.take(
+        return self._runner.run(
             taken(self._session, "resume", hold, lease_duration, safe_time, on_danger, on_lost, context)
         )
 
@@ -342,7 +341,7 @@ class LockClient(AskingClient):
         """
         from .resuming import released
 
-        return self._runner.run(released(self._session, string, **parts), first=True)
+        return self._runner.run(released(self._session, string, **parts))
 
     def forget(
         self, key: str, *, scope: str = "", sort_key: str | None = None, wait: float | None = 0, context: object = None
@@ -369,7 +368,7 @@ class LockClient(AskingClient):
         """
         from .lockless import forget
 
-        return self._runner.run(forget(self._session, key, scope, sort_key, wait, context), self._session.check_open)
+        return self._runner.run(forget(self._session, key, scope, sort_key, wait, context))
 
     def held(self) -> tuple[Lock, ...]:
         """The locks of this client that are held now, in this process.

@@ -13,23 +13,25 @@ from ..core.requests import Place, bare_name
 from ..core.row import LONGEST_LEASE, OF_SLEEPERS, Row
 from ..core.schema import JAVA
 from ..errors import LockArgumentError, LockConfigurationError, LockNotGrantedError, RateLimitedError
+from ..runtime.signalsafe import given_back
 from . import checks
 from .options import check_holder, order
+from .session import Operation
 from .settings import TABLE_VARIABLE
 from .taking import tell_failed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from ..core.outcome import Item, Reply
-    from ..core.protocol import Conversation, Steps
+    from ..core.protocol import AcquireRequest, Conversation, Steps
     from ..core.rate import Limit
     from ..core.requests import Request
     from ..core.schema import Schema
     from .record import LockRecord
-    from .session import Operation, Session
+    from .session import Session
 
 MOST_PAGES = 100_000  # of one list: a page has up to 1 MB (API reference, Scan), so this is 100 GB
 WAKE_VARIABLE = "LAMBDA_LOCK_WAKE"
@@ -41,7 +43,7 @@ _ADVICE = "What runs may have read what has changed since: forget it again when 
 
 
 class Pages:
-    """`request` returns the request for the next page, or None after the last. `take` yields the records in a reply.
+    """`request` returns the request for the next page, or None after the last. `records` yields those in a reply.
 
     A list ends, whatever the answers say: pages that lead in a circle are noticed, and there are at most MOST_PAGES.
     """
@@ -66,7 +68,7 @@ class Pages:
     def request(self) -> Request | None:
         return None if self._request is None else (self._operation, self._request)
 
-    def take(self, reply: Reply) -> Iterator[LockRecord]:
+    def records(self, reply: Reply) -> Iterator[LockRecord]:
         from .record import LockRecord
 
         page: dict[str, Any] = reply.item or {}
@@ -139,7 +141,7 @@ def forget(
             key=key,
         )
     wanted.advice = wanted.advice or _ADVICE
-    return place, lambda talk: forgetting(wanted, talk)
+    return Operation(place, lambda talk: forgetting(wanted, talk), session.check_open)
 
 
 # -- rate_limit -------------------------------------------------------------------------------------------------------
@@ -153,7 +155,7 @@ def rate_limit(
 
     asked = limit_of(limit, per, burst, n, wait)
     wanted, _, _ = order(session, key, wait=wait, **times)
-    place, observer = wanted.place, session.observer
+    place = wanted.place
     if None in (place.schema.next_at, place.schema.last_take, place.schema.rate):
         raise LockConfigurationError(
             f"the schema {place.schema.name} has no rate limits: use JAVA for {key!r}", key=key
@@ -163,25 +165,42 @@ def rate_limit(
         message = f"rate limit {key!r} is {asked.text} (limit/per/burst) here and {rate} elsewhere: pass the same"
         session.tell_once("rate_differs", place, message)
 
-    def steps(talk: Conversation) -> Steps[float]:
-        start = Start(wanted, asked, talk, differs)
+    return Starting(session, wanted, lambda talk: Start(wanted, asked, talk, differs).steps())
+
+
+class Starting(Operation[float]):
+    """Waits for a start of a rate limit.
+
+    begin: gives the steps, which return the seconds that were waited.
+    """
+
+    what, closed = "rate", staticmethod(given_back)
+
+    def __init__(self, session: Session, wanted: AcquireRequest, begin: Callable[[Conversation], Steps[float]]) -> None:
+        self.place = wanted.place
+        self.after_wait = session.check_open
+        self._session = session
+        self._begin = begin
+
+    def steps(self, talk: Conversation) -> Steps[float]:
+        """The requests, and what is told of the start or its refusal."""
+        return self.measured(self._session.observer, talk, self._steps(talk))
+
+    def _steps(self, talk: Conversation) -> Steps[float]:
+        tell, table, key = self._session.observer.tell, self.place.table, self.place.key
         try:
-            waited = yield from start.steps()
+            waited = yield from self._begin(talk)
         except Exception as error:
             refused = error
             if isinstance(error, RateLimitedError):
-                observer.tell("rate_limited", lambda: refused, place.table, "%s", error, key=key)
-            tell_failed(session, place, error)
+                tell("rate_limited", lambda: refused, table, "%s", error, key=key)
+            tell_failed(self._session, self.place, error)
             raise
-        observer.tell("started", None, place.table, "rate limit %r gave a start after %.3f s", key, waited, key=key)
+        tell("started", None, table, "rate limit %r gave a start after %.3f s", key, waited, key=key)
         return waited
 
-    def timed(talk: Conversation) -> Steps[float]:
-        from ..observe import timing
-
-        return timing.timed(observer, "rate", place.table, (key,), talk, steps(talk), lambda _: ("started", None))
-
-    return place, timed if observer.measures else steps
+    def outcome(self, done: object) -> str:
+        return "started"
 
 
 def limit_of(limit: object, per: object, burst: object, n: object, wait: object) -> Limit:
@@ -225,7 +244,7 @@ def lie_down(
 
     place = _place(session, key, sort_key, holder, permits)
     sleeper = sleepers.Sleeper(holder, kind, callback, permits, session.settings.ttl)
-    return place, lambda talk: sleepers.lie_down(place, sleeper, talk)
+    return Operation(place, lambda talk: sleepers.lie_down(place, sleeper, talk))
 
 
 def get_up(session: Session, key: str, holder: str) -> Operation[bool]:
@@ -233,7 +252,7 @@ def get_up(session: Session, key: str, holder: str) -> Operation[bool]:
     from ..core import sleepers
 
     place, goes = _place(session, key, None, holder, None), partial(sleepers.is_of, holder=holder)
-    return place, lambda talk: sleepers.remove(place, goes, talk)
+    return Operation(place, lambda talk: sleepers.remove(place, goes, talk))
 
 
 def sleep(
@@ -249,7 +268,7 @@ def sleep(
             ".waitForTaskToken, which has 1 to 2,048",
             key=key,
         )
-    place, lying_down = lie_down(session, key, sort_key, holder, "task", task_token, permits)
+    lying_down = lie_down(session, key, sort_key, holder, "task", task_token, permits)
     if not has_waker(session):
         raise LockConfigurationError(
             f"nobody would wake who sleeps until lock {key!r} is free: the table has no waker, or this function does "
@@ -258,14 +277,14 @@ def sleep(
         )
 
     def steps(talk: Conversation) -> Steps[None]:
-        if not (yield from lying_down(talk)):
+        if not (yield from lying_down.steps(talk)):
             raise LockNotGrantedError(
                 f"lock {key!r} is held, and as many sleep until it is free as can ({sleepers.MOST_SLEEPERS}). Try "
                 "again later",
                 key=key,
             )
 
-    return place, steps
+    return Operation(lying_down.place, steps)
 
 
 def _place(session: Session, key: str, sort_key: str | None, holder: object, permits: int | None) -> Place:

@@ -7,7 +7,6 @@ an acquire.
 from __future__ import annotations
 
 import weakref
-from copy import copy
 
 from ..core import keep
 from ..core import several as core
@@ -15,11 +14,12 @@ from ..core.protocol import OUTAGE
 from ..errors import CommitRefusedError, LockAlreadyReleasedError, LockError, LockLostError, TransportError
 from ..runtime.signalsafe import released, unclear
 from . import checks
-from .held import HeldLock, LastActs
-from .lock import Lock, WithBlock, heartbeat
+from .held import HeldLock, Holding, LastAct
+from .lock import HandleBase, Lock, WithBlock
+from .operations import heartbeat
 from .renewer import leave_to_lease
-from .session import Entered, Explained
-from .taking import Fresh, unsent
+from .session import Explained, Operation
+from .taking import Taking, unsent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from ..core.protocol import AcquireRequest, Conversation, Hold, Steps
-    from .held import Begin, LastAct
-    from .session import Operation, Session
+    from .session import Session
     from .taking import Ordered
 
     MultiCallback: TypeAlias = Callable[["MultiLock"], object]
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 _SHOWN = 3  # keys in a repr
 
 
-class Several(Fresh):
+class TakingSeveral(Taking["MultiLock"]):
     """Takes several locks, under the options of ``order``. Meanwhile it is their `Keeper` (core/several.py).
 
     keys: in the order in which they are taken.
@@ -51,18 +50,18 @@ class Several(Fresh):
 
     # -- as a Taking ------------------------------------------------------------------------------------------------
 
+    @property
     def token(self) -> None:
         return None
 
     def _grant(self, talk: Conversation) -> Steps[Any]:
         return core.acquire_all(self, talk)
 
-    def lock(self) -> MultiLock:
+    def result(self, _: object) -> MultiLock:
         """Return the handle of the locks that were taken, and keep them no longer."""
         self._held.clear()  # the group has them now
         del self._group
-        lock: MultiLock = super().lock()
-        return lock
+        return super().result(None)
 
     def _register(self, holds: Any) -> None:
         group = self._group
@@ -88,8 +87,8 @@ class Several(Fresh):
 
     def watch(self, hold: Hold) -> None:
         """Renew it, without a word to the application, which gets all locks or none."""
-        group, kept = self._group, copy(self._kept)
-        kept.on_danger, kept.on_lost = group.signal("danger", kept.on_danger), group.signal("lost", kept.on_lost)
+        group, kept = self._group, self._kept
+        kept = kept.for_one(group.signal("danger", kept.on_danger), group.signal("lost", kept.on_lost))
         if self._wanted.waits and kept.heartbeat_period == 0:
             kept.heartbeat_period = None  # the wait for others may be long: renew it meanwhile all the same
         self._held[hold] = held = HeldLock(self._session, hold, kept, Lock)
@@ -110,7 +109,7 @@ class Several(Fresh):
         try:
             with Explained(hold.place):
                 if held is not None:
-                    yield from held.release()[1](talk)
+                    yield from held.release().steps(talk)
                 else:
                     yield from keep.release(hold, talk)
         except LockAlreadyReleasedError:  # close() just released it
@@ -134,13 +133,11 @@ class Several(Fresh):
         self._held.pop(hold, None)
 
 
-class Group(LastActs):
+class Group(Holding):
     """Several locks of one owner. It may be used from any thread.
 
     members: in the order in which they were taken.
     """
-
-    _was, _is, _it, _ended_by = "were", "are", "them", "released or committed"
 
     key = None
     members: list[HeldLock]
@@ -195,15 +192,15 @@ class Group(LastActs):
         self.check_open()
 
         def steps(talk: Conversation) -> Steps[None]:
-            failed = yield from self._each(talk, self.members, lambda member: heartbeat(member)[1])
+            failed = yield from self._each(talk, self.members, heartbeat)
             if failed:
                 errors = [error for _, error in failed]
                 raise next((error for error in errors if isinstance(error, LockLostError)), errors[0])
 
-        return self.members[0].hold.place, steps
+        return Operation(self.members[0].hold.place, steps, is_urgent=True)
 
     def _each(
-        self, talk: Conversation, members: Iterable[HeldLock], begin: Callable[[HeldLock], Begin[object]]
+        self, talk: Conversation, members: Iterable[HeldLock], asks: Callable[[HeldLock], Operation[Any]]
     ) -> Steps[list[tuple[HeldLock, LockError]]]:
         """Run an operation of each lock, and return those that failed. After an outage nothing more is sent."""
         failed: list[tuple[HeldLock, LockError]] = []
@@ -213,7 +210,7 @@ class Group(LastActs):
                 if unanswered == OUTAGE:
                     raise unsent(member.hold)
                 with Explained(member.hold.place):
-                    yield from begin(member)(talk)
+                    yield from asks(member).steps(talk)
                 unanswered = 0
             except LockError as error:  # the others go on all the same: they protect the work in hand, or must be freed
                 failed.append((member, error))
@@ -227,23 +224,23 @@ class Group(LastActs):
         """The operation of `MultiLock.release`. best_effort: log errors, and leave those locks to their lease."""
         self.check_process()
         self.check_not_released()
-        steps, again = self._releasing(best_effort), self._releasing(best_effort=True)
-        return self.members[0].hold.place, steps, released, again
+        return self._release(best_effort)
 
-    def _releasing(self, best_effort: bool) -> Begin[bool]:
+    def _release(self, best_effort: bool) -> LastAct[bool]:
         def steps(talk: Conversation) -> Steps[bool]:
             errors = yield from self._release_rest(talk, best_effort)
             if errors:
                 raise errors[0]
             return not any(member.hold.lost or not member.released for member in self.members)
 
-        return self.last(self.check_not_released, steps)
+        again = None if best_effort else self._release(best_effort=True)
+        return LastAct(self, steps, self.check_not_released, released, again)
 
     def _release_rest(self, talk: Conversation, best_effort: bool) -> Steps[list[LockError]]:
         """Release the members that are not released yet, the newest first. Returns the errors, or logs them."""
         left = (member for member in reversed(self.members) if not member.released)
         errors: list[LockError] = []
-        for member, error in (yield from self._each(talk, left, lambda member: member.release()[1])):
+        for member, error in (yield from self._each(talk, left, HeldLock.release)):
             if isinstance(error, LockAlreadyReleasedError):  # close() just released it
                 continue
             if best_effort:
@@ -269,19 +266,18 @@ class Group(LastActs):
             except Exception as error:
                 for member in self.members:
                     if member.hold in released:
-                        member.end_release(True)
+                        member.note_release(True)
                     elif isinstance(error, LockLostError) and member.key == error.key:
                         member.lose("lock %r was lost before its commit")
                 if isinstance(error, (LockLostError, CommitRefusedError)):  # refused for good: release the rest
                     yield from self._release_rest(talk, best_effort=True)
                 raise
             for member in self.members:
-                member.end_release(True)
+                member.note_release(True)
 
-        act, again = self.last(self.check_not_released, steps), self._releasing(best_effort=True)
-        return self.members[0].hold.place, act, unclear, again
+        return LastAct(self, steps, self.check_not_released, unclear, self._release(best_effort=True))
 
-    def ends_with_block(self) -> bool:
+    def is_released_by_block(self) -> bool:
         """Whether leaving their block releases them."""
         return self.is_in_this_process() and not self.released
 
@@ -302,11 +298,10 @@ class Group(LastActs):
             member.end()
 
 
-class MultiHandle(Entered):
+class MultiHandle(HandleBase):
     """What `MultiLock` and `AsyncMultiLock` have in common: everything that sends no request."""
 
-    def __init__(self, group: Group) -> None:
-        self._held = group
+    _held: Group
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -357,11 +352,6 @@ class MultiHandle(Entered):
         return f"<{type(self).__name__} {shown}{f' and {more} more' if more > 0 else ''} {state}>"
 
 
-def group_of(handle: MultiHandle) -> Group:
-    """The locks of ``handle``. For modules of this package."""
-    return handle._held
-
-
 class MultiLock(MultiHandle, WithBlock):
     """The locks that `LockClient.acquire_all` returned. Use it in a ``with`` block, which releases them at its end.
 
@@ -382,7 +372,7 @@ class MultiLock(MultiHandle, WithBlock):
 
         Example: ``locks.heartbeat()``
         """
-        return self._run(self._held.heartbeat())
+        return self._runner.run(self._held.heartbeat())
 
     def release(self) -> bool:
         """Release all locks, the newest first.
@@ -397,7 +387,7 @@ class MultiLock(MultiHandle, WithBlock):
 
         Example: ``locks.release()``
         """
-        return self._end(self._held.release())
+        return self._runner.run(self._held.release())
 
     def commit(self, items: Sequence[Mapping[str, Any]]) -> None:
         """Write ``items`` and release all locks in one transaction: the items are written only while all are held.
@@ -413,4 +403,4 @@ class MultiLock(MultiHandle, WithBlock):
 
         Example: ``locks.commit([{"Update": take_from_one}, {"Update": give_to_the_other}])``
         """
-        return self._end(self._held.commit(items))
+        return self._runner.run(self._held.commit(items))

@@ -14,6 +14,7 @@ from ..core.requests import Place, decode_data, encode_data
 from ..core.row import RATE, SEAL, Row
 from ..errors import LockArgumentError, LockFormatError, printable
 from . import checks
+from .session import Operation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ..core.outcome import Item, Reply
     from ..core.protocol import Conversation, Hold, Steps
     from ..core.requests import Request
-    from .session import Operation, Session
+    from .session import Session
 
 PREWARM_KEY = "lambda_lock#prewarm"  # of a row that is never written
 _INFINITY = float("inf")
@@ -414,7 +415,7 @@ def get(session: Session, key: str, sort_key: str | None) -> Operation[LockRecor
         row = place.row(reply.item)
         return None if row is None else LockRecord(row, place, reply.date)
 
-    return place, steps
+    return Operation(place, steps)
 
 
 def prewarm(session: Session) -> Operation[None]:
@@ -426,9 +427,9 @@ def prewarm(session: Session) -> Operation[None]:
     def steps(talk: Conversation) -> Steps[None]:
         yield from talk.ask(requests.read(place))
 
-    return place, steps
+    return Operation(place, steps)
 
 
 def ask(session: Session, place: Place, request: Request) -> Operation[Reply]:
     """Send a request that takes and changes no lock."""
-    return place, lambda talk: talk.ask(request)
+    return Operation(place, lambda talk: talk.ask(request))

@@ -17,6 +17,7 @@ from ..errors import LockError, TransportError
 from ..observe.log import tell_not_released
 from ..runtime.drive import Pause
 from ..runtime.signalsafe import Caller, Flag, Turn
+from .session import Operation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,6 +62,14 @@ class KeepOptions:
         self.on_lost = on_lost
         self.line = line_of_execution()
         self.pid = os.getpid()
+
+    def for_one(
+        self, on_danger: Callable[[Any], object] | None, on_lost: Callable[[Any], object] | None
+    ) -> KeepOptions:
+        """The same for one of several locks, with other callbacks."""
+        made = KeepOptions(self.full_lease, self.heartbeat_period, self.safe_time, on_danger, on_lost)
+        made.line, made.pid = self.line, self.pid
+        return made
 
 
 def line_of_execution() -> tuple[object, object]:
@@ -128,7 +137,7 @@ class Renewer:
         try:
             try:
                 if self._turn.take(turn):
-                    renewal = self._session.run(self._hold.place, self._once)
+                    renewal = self._session.run(Operation(self._hold.place, self._once))
                 else:
                     self._next = self._elapsed() + lease.MIN_PERIOD  # the application plans the next renewal
             finally:

@@ -7,7 +7,8 @@ from ..core.row import TOKEN_DIGITS, base_of
 from ..errors import LockArgumentError, LockConfigurationError
 from . import checks
 from .options import order
-from .taking import Fresh
+from .session import Operation
+from .taking import Taking
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,9 +17,10 @@ if TYPE_CHECKING:
     from ..core.handover import Handover
     from ..core.protocol import Conversation, Steps
     from ..core.requests import Place
+    from ..observe.observer import Observer
     from .lock import Callback, Lock
-    from .session import Operation, Session
-    from .taking import Ordered, Taking
+    from .session import Session
+    from .taking import Ordered
 
 
 def named(
@@ -97,7 +99,7 @@ def taken(
     if not by_string:
         _check_kept(made[0].place)
     begin = handover.adopt if method == "adopt" else resume.resume
-    return Fresh(session, made, lambda wanted, talk, keep: begin(wanted, hold.token, talk, keep=keep))
+    return Taking(session, made, lambda wanted, talk, keep: begin(wanted, hold.token, talk, keep=keep))
 
 
 def released(
@@ -118,7 +120,7 @@ def released(
     hold, _ = named(session, "release", string, key, sort_key, owner, fencing_token, permits)
     if lease_duration is not None:
         checks.lease_duration(lease_duration)
-    place, observer = session.settings.place(hold.key, hold.sort_key), session.observer
+    place = session.settings.place(hold.key, hold.sort_key)
     _check_kept(place)
     if hold.permits is not None:
         from ..core.permits import PermitPlace
@@ -127,28 +129,42 @@ def released(
         place = PermitPlace(place, hold.permits, hold.owner)
     session.check_open()
 
-    def steps(talk: Conversation) -> Steps[bool]:
-        done = yield from resume.release(place, hold.owner, hold.token, talk)
+    return _Releasing(session.observer, place, hold)
+
+
+class _Releasing(Operation[bool]):
+    """Releases a hold without a handle."""
+
+    what, is_urgent = "release", True
+
+    def __init__(self, observer: Observer, place: Place, hold: Handover) -> None:
+        self.place = place
+        self._observer = observer
+        self._hold = hold
+
+    def steps(self, talk: Conversation) -> Steps[bool]:
+        return self.measured(self._observer, talk, self._steps(talk))
+
+    def _steps(self, talk: Conversation) -> Steps[bool]:
+        key, owner, token = self._hold.key, self._hold.owner, self._hold.token
+        done = yield from resume.release(self.place, owner, token, talk)
         if done:
-            message, key, table = "lock %r was released by its string", hold.key, place.table
-            observer.tell("released", None, table, message, key, key=key, owner=hold.owner, fencing_token=hold.token)
+            tell, message, table = self._observer.tell, "lock %r was released by its string", self.place.table
+            tell("released", None, table, message, key, key=key, owner=owner, fencing_token=token)
         return done
 
-    def measured(talk: Conversation) -> Steps[bool]:
-        from ..observe.timing import timed
+    @property
+    def token(self) -> int:
+        return self._hold.token
 
-        def how(done: bool) -> tuple[str, int | None]:
-            return "released" if done else "lost", hold.token
-
-        return timed(observer, "release", place.table, (place.key,), talk, steps(talk), how, hold.token)
-
-    return place, measured if observer.measures else steps
+    def outcome(self, done: bool) -> str:
+        return "released" if done else "lost"
 
 
 def by_holder(session: Session, made: Ordered) -> Taking[Lock]:
     """Check an acquire by holder. The result runs it."""
     _check_kept(made[0].place)
-    return Fresh(session, made, resume.acquire)
+    return Taking(session, made, resume.acquire)
 
 
 def _check_kept(place: Place) -> None:

@@ -1,6 +1,7 @@
 """What the locks of one client share: DynamoDB's time, the transport, the open locks, and who is told of events.
 
-Clients and locks hold a session. `run` drives the steps of one operation on the calling thread.
+An `Operation` is what a method asks of DynamoDB. A session runs it on the calling thread, for clients and locks;
+async_runner.py does so for asyncio.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import os
 import sys
 
 from ..core import protocol
-from ..core.outcome import ServiceError
+from ..core.outcome import ServiceError, is_interrupt
 from ..core.row import MOST_WAITERS
 from ..errors import ClientClosedError, LockConfigurationError, LockNotGrantedError, TransportError
 from ..observe.log import logger as package_logger
@@ -24,9 +25,9 @@ from .settings import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from types import TracebackType
-    from typing import Any, TypeAlias, TypeVar
+    from typing import Any, Generic, TypeVar
 
     from ..core.outcome import Reply
     from ..core.protocol import Conversation, Hold, Steps
@@ -36,14 +37,23 @@ if TYPE_CHECKING:
     from ..transport import BotoTransport, HttpsTransport, Transport
     from ..transport.boto import Mocked
 
+    R = TypeVar("R")
     T = TypeVar("T")
-    #: What a method asks of DynamoDB: the lock that errors name, and its steps.
-    Operation: TypeAlias = tuple[Place, Callable[[Conversation], Steps[T]]]
+
+    class _Typed(Generic[T]):
+        """What has a result of type T."""
+
+else:
+
+    class _Typed:
+        def __class_getitem__(cls, _):
+            return cls
 
 
 #: What errors, contention, a held lock and its end need. In Lambda each is loaded at its first use, for the cold start.
 _LATE = (
-    *("client.closing", "client.explain", "client.lockless", "client.multi_lock", "client.record", "client.resuming"),
+    *("client.closing", "client.explain", "client.lockless", "client.multi_lock", "client.operations", "client.record"),
+    "client.resuming",
     *("core.forget", "core.handover", "core.permit_queue", "core.permits", "core.queue", "core.rate", "core.several"),
     *("core.sleepers", "core.transaction", "decorators.disabled", "keys.arguments"),
     *("observe.hooks", "observe.metrics", "observe.timing", "runtime.heartbeat"),
@@ -52,6 +62,83 @@ _LATE = (
 _LATE_STANDARD = ("decimal", "difflib", "inspect", "ssl")
 _loaded: list[bool] = []
 _MOST_TOLD = 100  # events of rows that `tell_once` logs
+
+
+class Operation(_Typed["T"]):
+    """What a method asks of DynamoDB: how it is begun, what its result becomes, and what is undone after an interrupt.
+
+    place: of the lock that errors name.
+    steps: its requests, which begin with a reading of the clocks. A subclass has a method instead.
+    after_wait: called after each pause of an operation that waits, which close() cuts short. It raises what ends the
+        wait. None: for others.
+    closed: makes the error if closing the client ends it. None: closing does not wait for it.
+    is_urgent: whether it renews or ends a lock, which others may wait for. For asyncio, which has threads for these.
+    what: its name in times and traces: "acquire", "release" or "rate".
+    patience: for asyncio, seconds for which `undo` may wait for a thread. None: no limit.
+    """
+
+    what = ""
+    patience: float | None = None
+    is_urgent = False
+    place: Place
+    steps: Callable[[Conversation], Steps[Any]]
+    after_wait: Callable[[], None] | None = None
+    closed: Callable[[], LockError] | None = None
+
+    def __init__(
+        self,
+        place: Place,
+        steps: Callable[[Conversation], Steps[T]],
+        after_wait: Callable[[], None] | None = None,
+        *,
+        is_urgent: bool = False,
+    ) -> None:
+        self.place = place
+        self.steps = steps
+        self.is_urgent = is_urgent
+        if after_wait is not None:
+            self.after_wait, self.closed = after_wait, given_back
+
+    def measured(self, observer: Observer, talk: Conversation, steps: Steps[R]) -> Steps[R]:
+        """``steps`` of this operation, with the times and traces that are wanted."""
+        if not observer.measures:
+            return steps
+        from ..observe.timing import timed
+
+        return timed(self, observer, talk, steps)
+
+    def keys(self) -> Sequence[str]:
+        """The keys in times and traces."""
+        return (self.place.key,)
+
+    @property
+    def token(self) -> int | None:
+        """The fencing token in times and traces. None: it is not known, or there are several."""
+        return None
+
+    @property
+    def since(self) -> float | None:
+        """When the hold that it ends began, in elapsed seconds. None: that is not known here, or no hold ends."""
+        return None
+
+    def outcome(self, done: Any) -> str:
+        """The outcome in times and traces, for what its steps returned."""
+        raise NotImplementedError
+
+    def result(self, done: Any) -> T:
+        """Return what the caller gets, for what its steps returned."""
+        result: T = done
+        return result
+
+    def leaves(self, error: BaseException) -> bool:
+        """Whether there may be something to undo, after an error of its steps or of `result`."""
+        return False
+
+    def undo(self) -> None:
+        """Undo on this thread what was done. Errors of requests are logged."""
+
+    def tell_left(self, error: LockError) -> None:
+        """Log that no thread was free to undo it."""
 
 
 class Session:
@@ -82,23 +169,25 @@ class Session:
 
     # -- sending ----------------------------------------------------------------------------------------------------
 
-    def run(
-        self,
-        place: Place,
-        steps: Callable[[Conversation], Steps[T]],
-        after_wait: Callable[[], None] | None = None,
-        *,
-        ends: Callable[[], LockError] | None = None,
-    ) -> T:
-        """Run an operation on this thread and return its result.
+    def run(self, operation: Operation[T]) -> T:
+        """Run an operation on this thread and return its result. If an error leaves something, that is undone first."""
+        pid = os.getpid()
+        try:
+            return operation.result(self.drive(operation))
+        except BaseException as error:
+            if pid == os.getpid() and operation.leaves(error):  # in a child that was forked meanwhile, the parent does
+                operation.undo()
+            raise
 
-        after_wait: called after each pause of an operation that waits, which close() cuts short. It raises what ends
-            the wait. None: for others.
-        ends: for a last act, makes the error if closing the client ends it. With ``after_wait``, it is `given_back`.
-        """
-        timeline = self.timeline
-        if after_wait is not None:
-            ends = given_back
+    def tried(self, acquire: Callable[..., T], *args: Any, **options: Any) -> T | None:
+        """Return what ``acquire`` returns, or None in case of contention."""
+        with Uncontended():
+            return acquire(*args, **options)
+        return None
+
+    def drive(self, operation: Operation[Any]) -> Any:
+        """Return what the steps of an operation return. Nothing is undone."""
+        timeline, after_wait, closed = self.timeline, operation.after_wait, operation.closed
 
         def sleep(seconds: float) -> None:
             if after_wait is None:
@@ -110,19 +199,19 @@ class Session:
                 timeline.clock.sleep(seconds)
             after_wait()
 
-        made = steps(self.talk())
+        made = operation.steps(self.talk())
         try:
-            if ends is not None:
+            if closed is not None:
                 self.under_way.begin(made)
             if after_wait is not None:
                 self.check_open()  # either close() finds the steps under way, or the client is found closed here
             result = drive(made, self.ready(), timeline, sleep)
-            if ends is not None and not self.under_way.end(made):
-                raise ends()
+            if closed is not None and not self.under_way.end(made):
+                raise closed()
             return result
         except BaseException:
             self.under_way.end(made)
-            with Explained(place):
+            with Explained(operation.place):
                 raise
         finally:
             if self.under_way.endings:
@@ -258,7 +347,7 @@ class Session:
         if self.closed.is_set:
             raise ClientClosedError("this LockClient was closed: create a new one")
 
-    def end(self) -> None:
+    def disconnect(self) -> None:
         """Close connections and end the threads for renewals, after all locks were released or abandoned."""
         if self.observer.unended:
             from ..observe.timing import tell_unended
@@ -322,6 +411,16 @@ class Explained:
             error.about(self._place.key)
         if isinstance(error, LockNotGrantedError) and error.retry_after is not None:
             error.retry_after = max(1, int(-(-error.retry_after // 1)))  # as headers and visibility timeouts take it
+
+
+class Uncontended:
+    """A context for try_acquire: it drops the error of contention, but not the one of too little time left."""
+
+    def __enter__(self) -> None:
+        """There is nothing to begin."""
+
+    def __exit__(self, kind: object, error: object, trace: object) -> bool:
+        return isinstance(error, LockNotGrantedError) and not (error.too_late or is_interrupt(error))
 
 
 class Entered:

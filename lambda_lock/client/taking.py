@@ -6,7 +6,7 @@ import os
 
 from ..core import acquire as core
 from ..core import keep
-from ..core.outcome import ServiceError, expected, is_interrupt
+from ..core.outcome import ServiceError, expected
 from ..core.protocol import OUTAGE
 from ..errors import (
     DuplicateEventError,
@@ -18,42 +18,25 @@ from ..errors import (
     TransportError,
 )
 from ..runtime.drive import check_process
-from ..runtime.signalsafe import HELD_HERE
+from ..runtime.signalsafe import HELD_HERE, given_back
 from .held import HeldLock
 from .lock import Lock, held_by
 from .renewer import leave_to_lease, line_of_execution
-from .session import Explained
+from .session import Explained, Operation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Any, Protocol, TypeAlias, TypeVar
+    from typing import Any, TypeAlias, TypeVar
 
     from ..core.protocol import AcquireRequest, Conversation, Hold, Steps
     from ..core.requests import Place
     from .renewer import KeepOptions
     from .session import Session
 
-    T_co = TypeVar("T_co", covariant=True)
+    T = TypeVar("T")
     #: The checked options of an acquire: for the request, for keeping the lock, and ``cancel_check``.
     Ordered: TypeAlias = tuple[AcquireRequest, KeepOptions, Callable[[], bool] | None]
-
-    class Taking(Protocol[T_co]):
-        """An operation that leads to a lock. If it is cancelled, `give_back` releases what it has taken.
-
-        The lock is not the result of the steps. It is asked for after them: the frames that drive the steps may outlive
-        them in the traceback of an error, and would keep the lock alive.
-        """
-
-        @property
-        def place(self) -> Place: ...
-        @property
-        def granted(self) -> list[Hold]: ...
-
-        def steps(self, talk: Conversation) -> Steps[None]: ...
-        def lock(self) -> T_co: ...
-        def after_wait(self) -> None: ...
-        def give_back(self) -> None: ...
 
 
 #: Added to the error if this very process holds the lock: a caller that waits for itself waits in vain.
@@ -64,12 +47,16 @@ _OWN = (
 _HERE = "It is this very process that holds it, by another client, thread or task. One client is enough for a process"
 
 
-class Fresh:
-    """Takes a lock that this line of execution does not hold. A resumed hold is not given back: the next attempt goes
-    on with it.
+class Taking(Operation["T"]):
+    """Takes a lock that this line of execution does not hold. Its result is the handle, not what its steps return: the
+    frames that drive the steps may outlive them in the traceback of an error, and would keep the lock alive.
+
+    What was granted is released after an error, except a resumed hold: the next attempt goes on with it.
 
     begin: core.acquire, or the function that adopts or resumes, or acquires by holder.
     """
+
+    what, closed = "acquire", staticmethod(given_back)
 
     def __init__(self, session: Session, ordered: Ordered, begin: Callable[..., Steps[Hold]] = core.acquire) -> None:
         self._session = session
@@ -83,23 +70,18 @@ class Fresh:
 
     def steps(self, talk: Conversation) -> Steps[None]:
         """The requests, and what follows a grant or a refusal."""
-        steps = self._steps(talk)
-        observer = self._session.observer
-        if not observer.measures:
-            return steps
-        from ..observe.timing import timed
-
-        def ended(_: None) -> tuple[str, int | None]:
-            return "granted", self.token()
-
-        return timed(observer, "acquire", self.place.table, self.keys(), talk, steps, ended)
+        return self.measured(self._session.observer, talk, self._steps(talk))
 
     def keys(self) -> Sequence[str]:
         return [place.key for place in self._places]
 
+    def outcome(self, done: object) -> str:
+        return "granted"
+
+    @property
     def token(self) -> int | None:
-        """The fencing token of what was granted. None: several locks have several."""
-        return self.granted[-1].token
+        """The fencing token of what was granted. None: nothing was, or several locks have several."""
+        return self.granted[-1].token if self.granted else None
 
     def _steps(self, talk: Conversation) -> Steps[None]:
         if self._kept.pid != os.getpid():
@@ -121,7 +103,7 @@ class Fresh:
         """The lock that a refusal is about."""
         return next((place for place in self._places if place.key == error.key), self.place)
 
-    def lock(self) -> Any:
+    def result(self, _: object) -> T:
         """Return the handle, and keep it no longer. From here on close() also releases a resumed hold.
 
         Raises ClientClosedError if close() has left that hold to the next attempt before.
@@ -131,7 +113,7 @@ class Fresh:
             held_by(lock).is_given = True
             if hold.ended and not hold.unclear:  # no release has begun
                 self._session.check_open()
-        return lock
+        return lock  # type: ignore[no-any-return]
 
     def after_wait(self) -> None:
         """Raise ClientClosedError or LockTimeoutError if the wait is to end."""
@@ -141,9 +123,12 @@ class Fresh:
             key = self.place.key
             raise LockTimeoutError(f"waiting for lock {key!r} was cancelled by cancel_check", key=key)
 
-    def give_back(self) -> None:
-        """Release on this thread what was granted, the newest first: an interrupt or close came before the lock was
-        returned."""
+    def leaves(self, error: BaseException) -> bool:
+        """Whether anything was granted: an interrupt or close came before the lock was returned."""
+        return bool(self.granted)
+
+    def undo(self) -> None:
+        """Release on this thread what was granted, the newest first."""
         for hold in self.granted:
             if hold.resumed:
                 hold.end()
@@ -165,12 +150,11 @@ class Fresh:
         held.renewer.tell("granted", "lock %r was granted")
 
 
-class Again:
+class Entering(Operation["Lock"]):
     """Enters a lock that this line of execution holds already. Sends nothing."""
 
     def __init__(self, held: HeldLock, *, event: bool = False) -> None:
         self.place = held.hold.place
-        self.granted: list[Hold] = []
         self._held = held
         self._event = event
 
@@ -178,33 +162,17 @@ class Again:
         """Nothing is sent."""
         yield from ()
 
-    def lock(self) -> Lock:
+    def result(self, _: object) -> Lock:
         """The lock, entered again. Counting is the last step, because nothing counts down after an interrupt."""
         lock: Lock = self._held.handle()
         self._held.enter_again(event=self._event)
         return lock
 
-    def after_wait(self) -> None:
-        """Nothing to check: this never waits."""
-
-    def give_back(self) -> None:
-        """Nothing to release: the outer call holds the lock."""
-
-
-class Uncontended:
-    """A block for try_acquire: it drops the error of contention, but not the one of too little time left."""
-
-    def __enter__(self) -> None:
-        """There is nothing to begin."""
-
-    def __exit__(self, kind: object, error: object, trace: object) -> bool:
-        return isinstance(error, LockNotGrantedError) and not (error.too_late or is_interrupt(error))
-
 
 def entered_before(
     session: Session, key: str, sort_key: str | None, permits: int | None, *, event: bool = False
-) -> Again | None:
-    """For a re-entrant acquire: return an Again for the lock that this thread or task holds. None: it holds none.
+) -> Entering | None:
+    """For a re-entrant acquire: return an Entering for the lock that this thread or task holds. None: it holds none.
 
     event: the lock must be an event's. If it is not, the result raises LockConfigurationError.
     """
@@ -214,7 +182,7 @@ def entered_before(
         if is_lock is not (permits is None):  # a lock and a semaphore: the row will show which is wrong
             continue
         if held.is_held() and held.hold.place.where == place.where and held.options.line == line:
-            return Again(held, event=event)
+            return Entering(held, event=event)
     return None
 
 
@@ -268,7 +236,7 @@ def release_each(session: Session, holds: Iterable[tuple[Hold, HeldLock | None]]
                     held.abandon()
                 raise unsent(hold)
             if held is None:
-                give_back(session, hold)
+                release_hold(session, hold)
             else:
                 _release(session, held)
             unanswered = 0
@@ -281,19 +249,19 @@ def release_each(session: Session, holds: Iterable[tuple[Hold, HeldLock | None]]
 
 def _release(session: Session, held: HeldLock) -> None:
     try:
-        held.run_last(held.release())
+        session.run(held.release())
     except LockAlreadyReleasedError:
         if held.released or not session.under_way.is_interrupted():
             raise
         # A signal handler has interrupted its release here, in between two requests. That may never go on.
         try:
-            give_back(session, held.hold)
+            release_hold(session, held.hold)
         finally:
             held.hold.withdraw()  # if a hand_over goes on, it returns no string
         held.abandon()
 
 
-def give_back(session: Session, hold: Hold) -> None:
+def release_hold(session: Session, hold: Hold) -> None:
     """Release a hold that has no handle. Raises what a release raises."""
-    session.run(hold.place, lambda talk: keep.release(hold, talk))
+    session.run(Operation(hold.place, lambda talk: keep.release(hold, talk)))
     session.open_locks.discard(hold)

@@ -6,11 +6,11 @@ import os
 from functools import partial  # the Lambda runtime has it loaded
 
 from ..client import checks
-from ..client.base import session_of, take
+from ..client.base import run, session_of
 from ..client.lock import complete, held_by
 from ..client.options import order
 from ..client.record import Storing, decode_result, result_parts
-from ..client.taking import Fresh, entered_before, tell_refused
+from ..client.taking import Taking, entered_before, tell_refused
 from ..errors import DuplicateEventError, KeyTemplateError, LockArgumentError, PayloadMismatchError
 from ..keys.arguments import check_key, scoped
 from ..keys.compile import compile_key
@@ -305,8 +305,8 @@ def deduplicate(
                     on_danger=on_danger,
                     on_lost=on_lost,
                 )
-                taking = Fresh(session, ordered)
-            return take(client, taking)
+                taking = Taking(session, ordered)
+            return run(client, taking)
 
         guard = _EventGuard(
             _CURRENT,
@@ -424,7 +424,8 @@ class _EventGuard(Guard):
         held = held_by(lock)
         for value in (result if self.stores_result else None, None):
             try:
-                return held.checked_result(value)
+                text: str | None = held.checked_result(value)
+                return text
             except LockArgumentError as unfit:
                 message = "a result is not stored, and duplicates of the event get None: %s"
                 tell(logger, "result_not_stored", message, unfit, key=lock.key, owner=lock.owner)

@@ -96,9 +96,7 @@ def _holds(lock: Any, key: str) -> bool:
     """Whether the lock of this key is held. Of several, one may be lost while the others are still renewed."""
     if not hasattr(lock, "keys"):
         return bool(lock.is_held)
-    from ..client.multi_lock import group_of  # loaded already, because `lock` is a MultiLock
-
-    return group_of(lock).holds(key)
+    return bool(held_by(lock).holds(key))
 
 
 class Call:

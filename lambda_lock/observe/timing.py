@@ -21,13 +21,29 @@ from .metrics import HELD, RATE_WAITED, WAITED, write
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from typing import Any, TypeVar
+    from collections.abc import Sequence
+    from typing import Any, Protocol, TypeVar
 
-    from ..core.protocol import Conversation, Hold, Steps
+    from ..core.protocol import Conversation, Steps
+    from ..core.requests import Place
     from .observer import Observer
 
     T = TypeVar("T")
+
+    class Measured(Protocol):
+        """What `timed` asks of an operation. Its attributes are as in client/session.py."""
+
+        what: str
+
+        @property
+        def place(self) -> Place: ...
+        @property
+        def token(self) -> int | None: ...
+        @property
+        def since(self) -> float | None: ...
+        def keys(self) -> Sequence[str]: ...
+        def outcome(self, done: Any, /) -> str: ...
+
 
 VARIABLE = "LAMBDA_LOCK_TRACING"  # "no-keys": without the keys of locks. "off": no traces
 _FAULTS = ("lost", "failed")  # outcomes that a trace shows as an error. Contention is not an error
@@ -43,54 +59,26 @@ _OUTCOMES = (
 _WAITED = ("granted", "not_granted", "started", "rate_limited")  # outcomes of waits whose time is a metric
 
 
-def timed(
-    observer: Observer,
-    what: str,
-    table: str,
-    keys: Sequence[str],
-    talk: Conversation,
-    steps: Steps[T],
-    ended: Callable[[T], tuple[str, int | None]],
-    token: int | None = None,
-    since: float | None = None,
-) -> Steps[T]:
-    """The steps of an acquire or of a last act, and then the traces and times of it and of the hold that it ends.
-
-    what: "acquire", "release" or "rate". ended: gives the outcome and the fencing token for the result of steps that
-        raised no error. token: that of other outcomes. since: when the hold began, in elapsed seconds; None: that is
-        not known here, or no hold ends.
-    """
+def timed(operation: Measured, observer: Observer, talk: Conversation, steps: Steps[T]) -> Steps[T]:
+    """The steps of an operation, and then the traces and times of it and of the hold that it ends."""
     outcome, began = "interrupted", talk.elapsed
     try:
         result = yield from steps
-        outcome, token = ended(result)
+        outcome = operation.outcome(result)
         return result
     except Exception as error:
         outcome = next(name for kind, name in _OUTCOMES if isinstance(error, kind))
         raise
     finally:
         tell_unended(observer)
+        what, table, keys, token = operation.what, operation.place.table, operation.keys(), operation.token
         more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
         now, text = observer.timeline.elapsed(), ", ".join(keys[:_SHOWN]) + more
         ago = now - began
         measured(observer, what, table, text, ago, outcome=outcome, fencing_token=token)
-        if since is not None:
+        if operation.since is not None:
+            since = operation.since
             measured(observer, "hold", table, text, now - since, ago, outcome=outcome, fencing_token=token)
-
-
-def timed_end(
-    observer: Observer, holds: Sequence[Hold], several: bool, talk: Conversation, steps: Steps[T]
-) -> Steps[T]:
-    """`timed` for the last act of holds. several: they were taken together, and no token is told."""
-
-    def how(_: T) -> tuple[str, int | None]:
-        if any(hold.lost for hold in holds):
-            return "lost", token
-        return "handed_over" if holds[0].handed_over else "released", token
-
-    keys, token = [hold.place.key for hold in holds], None if several else holds[0].token
-    since = max(hold.since for hold in holds)  # all of them were held from then on
-    return timed(observer, "release", holds[0].place.table, keys, talk, steps, how, token, since=since)
 
 
 def tell_unended(observer: Observer) -> None:

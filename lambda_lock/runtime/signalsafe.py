@@ -7,12 +7,12 @@ may call uses these classes, and no locks. Each of their steps is a single opera
 What the package does about forks and interrupts:
 
 - An acquire notes its process before its owner is drawn (`KeepOptions.pid`). No other process renews or releases the
-  lock (`LastActs.check_process`), and steps that are under way send nothing in a forked child (drive.py).
+  lock (`Holding.check_process`), and steps that are under way send nothing in a forked child (drive.py).
 - A fork waits until no other thread imports a module for this library, or makes a shared object (first_use.py).
 - An interrupt is thrown into the steps. They release what they may have taken, and then it propagates (drive.py). What
   a signal handler raises is an interrupt, whatever its class is (`is_interrupt` in core/outcome.py).
-  `Fresh.give_back` does so from the grant until acquire returns. Closing the client releases what is left.
-- A release follows a last act that was interrupted (`LastActs.give_up`).
+  `Taking.undo` does so from the grant until acquire returns. Closing the client releases what is left.
+- A release follows a last act that was interrupted (`LastAct.undo`).
 """
 
 from __future__ import annotations

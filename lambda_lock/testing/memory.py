@@ -168,7 +168,7 @@ class Memory:
             return ()
         pages = Pages(found, self._schema, *names, None)
         with self._guard:
-            return tuple(pages.take(Reply(self._apply(("Scan", {"TableName": found})), int(self.clock.wall()))))
+            return tuple(pages.records(Reply(self._apply(("Scan", {"TableName": found})), int(self.clock.wall()))))
 
     def items(self, table: str) -> tuple[Item, ...]:
         """Copies of all items of a table in DynamoDB's JSON, in which binary values are base64 text.

@@ -11,6 +11,7 @@ import os
 
 from ..client.base import run, session_of
 from ..client.lock_client import LockClient
+from ..client.session import Operation
 from ..core.protocol import Resumption, Send, Wait
 from ..core.row import OF_SLEEPERS
 from ..core.schema import ASLEEP
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ..core.protocol import Steps
+    from ..core.protocol import Conversation, Steps
     from ..core.requests import Place
 
 QUEUE_VARIABLE = "LAMBDA_LOCK_WAKE_QUEUE"
@@ -182,7 +183,10 @@ class WakerFunction:
         self._session.observer.tell(event, None, place.table, message, place.key, *arguments, key=place.key)
 
     def _look(self, place: Place) -> None:
-        run(self._client, (place, lambda talk: performed(Look(place, talk).run(), self._calls, place, self._tell)))
+        def steps(talk: Conversation) -> Steps[None]:
+            return performed(Look(place, talk).run(), self._calls, place, self._tell)
+
+        run(self._client, Operation(place, steps))
 
     def _put(self, place: Place) -> None:
         self._calls.put(place, _RETRIED)

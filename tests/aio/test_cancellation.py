@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import AsyncLock, AsyncLockClient, LockAlreadyReleasedError
-from lambda_lock.client import async_client, async_lock
+from lambda_lock.client import async_client, async_lock, async_runner
 from lambda_lock.runtime import drive_async
 from rig.engine import Ministack
 from rig.wire import Fault, Wire
@@ -649,7 +649,7 @@ def test_an_acquire_interrupted_at_any_line_leaves_nothing_held(
     gc.collect()  # else what was never awaited is collected, and warned of, in another test
 
 
-FILES = {module.__file__ for module in (async_client, async_lock, drive_async)}
+FILES = {module.__file__ for module in (async_client, async_lock, async_runner, drive_async)}
 
 
 class Lines:

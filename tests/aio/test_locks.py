@@ -592,7 +592,7 @@ async def test_a_close_ends_those_who_wait(wire: Wire, make: Make, client: Async
 
 
 async def test_a_close_wakes_who_would_sleep_for_long(client: AsyncLockClient) -> None:
-    sleeping = start(AsyncRunner(session_of(client))._sleep(3600))  # pauses grow to that only after a while
+    sleeping = start(AsyncRunner(session_of(client), {})._sleep(3600))  # pauses grow to that only after a while
     await asyncio.sleep(0)
     await client.close()
     assert await ended(sleeping) is None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import LockClient
-from lambda_lock.client.taking import Fresh
+from lambda_lock.client.taking import Taking
 from lambda_lock.errors import (
     ClientClosedError,
     LockAlreadyReleasedError,
@@ -553,8 +553,8 @@ class Gap:
 def test_an_interrupt_between_two_steps_leaves_nothing_held(
     wire: Wire, wired: LockClient, rows: Rows, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    steps = Fresh.steps
-    monkeypatch.setattr(Fresh, "steps", lambda *arguments: Gap(steps(*arguments)))
+    steps = Taking.steps
+    monkeypatch.setattr(Taking, "steps", lambda *arguments: Gap(steps(*arguments)))
     wire.drop_reply("UpdateItem")  # it was carried out
     with pytest.raises(KeyboardInterrupt):
         wired.acquire("a")

@@ -14,7 +14,7 @@ import pytest
 from lambda_lock import PYTHON, Lock, LockClient
 from lambda_lock.client.base import session_of
 from lambda_lock.client.lock import held_by
-from lambda_lock.client.taking import give_back
+from lambda_lock.client.taking import release_hold
 from lambda_lock.core.handover import write_handover
 from lambda_lock.core.protocol import Hold
 from lambda_lock.errors import (
@@ -208,7 +208,7 @@ def test_a_release_of_the_first_handle_that_comes_after_the_adoption_frees_nothi
     """Two threads may end one handle at the same moment: release has passed its checks when hand_over is done."""
     lock = client.acquire("a")
     adopted = client.adopt(lock.hand_over())
-    give_back(session_of(client), held_by(lock).hold)
+    release_hold(session_of(client), held_by(lock).hold)
     assert rows.is_held("a")
     adopted.heartbeat()
     assert adopted.is_held

@@ -9,7 +9,7 @@ import pytest
 
 from lambda_lock import Lock, LockClient, LockError, LockLostError, LockNotGrantedError, OwnerMismatchError
 from lambda_lock.client.lock import held_by
-from lambda_lock.client.taking import Fresh
+from lambda_lock.client.taking import Taking
 from lambda_lock.core.protocol import Hold
 from lambda_lock.errors import ClientClosedError
 from lambda_lock.runtime.signalsafe import OpenLocks
@@ -171,7 +171,7 @@ def test_a_client_that_is_closed_during_a_resume_leaves_the_hold_to_the_next_att
     when: str, how: dict[str, bool], client: LockClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     string = client.acquire("a").hand_over()
-    resuming, attach, lock = LockClient(), OpenLocks.attach, Fresh.lock
+    resuming, attach, lock = LockClient(), OpenLocks.attach, Taking.result
 
     def attached(self: OpenLocks, hold: Hold, handle: object) -> None:
         if when == "before it is registered":
@@ -180,14 +180,14 @@ def test_a_client_that_is_closed_during_a_resume_leaves_the_hold_to_the_next_att
         if when == "after":
             resuming.close(**how)
 
-    def handed_out(self: Fresh) -> Lock:
+    def handed_out(self: Taking[Lock], done: object) -> Lock:
         resuming.close(**how)
-        return lock(self)
+        return lock(self, done)
 
     with monkeypatch.context() as patched:
         patched.setattr(OpenLocks, "attach", attached)
         if when == "while it is handed out":
-            patched.setattr(Fresh, "lock", handed_out)
+            patched.setattr(Taking, "result", handed_out)
         with pytest.raises(ClientClosedError):
             resuming.resume(string)
     assert client.resume(string).is_held

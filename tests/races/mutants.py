@@ -55,7 +55,7 @@ MUTANTS: dict[str, Mutant] = {
         signalsafe.Turn.take, (_TAKE + _TAKE_IN_TWO_STEPS,), ("release / release",), within=" take"
     ),
     "a last act does not look again once it has the turn": Mutant(
-        held.LastActs.last, ("check()\n → pass\n",), ("release / release", "release / commit")
+        held.LastAct.steps, ("self._check()\n → pass\n",), ("release / release", "release / commit")
     ),
     "a last act does not end the lock": Mutant(
         protocol.Hold.end, ("self.ended = True → pass",), ("renewal / release", "heartbeat() / hand_over")
@@ -64,10 +64,10 @@ MUTANTS: dict[str, Mutant] = {
         keep.renew, ("if hold.ended: → if False:",), ("renewal / release", "heartbeat() / release")
     ),
     "an acquire does not look whether its client was closed": Mutant(
-        taking.Fresh._register, (f"{_CHECK} → pass",), ("close without releases / acquire",)
+        taking.Taking._register, (f"{_CHECK} → pass",), ("close without releases / acquire",)
     ),
     "close does not know a lock before its handle is made": Mutant(
-        taking.Fresh.keep, ("self._session.open_locks.add(hold, self._kept.pid) → pass",), ("close / acquire",)
+        taking.Taking.keep, ("self._session.open_locks.add(hold, self._kept.pid) → pass",), ("close / acquire",)
     ),
     "a client is closed once its locks are released": Mutant(
         closing.close,
@@ -78,7 +78,7 @@ MUTANTS: dict[str, Mutant] = {
         signalsafe.UnderWay.wait, ("if self.elsewhere(): → if True:",), ("close / acquire that waits",)
     ),
     "an acquire looks whether its client was closed before its handle is known": Mutant(
-        taking.Fresh._register,
+        taking.Taking._register,
         (f"{_ATTACH}\n    {_CHECK} → {_CHECK}\n    {_ATTACH}",),
         ("close without releases / acquire",),
     ),
@@ -118,7 +118,7 @@ MUTANTS: dict[str, Mutant] = {
         ("release / acquire of another lock",),
     ),
     "a forked child may release its parent's lock": Mutant(
-        held.LastActs.check_process, ("if self.pid != os.getpid(): → if False:",), ("fork / renewal",)
+        held.Holding.check_process, ("if self.pid != os.getpid(): → if False:",), ("fork / renewal",)
     ),
 }
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from lambda_lock import LockClient, MultiLock
-from lambda_lock.client.multi_lock import group_of
+from lambda_lock.client.lock import held_by
 from lambda_lock.testing.memory import Memory
 from tests.client.test_interrupts import apart, held, sweep
 
@@ -67,7 +67,7 @@ def _interrupted_act(memory: Memory, act: str) -> None:
     }
     past = [locks]  # kept, so that no finalizer is what is interrupted
     for points in sweep(acts[act]):
-        if points % 2 and not group_of(locks).released:
+        if points % 2 and not held_by(locks).released:
             assert locks.release() in (True, False)
         else:
             client.close()

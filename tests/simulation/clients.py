@@ -536,7 +536,7 @@ class Client:
     def end_again(self, holding: OurHolding, error: BaseException, complete: bool = False) -> Part[None]:
         """After something was thrown into a last act: go on as the drivers do.
 
-        If the task was cancelled, AsyncRunner.run_last ends the lock at once, and nothing is thrown into that.
+        If the task was cancelled, `LastAct.undo` ends the lock at once, and nothing is thrown into that.
         Otherwise the error leaves the block, and close() or the application calls release, unless the process ends. A
         resumed lock whose hand-over was interrupted is left to the next attempt.
         """
