@@ -16,8 +16,8 @@ from aws_cdk import aws_ssm as ssm
 from constructs import Construct
 from typing_extensions import TypeVar  # jsii needs it too; it has defaults on Python 3.11
 
-from ..client.lockless import WAKE_VARIABLE
 from ..client.settings import PARTITION_KEY_VARIABLE, SORT_KEY_VARIABLE, TABLE_VARIABLE
+from ..client.sleep import WAKE_VARIABLE
 from ..core.schema import JAVA
 from ..errors import LockArgumentError, LockConfigurationError
 from ..observe import metrics

@@ -21,8 +21,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ..client.base import run, session_of
+from ..client.listing import pages_of
 from ..client.lock_client import LockClient
-from ..client.lockless import pages_of
 from ..client.record import LockRecord, ask
 from ..core.requests import encode_data
 from ..errors import LockError, printable

@@ -47,7 +47,7 @@ class AskingClient(Client):
 
         Example: ``held = [record.key for record in client.list() if not record.is_released]``
         """
-        from .lockless import pages_of
+        from .listing import pages_of
         from .record import ask
 
         pages = pages_of(self._session, key)
@@ -95,7 +95,7 @@ class AskingClient(Client):
 
         Example: ``client.rate_limit("api", 10)``
         """
-        from .lockless import rate_limit
+        from .rate_limit import rate_limit
 
         checks.per_by_name(key, limit, more)
         session, times = self._session, {"reserve": reserve, "sort_key": sort_key, "context": context}
@@ -126,6 +126,6 @@ class AskingClient(Client):
 
         Example: ``client.sleep("report", holder=event["execution"], task_token=event["token"])``
         """
-        from .lockless import sleep
+        from .sleep import sleep
 
         return self._runner.run(sleep(self._session, key, holder, task_token, permits, sort_key))

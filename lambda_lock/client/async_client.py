@@ -151,7 +151,7 @@ class AsyncLockClient(Client):
 
         Example: ``held = [record.key async for record in client.list() if not record.is_released]``
         """
-        from .lockless import pages_of
+        from .listing import pages_of
 
         pages = pages_of(self._session, key)
         while (request := pages.request()) is not None:

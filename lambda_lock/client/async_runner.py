@@ -73,7 +73,7 @@ class AsyncRunner:
             if after_wait is not None:
                 after_wait()
 
-        made = operation.steps(session.talk())
+        made = operation.begin(session.observer, session.talk())
         try:
             if closed is not None:
                 session.under_way.begin(made)

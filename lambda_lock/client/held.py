@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias, TypeVar
 
     from ..core.protocol import Conversation, Hold, Steps
+    from ..observe.observer import Observer
     from .record import Storing
     from .session import Session
 
@@ -155,6 +156,10 @@ class LastAct(Operation["T"]):
         self._check = check
         self._again = again or self
 
+    def begin(self, observer: Observer, talk: Conversation) -> Steps[T]:
+        """Its steps, which are measured only once it has the turn."""
+        return self.steps(talk)
+
     def steps(self, talk: Conversation) -> Steps[T]:
         """Its requests. Raises if another last act is under way."""
         held = self._held
@@ -174,15 +179,10 @@ class LastAct(Operation["T"]):
         """The keys of all its locks."""
         return [hold.place.key for hold in self._held.each_hold()]
 
-    @property
-    def token(self) -> int | None:
-        """That of the lock. None: there are several."""
-        return None if self._held.key is None else self._held.each_hold()[0].token
-
-    @property
-    def since(self) -> float:
-        """From when on all its locks were held."""
-        return max(hold.since for hold in self._held.each_hold())
+    def of_hold(self) -> tuple[int | None, float]:
+        """The token of the lock, or None for several, and from when on all were held."""
+        holds = self._held.each_hold()
+        return None if self._held.key is None else holds[0].token, max(hold.since for hold in holds)
 
     def outcome(self, done: object) -> str:
         """What the hold became."""

@@ -366,7 +366,7 @@ class LockClient(AskingClient):
 
         Example: ``client.forget("token", scope="billing", wait=10)``
         """
-        from .lockless import forget
+        from .forget import forget
 
         return self._runner.run(forget(self._session, key, scope, sort_key, wait, context))
 

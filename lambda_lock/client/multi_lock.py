@@ -50,9 +50,8 @@ class TakingSeveral(Taking["MultiLock"]):
 
     # -- as a Taking ------------------------------------------------------------------------------------------------
 
-    @property
-    def token(self) -> None:
-        return None
+    def of_hold(self) -> tuple[None, None]:
+        return None, None
 
     def _grant(self, talk: Conversation) -> Steps[Any]:
         return core.acquire_all(self, talk)

@@ -143,9 +143,6 @@ class _Releasing(Operation[bool]):
         self._hold = hold
 
     def steps(self, talk: Conversation) -> Steps[bool]:
-        return self.measured(self._observer, talk, self._steps(talk))
-
-    def _steps(self, talk: Conversation) -> Steps[bool]:
         key, owner, token = self._hold.key, self._hold.owner, self._hold.token
         done = yield from resume.release(self.place, owner, token, talk)
         if done:
@@ -153,9 +150,8 @@ class _Releasing(Operation[bool]):
             tell("released", None, table, message, key, key=key, owner=owner, fencing_token=token)
         return done
 
-    @property
-    def token(self) -> int:
-        return self._hold.token
+    def of_hold(self) -> tuple[int, None]:
+        return self._hold.token, None
 
     def outcome(self, done: bool) -> str:
         return "released" if done else "lost"

@@ -52,8 +52,8 @@ else:
 
 #: What errors, contention, a held lock and its end need. In Lambda each is loaded at its first use, for the cold start.
 _LATE = (
-    *("client.closing", "client.explain", "client.lockless", "client.multi_lock", "client.operations", "client.record"),
-    "client.resuming",
+    *("client.closing", "client.explain", "client.forget", "client.listing", "client.multi_lock", "client.operations"),
+    *("client.rate_limit", "client.record", "client.resuming", "client.sleep"),
     *("core.forget", "core.handover", "core.permit_queue", "core.permits", "core.queue", "core.rate", "core.several"),
     *("core.sleepers", "core.transaction", "decorators.disabled", "keys.arguments"),
     *("observe.hooks", "observe.metrics", "observe.timing", "runtime.heartbeat"),
@@ -99,6 +99,11 @@ class Operation(_Typed["T"]):
         if after_wait is not None:
             self.after_wait, self.closed = after_wait, given_back
 
+    def begin(self, observer: Observer, talk: Conversation) -> Steps[Any]:
+        """Its steps, measured if it has a name in times and traces."""
+        steps = self.steps(talk)
+        return self.measured(observer, talk, steps) if self.what else steps
+
     def measured(self, observer: Observer, talk: Conversation, steps: Steps[R]) -> Steps[R]:
         """``steps`` of this operation, with the times and traces that are wanted."""
         if not observer.measures:
@@ -111,15 +116,12 @@ class Operation(_Typed["T"]):
         """The keys in times and traces."""
         return (self.place.key,)
 
-    @property
-    def token(self) -> int | None:
-        """The fencing token in times and traces. None: it is not known, or there are several."""
-        return None
+    def of_hold(self) -> tuple[int | None, float | None]:
+        """For times and traces, the fencing token, and when the hold that it ends began, in elapsed seconds.
 
-    @property
-    def since(self) -> float | None:
-        """When the hold that it ends began, in elapsed seconds. None: that is not known here, or no hold ends."""
-        return None
+        None: it is not known, there are several, or no hold ends.
+        """
+        return None, None
 
     def outcome(self, done: Any) -> str:
         """The outcome in times and traces, for what its steps returned."""
@@ -199,7 +201,7 @@ class Session:
                 timeline.clock.sleep(seconds)
             after_wait()
 
-        made = operation.steps(self.talk())
+        made = operation.begin(self.observer, self.talk())
         try:
             if closed is not None:
                 self.under_way.begin(made)

@@ -68,22 +68,18 @@ class Taking(Operation["T"]):
         self.granted: list[Hold] = []
         self._locks: list[Any] = []  # handles, kept alive until one is returned: a dropped one logs a warning
 
-    def steps(self, talk: Conversation) -> Steps[None]:
-        """The requests, and what follows a grant or a refusal."""
-        return self.measured(self._session.observer, talk, self._steps(talk))
-
     def keys(self) -> Sequence[str]:
         return [place.key for place in self._places]
 
     def outcome(self, done: object) -> str:
         return "granted"
 
-    @property
-    def token(self) -> int | None:
-        """The fencing token of what was granted. None: nothing was, or several locks have several."""
-        return self.granted[-1].token if self.granted else None
+    def of_hold(self) -> tuple[int | None, None]:
+        """The fencing token of what was granted."""
+        return (self.granted[-1].token if self.granted else None), None
 
-    def _steps(self, talk: Conversation) -> Steps[None]:
+    def steps(self, talk: Conversation) -> Steps[None]:
+        """The requests, and what follows a grant or a refusal."""
         if self._kept.pid != os.getpid():
             check_process(self._kept.pid)
         try:

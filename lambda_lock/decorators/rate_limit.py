@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace  # functools has it loaded
 
 from ..client import checks
-from ..client.lockless import limit_of
+from ..client.rate_limit import limit_of
 from ..keys.compile import compile_key
 from .functions import check_answer, check_answer_of, check_decorated, check_no_batch
 from .guard import CurrentLocks, Guard, check_times, prepare

@@ -61,19 +61,19 @@ class DurableHold:
     @property
     def has_waker(self) -> bool:
         """Whether the lock's table has a waker, as this invocation's environment says."""
-        from ..client import lockless  # here and below: loaded only by those who find the lock held
+        from ..client import sleep  # here and below: loaded only by those who find the lock held
 
-        return lockless.has_waker(session_of(self.client))
+        return sleep.has_waker(session_of(self.client))
 
     def lie_down(self, holder: str, callback: str) -> bool:
         """Write the callback among the sleepers of the lock. False: there is no room, or the write may have failed.
 
         No error is raised: after False, the caller polls as without a waker.
         """
-        from ..client import lockless
+        from ..client import sleep
 
         try:
-            lying_down = lockless.lie_down(
+            lying_down = sleep.lie_down(
                 session_of(self.client), self.key, None, holder, "durable", callback, self.permits
             )
             there_is_room: bool = run(self.client, lying_down)
@@ -85,10 +85,10 @@ class DurableHold:
 
     def get_up(self, holder: str) -> None:
         """Remove the callback from the sleepers, if it is there. Errors are logged: the waker only finds it closed."""
-        from ..client import lockless
+        from ..client import sleep
 
         try:
-            run(self.client, lockless.get_up(session_of(self.client), self.key, holder))
+            run(self.client, sleep.get_up(session_of(self.client), self.key, holder))
         except LockError as error:
             message = "an execution that waited for lock %r is still among its sleepers: %s"
             tell(logger, "not_asleep", message, self.key, error, key=self.key)

@@ -37,10 +37,7 @@ if TYPE_CHECKING:
 
         @property
         def place(self) -> Place: ...
-        @property
-        def token(self) -> int | None: ...
-        @property
-        def since(self) -> float | None: ...
+        def of_hold(self) -> tuple[int | None, float | None]: ...
         def keys(self) -> Sequence[str]: ...
         def outcome(self, done: Any, /) -> str: ...
 
@@ -71,13 +68,12 @@ def timed(operation: Measured, observer: Observer, talk: Conversation, steps: St
         raise
     finally:
         tell_unended(observer)
-        what, table, keys, token = operation.what, operation.place.table, operation.keys(), operation.token
+        what, table, keys, (token, since) = operation.what, operation.place.table, operation.keys(), operation.of_hold()
         more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
         now, text = observer.timeline.elapsed(), ", ".join(keys[:_SHOWN]) + more
         ago = now - began
         measured(observer, what, table, text, ago, outcome=outcome, fencing_token=token)
-        if operation.since is not None:
-            since = operation.since
+        if since is not None:
             measured(observer, "hold", table, text, now - since, ago, outcome=outcome, fencing_token=token)
 
 

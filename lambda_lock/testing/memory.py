@@ -17,7 +17,7 @@ from contextlib import ContextDecorator
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from ..client import checks, session
-from ..client.lockless import Pages
+from ..client.listing import Pages
 from ..client.options import content_of
 from ..client.settings import TABLE_VARIABLE, Settings
 from ..core import lease

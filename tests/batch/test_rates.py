@@ -10,7 +10,7 @@ import pytest
 
 from lambda_lock import RateLimitedError
 from lambda_lock.batch import process_sqs
-from lambda_lock.client import lockless
+from lambda_lock.client import rate_limit
 from rig import events
 from rig.events import Event
 from rig.wire import Wire
@@ -76,13 +76,13 @@ def test_what_a_record_waited_for_its_slot_does_not_count_as_its_duration(
     def passes(*_: Any, **__: Any) -> None:
         hands.leapt += 20  # the wait for the slot
 
-    told = lockless.rate_limit
+    told = rate_limit.rate_limit
 
     def limited(session: Any, *arguments: Any, **times: Any) -> Any:
         passes()
         return told(session, *arguments, **times)
 
-    monkeypatch.setattr(lockless, "rate_limit", limited)
+    monkeypatch.setattr(rate_limit, "rate_limit", limited)
     done, event = Done(), events.sqs([{"n": 0}, {"n": 1}])
     answer = process_sqs(event, done.handler, context=Context(45), rate=("api", 1000, 1), dedup_key=None)
     assert (done.started, answer) == ([0, 1], NOTHING)

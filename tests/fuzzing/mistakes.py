@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 from lambda_lock.batch import process, source
-from lambda_lock.client import lockless
+from lambda_lock.client import listing
 from lambda_lock.core import acquire, handover, keep, lease, resume, schema
 from lambda_lock.runtime import drive
 from lambda_lock.transport import http1
@@ -45,7 +45,7 @@ PLAYED: dict[str, tuple[Change, str, str, tuple[str, ...]]] = {
         put(resume, "STEPS", _FOR_EVER), "release by string", "no bound", ("overtaken",)
     ),
     "a decision takes a minute": (put(keep, "DECISION", 60.0), "release", "no bound", ("throttled", "lost reply")),
-    "a list follows its pages for ever": (put(lockless.Pages, "_next", _next), "list", "no bound", ("pages",)),
+    "a list follows its pages for ever": (put(listing.Pages, "_next", _next), "list", "no bound", ("pages",)),
     "answers are not checked": (
         put(drive, "_answers", lambda *_: True), "get", "undocumented", ("any reasons", "any body")
     ),

@@ -18,8 +18,8 @@ from lambda_lock.batch import process_sqs, process_stream
 from lambda_lock.cli import options as cli_options
 from lambda_lock.cli.app import app
 from lambda_lock.cli.dashboard import Watcher
-from lambda_lock.client import lockless
-from lambda_lock.client.lockless import WAKE_VARIABLE
+from lambda_lock.client import listing
+from lambda_lock.client.sleep import WAKE_VARIABLE
 from lambda_lock.core.row import SLEEPERS
 from lambda_lock.core.schema import ASLEEP
 from lambda_lock.core.tickets import make_ticket
@@ -177,7 +177,7 @@ def _stream(scene: Scene) -> Any:
 def _dashboard(scene: Scene) -> Any:
     """Readings of the dashboard, and after each the JSON for its page."""
     watcher = Watcher(scene.client, interval=2.0)
-    with mock.patch.object(lockless, "MOST_PAGES", MOST_PAGES):
+    with mock.patch.object(listing, "MOST_PAGES", MOST_PAGES):
         for _ in range(READINGS):
             with contextlib.suppress(LockError):  # as its thread does
                 watcher.read()
@@ -186,7 +186,7 @@ def _dashboard(scene: Scene) -> Any:
 
 
 def _list(scene: Scene) -> Any:
-    with mock.patch.object(lockless, "MOST_PAGES", MOST_PAGES):
+    with mock.patch.object(listing, "MOST_PAGES", MOST_PAGES):
         return list(scene.client.list())
 
 
@@ -198,7 +198,7 @@ def _command(*arguments: str) -> Callable[[Scene], Any]:
 
         with (
             mock.patch.object(cli_options, "LockClient", client),
-            mock.patch.object(lockless, "MOST_PAGES", MOST_PAGES),
+            mock.patch.object(listing, "MOST_PAGES", MOST_PAGES),
             signals_restored(),  # `lambda-lock run` blocks them for its process
         ):
             result = CliRunner().invoke(app, ["--table", "locks", *arguments], catch_exceptions=False)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import LockClient, TransportError
-from lambda_lock.client import lockless
+from lambda_lock.client import listing
 from lambda_lock.transport import Credentials, HttpsTransport, Reply
 from rig.engine import ROOT
 
@@ -79,7 +79,7 @@ def test_a_list_whose_pages_lead_in_a_circle_ends(circle: int) -> None:
 
 
 def test_a_list_without_an_end_ends(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lockless, "MOST_PAGES", 50)
+    monkeypatch.setattr(listing, "MOST_PAGES", 50)
     table = _Circling(10**9)
     client = LockClient("locks", transport=table)
     with pytest.raises(TransportError, match="more than 50 pages"):

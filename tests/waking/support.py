@@ -6,7 +6,7 @@ from typing import Any
 
 from lambda_lock import LockClient
 from lambda_lock.client.base import run, session_of
-from lambda_lock.client.lockless import get_up
+from lambda_lock.client.sleep import get_up
 from lambda_lock.core.row import OF_SLEEPERS
 from lambda_lock.testing.memory import Memory
 from lambda_lock.waker.function import Calls, WakerFunction

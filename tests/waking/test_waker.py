@@ -24,7 +24,7 @@ from lambda_lock import (
     with_lock,
 )
 from lambda_lock.client.base import run, session_of
-from lambda_lock.client.lockless import has_waker, lie_down
+from lambda_lock.client.sleep import has_waker, lie_down
 from lambda_lock.core.outcome import ConditionFailed
 from lambda_lock.core.sleepers import MOST_SLEEPERS, Sleeper, read_sleeper
 from lambda_lock.core.sleepers import lie_down as lie_down_steps

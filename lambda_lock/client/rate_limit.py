@@ -1,0 +1,86 @@
+"""`LockClient.rate_limit`: waits for a start of a rate limit. Loaded when it is used."""
+
+from __future__ import annotations
+
+from ..core.rate import LONGEST_WAIT, Limit, Start
+from ..core.row import LONGEST_LEASE
+from ..errors import LockArgumentError, LockConfigurationError, RateLimitedError
+from ..runtime.signalsafe import given_back
+from . import checks
+from .options import order
+from .session import Operation
+from .taking import tell_failed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from ..core.protocol import AcquireRequest, Conversation, Steps
+    from .session import Session
+
+
+def rate_limit(
+    session: Session, key: str, limit: int, per: float, burst: int, n: int, wait: float | None, **times: Any
+) -> Operation[float]:
+    """The operation of `Client.rate_limit`. times: reserve, sort_key and context, as for `LockClient.acquire`."""
+    asked = limit_of(limit, per, burst, n, wait)
+    wanted, _, _ = order(session, key, wait=wait, **times)
+    place = wanted.place
+    if None in (place.schema.next_at, place.schema.last_take, place.schema.rate):
+        raise LockConfigurationError(
+            f"the schema {place.schema.name} has no rate limits: use JAVA for {key!r}", key=key
+        )
+
+    def differs(rate: str) -> None:
+        message = f"rate limit {key!r} is {asked.text} (limit/per/burst) here and {rate} elsewhere: pass the same"
+        session.tell_once("rate_differs", place, message)
+
+    return Starting(session, wanted, lambda talk: Start(wanted, asked, talk, differs).steps())
+
+
+class Starting(Operation[float]):
+    """Waits for a start of a rate limit.
+
+    begin: gives the steps, which return the seconds that were waited.
+    """
+
+    what, closed = "rate", staticmethod(given_back)
+
+    def __init__(self, session: Session, wanted: AcquireRequest, begin: Callable[[Conversation], Steps[float]]) -> None:
+        self.place = wanted.place
+        self.after_wait = session.check_open
+        self._session = session
+        self._begin = begin
+
+    def steps(self, talk: Conversation) -> Steps[float]:
+        """The requests, and what is told of the start or its refusal."""
+        tell, table, key = self._session.observer.tell, self.place.table, self.place.key
+        try:
+            waited = yield from self._begin(talk)
+        except Exception as error:
+            refused = error
+            if isinstance(error, RateLimitedError):
+                tell("rate_limited", lambda: refused, table, "%s", error, key=key)
+            tell_failed(self._session, self.place, error)
+            raise
+        tell("started", None, table, "rate limit %r gave a start after %.3f s", key, waited, key=key)
+        return waited
+
+    def outcome(self, done: object) -> str:
+        return "started"
+
+
+def limit_of(limit: object, per: object, burst: object, n: object, wait: object) -> Limit:
+    """Return the Limit of these arguments. Raises LockArgumentError or TypeError."""
+    starts = checks.whole("limit", limit, least=1, instead=": for fewer than one a second, pass a longer per=")
+    at_once = checks.whole("burst", burst, least=1)
+    seconds, wanted = checks.seconds("per", per, least=1e-6), checks.whole("n", n, least=1)
+    checks.optional_seconds("wait", wait, most=LONGEST_WAIT)
+    if starts > seconds * 1e6:
+        raise LockArgumentError(f"limit={limit}, per={per} s is more than one in a microsecond: count in larger units")
+    if at_once > LONGEST_LEASE * starts / seconds:
+        raise LockArgumentError(f"burst={burst} is out of range: its starts take more than a year")
+    if wanted > at_once:
+        raise LockArgumentError(f"n={n} is more than burst={burst}: raise burst, or take fewer at once")
+    return Limit(starts, seconds, at_once, wanted)
