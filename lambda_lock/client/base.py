@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any, Concatenate, ParamSpec
 
     from ..transport import Transport
+    from .lock import HandleBase
     from .session import Operation
 
     P = ParamSpec("P")
@@ -59,19 +60,21 @@ class Client(Entered):
 def init_of(client: str) -> Any:
     """The ``__init__`` of a client class. It takes the settings, and its TypeErrors name the class ``client``."""
     listed: Any = Settings.__init__
-    init = type(listed)(listed.__code__, listed.__globals__, listed.__name__, listed.__defaults__)
-    init.__kwdefaults__, init.__annotations__ = listed.__kwdefaults__, listed.__annotations__
-    init.__qualname__ = f"{client}.__init__"
+    name = f"{client}.{listed.__name__}"
 
     def begin(self: Client, *args: Any, **settings: Any) -> None:
         known = {"table", *listed.__kwdefaults__}
-        checks.options(init.__qualname__, init, {name: settings[name] for name in settings if name not in known})
-        made = Settings.__new__(Settings)
-        init(made, *args, **settings)
+        checks.options(name, listed, {given: settings[given] for given in settings if given not in known})
+        try:
+            made = Settings(*args, **settings)
+        except TypeError as error:  # Python names the function that was called
+            if not str(error).startswith(listed.__qualname__):
+                raise
+            raise TypeError(str(error).replace(listed.__qualname__, name, 1)) from None
         self._begin(Session(made))
 
-    begin.__wrapped__ = init  # type: ignore[attr-defined]  # inspect.signature shows the settings
-    begin.__name__, begin.__qualname__ = init.__name__, init.__qualname__
+    begin.__wrapped__ = listed  # type: ignore[attr-defined]  # inspect.signature shows the settings
+    begin.__name__, begin.__qualname__ = listed.__name__, name
     begin.__doc__ = Settings.__doc__
     return begin
 
@@ -81,6 +84,6 @@ def session_of(client: Client) -> Session:
     return client._session
 
 
-def run(client: Client, operation: Operation[Any]) -> Any:
-    """Run an operation of a client, for modules of this package. Awaited for an AsyncLockClient."""
+def run(client: Client | HandleBase, operation: Operation[Any]) -> Any:
+    """Run an operation of a client or handle, for modules of this package. Awaited for those of asyncio."""
     return client._runner.run(operation)

@@ -176,11 +176,6 @@ def held_by(handle: Holder[H]) -> H:
     return handle._held
 
 
-def complete(handle: Handle, result: str | None) -> Any:
-    """Release a lock and complete its event, with the text ``result``. Awaited for an AsyncLock. For this package."""
-    return handle._runner.run(handle._held.release(complete=True, result=result))
-
-
 class Lock(Handle, WithBlock):
     """A lock that `LockClient.acquire` returned. Use it in a ``with`` block, which releases it at its end.
 

@@ -207,7 +207,7 @@ class Renewer:
         for _ in range(int(protocol.DECISION / _TURN_PAUSE)):
             if self._turn.take(turn):
                 return
-            talk.reading = (yield Pause(_TURN_PAUSE)).reading
+            yield from talk.wait(_TURN_PAUSE, Pause)
             if check is not None:
                 check()
         raise self._unknown(None)

@@ -405,8 +405,8 @@ class Conversation:
     def now(self) -> float:
         return self.memory.server.now(self.reading)
 
-    def wait(self, seconds: float) -> Steps[None]:
-        self.reading = (yield Wait(seconds)).reading
+    def wait(self, seconds: float, step: type[Wait] = Wait) -> Steps[None]:
+        self.reading = (yield step(seconds)).reading
 
     def send(self, request: requests.Request, left: float = SEND) -> Steps[Outcome]:
         """Send a request once. left: the seconds that are left for it. It takes no longer than SEND."""

@@ -7,7 +7,7 @@ from functools import partial  # the Lambda runtime has it loaded
 
 from ..client import checks
 from ..client.base import run, session_of
-from ..client.lock import complete, held_by
+from ..client.lock import held_by
 from ..client.options import order
 from ..client.record import Storing, decode_result, result_parts
 from ..client.taking import Taking, entered_before, tell_refused
@@ -417,7 +417,11 @@ class _EventGuard(Guard):
             elif known is not None:
                 known.completed(held, text, since, forgets)
 
-        return partial(complete, lock, text), _NOT_COMPLETED, completed
+        return (
+            lambda: run(lock, held.release(complete=True, result=text)),
+            _NOT_COMPLETED,
+            completed,
+        )
 
     def text(self, lock: Any, result: object) -> str | None:
         """The text to store, of the result if it can be stored, and of the payload's hash. None if there is neither."""
