@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any
 
 import pytest
 
 from lambda_lock import AsyncLockClient, AsyncMultiLock, LockNotGrantedError, LockTimeoutError, MultiLock
+from lambda_lock.client.base import session_of
 from rig.engine import Ministack
 from rig.wire import Request, Wire
 from tests.support.clocks import LeapingClock
@@ -52,6 +53,29 @@ async def test_try_acquire_all_returns_none_and_leaves_nothing(client: AsyncLock
     locks = await client.try_acquire_all(["a", "b"])
     assert locks is not None
     assert await locks.release() is True
+
+
+class Closed:
+    """Awaits a coroutine until it has taken a lock, and then closes it."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], client: AsyncLockClient) -> None:
+        self.coroutine = coroutine
+        self.client = client
+
+    def __await__(self) -> Generator[Any, None, None]:
+        while not session_of(self.client).open_locks.holds():
+            yield self.coroutine.send(None)
+        self.coroutine.close()
+
+
+async def test_a_coroutine_that_is_closed_in_its_wait_awaits_nothing_and_closing_the_client_releases_what_it_took(
+    make: Make, rows: Rows
+) -> None:
+    rows.put_held("b", expires_at=time.time() + 60, owner="another#1")
+    taker = make()
+    await Closed(taker.acquire_all(["a", "b"], wait=60), taker)
+    await taker.close()
+    assert not rows.is_held("a")
 
 
 async def test_cancelling_the_wait_leaves_nothing(client: AsyncLockClient, rows: Rows) -> None:
