@@ -23,17 +23,16 @@ if TYPE_CHECKING:
     from .client.lock_client import LockClient
     from .client.multi_lock import MultiLock
     from .client.record import LockRecord
-    from .core.lease import Holder
     from .core.schema import GO, JAVA, PYTHON, Schema
     from .decorators.deduplicate import current_dedup, deduplicate
     from .decorators.guard import default_client, set_default_client
     from .decorators.rate_limit import rate_limit
-    from .decorators.stopping import release_on_sigterm
     from .decorators.with_lock import current_lock, with_lock
     from .errors import (
         ClientClosedError,
         CommitRefusedError,
         DuplicateEventError,
+        Holder,
         KeyTemplateError,
         LockAlreadyReleasedError,
         LockArgumentError,
@@ -51,8 +50,9 @@ if TYPE_CHECKING:
     )
     from .keys.payload_hash import payload_hash
     from .runtime.invocation import register_lambda_context
+    from .stopping import release_on_sigterm
 
-#: The public names of each module. Those that are not here are in errors.py.
+#: The public names of each module. Those that are not here are errors, in errors.py.
 _WHERE = {
     "client.async_client": ("AsyncLockClient",),
     "client.async_lock": ("AsyncLock", "AsyncMultiLock"),
@@ -60,15 +60,15 @@ _WHERE = {
     "client.lock_client": ("LockClient",),
     "client.multi_lock": ("MultiLock",),
     "client.record": ("LockRecord",),
-    "core.lease": ("Holder",),
     "core.schema": ("GO", "JAVA", "PYTHON", "Schema"),
     "decorators.deduplicate": ("current_dedup", "deduplicate"),
     "decorators.guard": ("default_client", "set_default_client"),
     "decorators.rate_limit": ("rate_limit",),
-    "decorators.stopping": ("release_on_sigterm",),
     "decorators.with_lock": ("current_lock", "with_lock"),
+    "errors": ("Holder",),
     "keys.payload_hash": ("payload_hash",),
     "runtime.invocation": ("register_lambda_context",),
+    "stopping": ("release_on_sigterm",),
 }
 
 __all__ = [

@@ -18,11 +18,11 @@ Example::
 
 from __future__ import annotations
 
+from collections import namedtuple  # the Lambda runtime has it loaded
+
 TYPE_CHECKING = False  # importing typing adds about 5 ms to a cold start, so only type checkers enter such blocks
 if TYPE_CHECKING:
-    from typing import Any
-
-    from .core.lease import Holder
+    from typing import Any, NamedTuple
 
 
 _LONGEST = 8_000  # characters in an error or a log line; a key may have 2,048 bytes, and a value in a row 400 KB
@@ -39,6 +39,29 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
+if TYPE_CHECKING:
+
+    class _Holder(NamedTuple):
+        owner: str | None
+        expires_at: float | None
+        fencing_token: int | None
+else:
+    _Holder = namedtuple("_Holder", ("owner", "expires_at", "fencing_token"))  # without the import of typing
+
+
+class Holder(_Holder):
+    """Who holds a lock, or one permit of a semaphore.
+
+    owner: ``prefix#nonce``; None if the row names none.
+    expires_at: the stored expiry in epoch seconds; None for a row that another client library wrote.
+    fencing_token: the token of the grant; None if it is absent or cannot be read.
+
+    Example: ``owners = [holder.owner for holder in record.holders]``
+    """
+
+    __slots__ = ()
 
 
 class LockError(Exception):

@@ -14,9 +14,8 @@ from .. import __version__
 from ..client import checks
 from ..client.record import LockRecord
 from ..client.settings import TABLE_VARIABLE
-from ..core.lease import Holder
 from ..core.row import MOST_PERMITS
-from ..errors import LockError, LockFormatError, LockNotGrantedError
+from ..errors import Holder, LockError, LockFormatError, LockNotGrantedError
 from ..observe import metrics
 from ..table import check_table, create_table, table_exists
 from . import exits, options, show

@@ -25,9 +25,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from ..client.lock_client import LockClient
 from ..client.record import LockRecord
-from ..core.lease import Holder
 from ..core.row import base_of
-from ..errors import LockError, printable
+from ..errors import Holder, LockError, printable
 from . import show
 from .dev import HOST, usable_port
 

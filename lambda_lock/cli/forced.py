@@ -7,11 +7,10 @@ from ..client.lock_client import LockClient
 from ..client.record import LockRecord
 from ..client.session import Operation
 from ..core import protocol, requests
-from ..core.lease import Holder
 from ..core.outcome import ConditionFailed, Reply
 from ..core.permits import PermitPlace
 from ..core.row import RATE, Row
-from ..errors import TransportError
+from ..errors import Holder, TransportError
 
 
 def force_release(client: LockClient, record: LockRecord, permit: Holder | None) -> Row | None:

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ..core.lease import Holder
     from ..core.outcome import Item, Reply
     from ..core.protocol import Conversation, Hold, Steps
     from ..core.requests import Request
+    from ..errors import Holder
     from .session import Session
 
 PREWARM_KEY = "lambda_lock#prewarm"  # of a row that is never written

@@ -110,7 +110,7 @@ class Renewer:
     def start(self) -> None:
         """Plan the first renewal, and let the heartbeat look after the lock. Raises LockError if it cannot start."""
         hold, now = self._hold, self._elapsed()
-        self._next = self._planned(now, lease.first_heartbeat(now, hold.valid_until, hold.lease_ms))
+        self._next = self._planned(now, keep.first_heartbeat(now, hold.valid_until, hold.lease_ms))
         self.watch(now)
 
     # -- for the heartbeat ------------------------------------------------------------------------------------------
@@ -139,7 +139,7 @@ class Renewer:
                 if self._turn.take(turn):
                     renewal = self._session.run(Operation(self._hold.place, self._once))
                 else:
-                    self._next = self._elapsed() + lease.MIN_PERIOD  # the application plans the next renewal
+                    self._next = self._elapsed() + keep.MIN_PERIOD  # the application plans the next renewal
             finally:
                 self._turn.give_back(turn)
             if renewal is not None and renewal.renewed:
@@ -243,7 +243,7 @@ class Renewer:
         """
         for _ in range(_MOST_CHANGES):
             now, valid_until = self._elapsed(), self._hold.valid_until
-            self._next = self._planned(now, lease.next_heartbeat(now, valid_until))
+            self._next = self._planned(now, keep.next_heartbeat(now, valid_until))
             if self._hold.valid_until == valid_until:
                 return
 
@@ -251,7 +251,7 @@ class Renewer:
         """When to renew: as planned from validity, or by the period that the user set. Never past the deadline."""
         hold = self._hold
         if self._period is None:
-            return planned if lease.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms) else None
+            return planned if keep.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms) else None
         if not self._period:
             return None
         # Where a slow clock cut validity short, the period would come too late. Then the plan from validity counts.
@@ -271,7 +271,7 @@ class Renewer:
         hold, options, planned = self._hold, self._options, self._next
         if planned is None and options.safe_time is None:  # a tick could only notice the loss: is that wanted?
             wanted = options.on_lost is not None or self._session.observer.wants("lost")
-            if not wanted or not lease.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms):
+            if not wanted or not keep.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms):
                 return None
         danger_at = None if options.safe_time is None else self._danger_at()
         moments = [hold.valid_until] if danger_at is None else [hold.valid_until, danger_at]

@@ -1,4 +1,7 @@
-"""Keeping a granted lock and giving it back: renew, release, complete. Follows rules 6 to 9 and 12 in protocol.py."""
+"""Keeping a granted lock and giving it back: renew, release, complete, and when to renew.
+
+Follows rules 6 to 9 and 12 in protocol.py.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ if TYPE_CHECKING:
     from ..errors import TransportError
     from .protocol import Conversation, Hold, Steps
     from .row import Row
+
+MIN_PERIOD = 0.3  # seconds; the shortest time between two planned renewals
 
 
 class Renewal:
@@ -196,3 +201,28 @@ def not_there(place: requests.Place, row: Row | None) -> LockLostError:
         key=place.key,
         holder=holder,
     )
+
+
+# -- when to renew
+
+
+def needs_heartbeat(valid_until: float, deadline: float | None, lease_ms: int) -> bool:
+    """Return whether validity ends so long before the deadline that renewing is worthwhile.
+
+    deadline: elapsed seconds; None if there is none.
+    """
+    if deadline is None:
+        return True
+    return deadline - valid_until > max(0.5, lease_ms / 1000 / 100)
+
+
+def next_heartbeat(now: float, valid_until: float) -> float:
+    """Return when to renew next, in elapsed seconds: after a third of the remaining validity, but at least 0.3 s."""
+    return now + max(MIN_PERIOD, (valid_until - now) / 3)
+
+
+def first_heartbeat(now: float, valid_until: float, lease_ms: int) -> float:
+    """As `next_heartbeat`, but now if less than 0.9 of the lease is left after the claim (slow clock or slow reply)."""
+    if valid_until - now < 0.9 * lease_ms / 1000:
+        return now
+    return next_heartbeat(now, valid_until)

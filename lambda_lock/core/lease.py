@@ -28,7 +28,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection
-    from typing import Any, Protocol, Self, TypeAlias
+    from typing import Any, Protocol
 
     class Leased(Protocol):
         """What is held for a lease: a lock's row, or an entry of a semaphore's."""
@@ -38,10 +38,6 @@ if TYPE_CHECKING:
         @property
         def expiry_ms(self) -> int | None: ...
 
-    _Fields: TypeAlias = tuple[str | None, float | None, int | None]
-else:
-    _Fields = tuple
-
 
 GRACE = 2.0  # seconds between the end of a lease and its stored expiry
 MARGIN = 1.5  # seconds; how much two Dates of one moment may differ: 1 s by truncation, 0.5 s between front ends
@@ -49,42 +45,7 @@ DRIFT = 1 / 1000  # how much the rates of two clocks may differ
 MIN_LEASE = 1.0  # seconds; a shorter lease would not survive a single lost reply
 _FAST_CLOCK = 3.0  # seconds; an expiry this much too late came from a fast clock and would make others wait in vain
 _ROUND_TRIP = 1.0  # seconds; a Date from a longer round trip says too little about the present
-MIN_PERIOD = 0.3  # seconds; the shortest time between two planned renewals
 FIRST_BACKOFF = 0.05  # seconds
-
-
-class Holder(_Fields):
-    """Who holds a lock, or one permit of a semaphore.
-
-    owner: ``prefix#nonce``; None if the row names none.
-    expires_at: the stored expiry in epoch seconds; None for a row that another client library wrote.
-    fencing_token: the token of the grant; None if it is absent or cannot be read.
-
-    Example: ``owners = [holder.owner for holder in record.holders]``
-    """
-
-    __slots__ = ()
-
-    def __new__(cls, owner: str | None, expires_at: float | None, fencing_token: int | None) -> Self:
-        return super().__new__(cls, (owner, expires_at, fencing_token))
-
-    def __getnewargs__(self) -> tuple[Any, ...]:
-        return tuple(self)
-
-    @property
-    def owner(self) -> str | None:
-        return self[0]
-
-    @property
-    def expires_at(self) -> float | None:
-        return self[1]
-
-    @property
-    def fencing_token(self) -> int | None:
-        return self[2]
-
-    def __repr__(self) -> str:
-        return f"Holder(owner={self.owner!r}, expires_at={self.expires_at}, fencing_token={self.fencing_token})"
 
 
 class ClockReading:
@@ -278,25 +239,3 @@ def backoff(attempt: int, cap: float, jitter: float) -> float:
     """
     longest: float = min(cap, FIRST_BACKOFF * 2 ** min(attempt, 20))
     return max(0.01, jitter * longest)
-
-
-def needs_heartbeat(valid_until: float, deadline: float | None, lease_ms: int) -> bool:
-    """Return whether validity ends so long before the deadline that renewing is worthwhile.
-
-    deadline: elapsed seconds; None if there is none.
-    """
-    if deadline is None:
-        return True
-    return deadline - valid_until > max(0.5, lease_ms / 1000 / 100)
-
-
-def next_heartbeat(now: float, valid_until: float) -> float:
-    """Return when to renew next, in elapsed seconds: after a third of the remaining validity, but at least 0.3 s."""
-    return now + max(MIN_PERIOD, (valid_until - now) / 3)
-
-
-def first_heartbeat(now: float, valid_until: float, lease_ms: int) -> float:
-    """As `next_heartbeat`, but now if less than 0.9 of the lease is left after the claim (slow clock or slow reply)."""
-    if valid_until - now < 0.9 * lease_ms / 1000:
-        return now
-    return next_heartbeat(now, valid_until)

@@ -49,9 +49,8 @@ A row with a version that is not the SEAL is a lock's, and a semaphore never tou
 
 from __future__ import annotations
 
-from ..errors import LockFormatError
+from ..errors import Holder, LockFormatError
 from . import lease
-from .lease import Holder
 from .requests import Place, Update
 from .row import (
     LONGEST_LEASE,

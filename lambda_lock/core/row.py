@@ -9,9 +9,8 @@ A lease that cannot be read is an error that names the row. It is never a reason
 
 from __future__ import annotations
 
-from ..errors import DuplicateEventError, LockFormatError
+from ..errors import DuplicateEventError, Holder, LockFormatError
 from . import lease
-from .lease import Holder
 from .outcome import undated
 from .schema import ASLEEP, NUMERALS
 

@@ -20,7 +20,7 @@ the rules of protocol.py alone ensure that each of them has one holder. These ru
 from __future__ import annotations
 
 from ..errors import LockNotGrantedError, LockTimeoutError, TransportError
-from . import lease
+from . import keep, lease
 from .acquire import Acquisition
 from .outcome import ServiceError
 from .protocol import OUTAGE, Wait, may_pass, undone
@@ -173,7 +173,7 @@ class SeveralAcquisition:
     def freshen(self, hold: Hold) -> Steps[None]:
         """Renew a lock that was held for a while, so that the caller gets nearly a whole lease (rule 5)."""
         fresh = hold.valid_until - self.talk.elapsed >= _FRESH * hold.lease_ms / 1000
-        if not fresh and lease.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms):
+        if not fresh and keep.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms):
             yield from self.watched(self.keeper.renew(hold, self.talk))
 
     def check_held(self) -> None:

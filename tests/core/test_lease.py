@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lambda_lock.core import lease
+from lambda_lock.core import keep, lease
 from lambda_lock.core.lease import ClockReading, Observations, ServerTime
 from lambda_lock.core.protocol import ClientMemory
 from lambda_lock.core.row import Row, make_version
@@ -201,18 +201,18 @@ def test_a_back_off_is_never_nothing_and_never_over_its_cap(attempt: int, cap: f
 
 @given(seconds, st.floats(0, 1e4))
 def test_heartbeats_come_at_a_third_of_the_validity_and_never_too_close(now: float, left: float) -> None:
-    when = lease.next_heartbeat(now, now + left)
+    when = keep.next_heartbeat(now, now + left)
     assert when == pytest.approx(now + max(0.3, left / 3))
 
 
 def test_a_heartbeat_is_planned_only_where_validity_ends_well_before_the_deadline() -> None:
-    assert lease.needs_heartbeat(10.0, None, 10_000)
-    assert lease.needs_heartbeat(10.0, 10.6, 10_000)
-    assert not lease.needs_heartbeat(10.0, 10.4, 10_000)
-    assert not lease.needs_heartbeat(100.0, 101.9, 200_000)
-    assert lease.needs_heartbeat(100.0, 102.1, 200_000)
+    assert keep.needs_heartbeat(10.0, None, 10_000)
+    assert keep.needs_heartbeat(10.0, 10.6, 10_000)
+    assert not keep.needs_heartbeat(10.0, 10.4, 10_000)
+    assert not keep.needs_heartbeat(100.0, 101.9, 200_000)
+    assert keep.needs_heartbeat(100.0, 102.1, 200_000)
 
 
 def test_the_first_heartbeat_comes_at_once_where_the_claim_left_little() -> None:
-    assert lease.first_heartbeat(0.0, 8.9, 10_000) == 0.0
-    assert lease.first_heartbeat(0.0, 9.9, 10_000) == pytest.approx(3.3)
+    assert keep.first_heartbeat(0.0, 8.9, 10_000) == 0.0
+    assert keep.first_heartbeat(0.0, 9.9, 10_000) == pytest.approx(3.3)

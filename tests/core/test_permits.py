@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lambda_lock.core import acquire, requests
-from lambda_lock.core.lease import Holder, Observations
+from lambda_lock.core.lease import Observations
 from lambda_lock.core.outcome import ConditionFailed, Reply, TransportError
 from lambda_lock.core.permit_queue import PermitQueue
 from lambda_lock.core.permits import KEPT, PermitPlace
@@ -18,7 +18,7 @@ from lambda_lock.core.queue import PATIENCE
 from lambda_lock.core.row import SEAL, TICKET_NAME, expiry_of, make_version
 from lambda_lock.core.schema import GO, JAVA
 from lambda_lock.core.tickets import make_ticket
-from lambda_lock.errors import LockFormatError, LockNotGrantedError, LockTimeoutError
+from lambda_lock.errors import Holder, LockFormatError, LockNotGrantedError, LockTimeoutError
 
 from .driver import NOW, OnTable
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from contextlib import suppress
 from typing import Any, TypeVar
 
-from lambda_lock.core import acquire, handover, keep, lease, protocol, transaction
+from lambda_lock.core import acquire, handover, keep, protocol, transaction
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.permit_queue import PermitQueue
 from lambda_lock.core.permits import PermitPlace
@@ -340,9 +340,9 @@ class Client:
         """Plan heartbeats again, as after a grant and after each renewal by the application."""
         holding.plan += 1
         elapsed, hold = self.process.peek(), holding.hold
-        if holding.over or not lease.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms):
+        if holding.over or not keep.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms):
             return
-        when = lease.first_heartbeat(elapsed, hold.valid_until, hold.lease_ms)
+        when = keep.first_heartbeat(elapsed, hold.valid_until, hold.lease_ms)
         self.process.start(self.heartbeat(holding, holding.plan, when))
 
     def heartbeat(self, holding: OurHolding, plan: int, when: float) -> Life:
@@ -368,8 +368,8 @@ class Client:
             elapsed = self.process.reading().elapsed
             if not renewed:
                 when = elapsed + self.rng.uniform(0.05, 0.5)
-            elif lease.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms):
-                when = lease.next_heartbeat(elapsed, hold.valid_until)
+            elif keep.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms):
+                when = keep.next_heartbeat(elapsed, hold.valid_until)
             else:
                 return
 

@@ -460,11 +460,11 @@ MUTATIONS: dict[str, Mutation] = {
         alter("ClockReading.after", "argument self boottime", ""),
     ),
     "no heartbeat, though validity ends before the deadline": Mutation(
-        "calm deadlines", 60, put(lease, "needs_heartbeat", lambda valid_until, deadline, lease_ms: deadline is None),
+        "calm deadlines", 60, put(keep, "needs_heartbeat", lambda valid_until, deadline, lease_ms: deadline is None),
         shows="lost for nothing",
     ),
     "the first heartbeat only at a third of the lease": Mutation(
-        "calm-slow", 400, put(lease, "first_heartbeat", lambda now, valid_until, lease_ms: now + lease_ms / 3000),
+        "calm-slow", 400, put(keep, "first_heartbeat", lambda now, valid_until, lease_ms: now + lease_ms / 3000),
         shows="lost for nothing",
     ),
     # Renewals

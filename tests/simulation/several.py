@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
-from lambda_lock.core import keep, lease, several
+from lambda_lock.core import keep, several
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.protocol import AcquireRequest, Conversation, Hold, Send, Wait
 from lambda_lock.errors import (
@@ -198,7 +198,7 @@ class Group:
             left = hold.valid_until - elapsed
             if not hold.is_held(elapsed):
                 judge.fail("returned lost", f"{self.owners[-1]} was given {keys}, though {hold.place.key} is lost")
-            renewable = lease.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms)
+            renewable = keep.needs_heartbeat(hold.valid_until, hold.lease_end, hold.lease_ms)
             if self.unharmed and renewable and left < 0.9 * hold.lease_ms / 1000 - 0.3:
                 judge.fail("stale", f"{self.owners[-1]} was given {hold.place.key} for {left:.1f} s")
 

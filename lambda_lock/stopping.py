@@ -12,10 +12,10 @@ import threading
 import time
 from contextlib import suppress
 
-from ..client.base import Client, session_of
-from ..client.closing import close
-from ..errors import LockConfigurationError
-from .guard import default_client
+from .client.base import Client, session_of
+from .client.closing import close
+from .decorators.guard import default_client
+from .errors import LockConfigurationError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from ..client.async_client import AsyncLockClient
-    from ..client.lock_client import LockClient
+    from .client.async_client import AsyncLockClient
+    from .client.lock_client import LockClient
 
 _SOON = 0.05  # seconds
 _to_raise: list[_Stop] = []  # what a loop was asked to raise, and has not yet
