@@ -154,7 +154,7 @@ class LastAct(Operation["T"]):
         self._held = held
         self._acting = acting
         self._check = check
-        self._again = again or self
+        self._again = again
 
     def begin(self, observer: Observer, talk: Conversation) -> Steps[T]:
         """Its steps, which are measured only once it has the turn."""
@@ -198,7 +198,7 @@ class LastAct(Operation["T"]):
     def undo(self) -> None:
         """Release on this thread, with any outcome of the act."""
         try:
-            self._held.session.drive(self._again)
+            self._held.session.drive(self._again or self)
         except expected(LockAlreadyReleasedError):
             return
         except expected(LockError) as error:

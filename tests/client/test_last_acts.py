@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 from lambda_lock import Lock, LockClient
 from lambda_lock.client.lock import held_by
 from lambda_lock.errors import LockAlreadyReleasedError
+from lambda_lock.testing import in_memory
 from rig.wire import Wire
 from tests.support.elsewhere import in_thread
 from tests.support.rows import Rows
@@ -28,6 +31,23 @@ ACTS: dict[str, Callable[[Lock], Any]] = {
 def _item(lock: Lock) -> dict[str, Any]:
     table: str = held_by(lock).hold.place.table
     return {"Put": {"TableName": table, "Item": {"key": {"S": f"written under {lock.key}"}}}}
+
+
+@pytest.mark.parametrize("act", ACTS)
+def test_a_lock_that_has_ended_is_freed_at_once_and_not_by_the_garbage_collector(act: str) -> None:
+    with in_memory():
+        client = LockClient("locks")
+        ACTS[act](client.acquire("before"))  # loads what is loaded once
+        gc.collect()
+        gc.disable()
+        try:
+            lock = client.acquire("a")
+            gone = weakref.ref(held_by(lock))
+            ACTS[act](lock)
+            del lock
+            assert gone() is None
+        finally:
+            gc.enable()
 
 
 @pytest.mark.parametrize("second", ACTS)
