@@ -10,6 +10,7 @@ from contextvars import copy_context
 from functools import wraps
 
 from ..client import checks
+from ..client.options import RECORD, checked
 from ..decorators.deduplicate import DAY, deduplicate
 from ..decorators.functions import check_function, check_result, is_async
 from ..decorators.with_lock import with_lock
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal, Never, TypeAlias, Unpack
 
     from ..client.lock_client import LockClient
+    from ..client.options import CommonOptions
     from ..decorators.types import StoredOptions
     from ..keys.compile import Key, Keys
     from ..runtime.invocation import Invocation
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
     Response: TypeAlias = dict[str, list[dict[str, str]]]
     KafkaResponse: TypeAlias = dict[str, list[dict[str, dict[str, str | int]]]]
 
-    class RecordOptions(StoredOptions, total=False):
+    class RecordOptions(StoredOptions, CommonOptions, total=False):
         """The options that all batches share. process_sqs describes them."""
 
         lock_key: Keys | None
@@ -53,9 +55,6 @@ if TYPE_CHECKING:
         max_workers: int
         window: float
         wait: float | None
-        reserve: float | None
-        lease_duration: float | None
-        refresh_period: float | None
         client: LockClient | None
 
 
@@ -286,13 +285,10 @@ class _Batch:
         result: Any = None,
         validate: Sequence[str] | None = None,
         wait: float | None = 0,
-        reserve: float | None = None,
-        lease_duration: float | None = None,
-        refresh_period: float | None = None,
         client: LockClient | None = None,
-        **unknown: Never,
+        **options: Unpack[CommonOptions],
     ) -> None:
-        checks.options(called, _Batch.__init__, unknown)
+        shared = checked(RECORD, {"wait": wait, **options}, called, _Batch.__init__.__kwdefaults__)
         if isinstance(record_handler, type) or not callable(record_handler):
             raise TypeError(f"record_handler must be a function of one record, got {record_handler!r}")
         check_function(record_handler, called)
@@ -367,9 +363,10 @@ class _Batch:
             from ..decorators.rate_limit import rate_limit
 
             key, limit, per = rate
-            self.handler = rate_limit(of_record(key), limit, per=per, reserve=reserve, client=client)(work)
-        common: dict[str, Any] = {"client": client, "wait": wait, "reserve": reserve}  # to a record's lock and event
-        common |= {"lease_duration": lease_duration, "refresh_period": refresh_period}
+            self.handler = rate_limit(of_record(key), limit, per=per, reserve=shared.get("reserve"), client=client)(
+                work
+            )
+        common: dict[str, Any] = {"client": client, **shared}  # to a record's lock and event
         if isinstance(lock_key, (list, tuple)):
             self.handler = with_lock([of_record(key, "lock") for key in lock_key], **common)(self.handler)
         elif lock_key is not None:

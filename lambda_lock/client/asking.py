@@ -4,16 +4,36 @@ from __future__ import annotations
 
 from . import checks
 from .base import Client
+from .options import declared, filled
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Never
+    from typing import Any, TypeVar
 
     from .record import LockRecord
     from .session import Session
 
+    Kind = TypeVar("Kind", bound=type)
 
+
+def _of_lock_client(kind: Kind) -> Kind:
+    """Let errors name the methods of a class as those of `LockClient`, the public class that inherits them."""
+    for name, method in vars(kind).items():
+        if hasattr(method, "__qualname__"):
+            method.__qualname__ = f"LockClient.{name}"
+    return kind
+
+
+def _rate_limit(self: AskingClient, /, key: str, limit: int, *more: object, **options: Any) -> float:
+    from .rate_limit import rate_limit
+
+    checks.per_by_name(key, limit, more)
+    session, asked = self._session, filled(AskingClient.rate_limit, options)
+    return self._runner.run(rate_limit(session, key, limit, **asked))
+
+
+@_of_lock_client
 class AskingClient(Client):
     """The methods of `LockClient` that take no lock."""
 
@@ -65,11 +85,12 @@ class AskingClient(Client):
 
         return self._runner.run(prewarm(self._session))
 
+    @declared(_rate_limit)
     def rate_limit(
         self,
         key: str,
         limit: int,
-        *more: Never,
+        *,
         per: float = 1.0,
         burst: int = 1,
         n: int = 1,
@@ -95,11 +116,7 @@ class AskingClient(Client):
 
         Example: ``client.rate_limit("api", 10)``
         """
-        from .rate_limit import rate_limit
-
-        checks.per_by_name(key, limit, more)
-        session, times = self._session, {"reserve": reserve, "sort_key": sort_key, "context": context}
-        return self._runner.run(rate_limit(session, key, limit, per, burst, n, wait, **times))
+        raise NotImplementedError
 
     def sleep(
         self,

@@ -11,7 +11,7 @@ from .async_runner import AsyncRunner
 from .base import Client, init_of, session_of
 from .closing import close
 from .lock import Lock
-from .lock_client import LockClient
+from .lock_client import OURS, LockClient
 from .multi_lock import MultiLock
 from .session import Entered
 
@@ -180,3 +180,6 @@ class AsyncLockClient(Client):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
+
+
+OURS.update((AsyncLockClient.acquire, AsyncLockClient.acquire_all))

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     T = TypeVar("T")
 
 _LEAST = 0.01  # seconds
-_SHOWN = {"AskingClient": "LockClient"}  # the public class that inherits the methods of another
 
 
 def awaited(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]:
@@ -38,7 +37,6 @@ def awaited(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[An
 
     functools.update_wrapper(called, plain)
     owner, name = plain.__qualname__.split(".")
-    owner = _SHOWN.get(owner, owner)
     called.__qualname__ = f"Async{owner}.{name}"
     called.__doc__ = f"`{owner}.{name}`, awaited."
     return called

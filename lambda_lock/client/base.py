@@ -63,8 +63,7 @@ def init_of(client: str) -> Any:
     name = f"{client}.{listed.__name__}"
 
     def begin(self: Client, *args: Any, **settings: Any) -> None:
-        known = {"table", *listed.__kwdefaults__}
-        checks.options(name, listed, {given: settings[given] for given in settings if given not in known})
+        checks.options(name, {"table", *listed.__kwdefaults__}, settings)
         try:
             made = Settings(*args, **settings)
         except TypeError as error:  # Python names the function that was called

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence  # loaded by every Python
+from collections.abc import Collection, Iterable, Mapping, Sequence  # loaded by every Python
 
 from ..core.lease import MIN_LEASE
 from ..core.requests import bare_name, encode_data
@@ -17,14 +17,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, TypeVar
 
-    from ..core.requests import Place
-
     T = TypeVar("T")
 
 _LONGEST = 365 * 86_400.0  # seconds of anything but a lease
 _LONG_LEASE = 3600.0  # seconds; a longer lease may have been meant in milliseconds
 PARTITION_KEY_LIMIT = 2048  # bytes, "Quotas in Amazon DynamoDB"
 SORT_KEY_LIMIT = 1024
+_HOLDER_LIMIT = 512  # bytes, as of an owner's prefix
 _ACTIONS = frozenset({"Put", "Update", "Delete", "ConditionCheck"})
 _PARTS = ("Item", "Key", "ExpressionAttributeValues")  # of a write in a transaction, that are DynamoDB JSON
 _warned = False
@@ -50,12 +49,19 @@ def real_threads() -> None:
             )
 
 
-def options(method: str, function: object, unknown: Mapping[str, object]) -> None:
-    """Raise TypeError if there are options that ``function`` does not have. method: what errors call it."""
-    if unknown:
-        from .explain import unknown_option
+def options(method: str, known: Collection[str], given: Mapping[str, object]) -> None:
+    """Raise TypeError for an option that is not known. method: what errors call the function that was given it."""
+    for name, value in given.items():
+        if name not in known:
+            from .explain import unknown_option
 
-        raise unknown_option(method, function, unknown)
+            raise unknown_option(method, known, name, value)
+
+
+def flag(name: str, value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    raise TypeError(f"{name} must be True or False, not {value!r} ({type(value).__name__})")
 
 
 def of_kind(name: str, value: object, kind: type | tuple[type, ...], said: str, instead: str = "") -> Any:
@@ -215,39 +221,51 @@ def table_name(value: object, parameter: str = "table") -> str:
     return table
 
 
-def permit_count(value: object, key: str | None = None) -> None:
+def permit_count(value: object, key: str | None = None) -> int:
     """Check how many may hold at once, 1 to 100."""
-    if not 1 <= of_kind("permits", value, int, "an int") <= MOST_PERMITS:
+    permits: int = of_kind("permits", value, int, "an int")
+    if not 1 <= permits <= MOST_PERMITS:
         raise LockArgumentError(
             f"permits={value} is out of range: pass 1 to {MOST_PERMITS}, or None for a lock. All holders share one "
             "row: for more, divide the work among several keys",
             key=key,
         )
+    return permits
 
 
-def permits(value: object, place: Place, delete_on_release: bool = False, replace: bool = False) -> None:
-    """Check how many may hold at once, and that the other options make sense for a semaphore."""
-    permit_count(value, place.key)
-    schema = place.schema
+def permits(value: int, schema: Schema, key: str | None) -> None:
+    """Check that a row of ``schema`` can be a semaphore's. value: how many may hold at once, checked before."""
     if schema.released is None:
         raise LockConfigurationError(
             f"permits={value} needs a row that is kept, but rows of the schema {schema.name} are deleted on release. "
             "Use a client with the schema JAVA or GO, and a table of its own",
-            key=place.key,
+            key=key,
         )
     for field in ("permits", "permit_tokens"):
         if getattr(schema, field) is None:
             raise LockConfigurationError(
                 f"permits={value} needs the attributes of a semaphore, but the schema {schema.name} has {field}=None. "
                 f"Give it a name: schema.replace({field}=...)",
-                key=place.key,
+                key=key,
             )
-    for option, is_set in (("delete_on_release", delete_on_release), ("replace", replace)):
-        if is_set:
+
+
+def holder(name: str, value: object, key: str | None = None) -> str:
+    """Check the name of a holder: 1 to 512 bytes, as of an owner's prefix."""
+    if value == "":
+        raise LockArgumentError(
+            f"{name} is empty: pass a name that only this work has, such as the execution's", key=key
+        )
+    return key_text(name, value, _HOLDER_LIMIT)
+
+
+def alone(option: str, given: Mapping[str, Any], others: Mapping[str, str], key: str | None) -> None:
+    """Refuse what is not possible together with an option. others: the options that are not, and why."""
+    for other, why in others.items():
+        if given[other]:
             raise LockArgumentError(
-                f"{option}=True is not possible with permits={value}: the row belongs to all holders. "
-                f"Leave {option} out",
-                key=place.key,
+                f"{other}={given[other]!r} is not possible with {option}={given[option]!r}: {why}. Leave {other} out",
+                key=key,
             )
 
 
@@ -276,12 +294,13 @@ def data(value: object) -> bytes:
     raise TypeError(f"data must be bytes, not {type(value).__name__}: encode it first")
 
 
-def callback(name: str, value: object, takes: int = 1) -> None:
+def callback(name: str, value: T, takes: int = 1) -> T:
     from ..keys.parameters import Parameters
 
-    if value is not None and not (callable(value) and Parameters(value, follow_wrapped=False).take(takes)):
+    if not (callable(value) and Parameters(value, follow_wrapped=False).take(takes)):
         what = "takes the Lock" if takes else "takes nothing"
         raise TypeError(f"{name} must be a function that {what}, not {value!r} ({type(value).__name__})")
+    return value
 
 
 def schema(value: object) -> Schema:

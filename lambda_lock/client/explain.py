@@ -16,8 +16,7 @@ from ..transport.answers import is_skewed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from typing import Any
+    from collections.abc import Collection
 
     from ..core.requests import Place
 
@@ -161,15 +160,11 @@ def meant(name: str, known: Collection[str]) -> str:
     return (theirs or get_close_matches(name, known, 1, 0.8) or [""])[0]
 
 
-def unknown_option(method: str, function: Any, options: Mapping[str, object]) -> TypeError:
-    """Return the error for options that ``function`` does not have, which says what was probably meant.
+def unknown_option(method: str, known: Collection[str], name: str, value: object) -> TypeError:
+    """Return the error for an option that a function does not have, which says what was probably meant.
 
-    method: what the function is called in the error.
+    method: what the function is called in the error. known: the options that it has.
     """
-    from inspect import signature
-
-    name, value = next(iter(options.items()))
-    known = [p.name for p in signature(function).parameters.values() if p.kind is p.KEYWORD_ONLY or p.name == "table"]
     remedy = ""
     if name in ("blocking", "block", "nowait") and "wait" in known:
         remedy = ": pass wait=0 to try once, or wait=inf to wait without end"

@@ -6,7 +6,7 @@ from ..core import forget as core
 from ..errors import LockConfigurationError
 from ..keys.arguments import scoped
 from . import checks
-from .options import order
+from .options import request_for
 from .session import Operation
 
 TYPE_CHECKING = False
@@ -23,13 +23,13 @@ def forget(
     if scope != "":
         checks.key_text("key", key)
         key = scoped(checks.key_text("scope", scope), key)
-    wanted, _, _ = order(session, key, wait=wait, sort_key=sort_key, context=context)
-    place = wanted.place
+    request = request_for(session, key, wait=wait, sort_key=sort_key, context=context)
+    place = request.place
     if place.schema.released is None:
         raise LockConfigurationError(
             f"event {key!r} cannot be forgotten: rows of the schema {place.schema.name} are deleted on release, and "
             "remember no events. Use a client with the schema JAVA or GO",
             key=key,
         )
-    wanted.advice = wanted.advice or _ADVICE
-    return Operation(place, lambda talk: core.forget(wanted, talk), session.check_open)
+    request.advice = request.advice or _ADVICE
+    return Operation(place, lambda talk: core.forget(request, talk), session.check_open)

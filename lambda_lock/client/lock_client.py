@@ -6,20 +6,55 @@ from . import checks
 from .asking import AskingClient
 from .base import init_of
 from .lock import Lock
-from .options import order
+from .options import ACQUIRE, SEVERAL, Terms, checked, declared, wanted
 from .taking import Taking, entered_before
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from types import TracebackType
-    from typing import Any, Never, Self, TypeVar, Unpack
+    from typing import Any, Self, TypeVar, Unpack
 
     from .lock import Callback
     from .multi_lock import MultiCallback, MultiLock
     from .options import AcquireOptions, HoldParts, SeveralOptions
+    from .session import Operation, Session
 
     T = TypeVar("T")
+
+
+def under(session: Session, terms: Terms, key: str) -> Operation[Lock]:
+    """What takes the lock ``key`` under these terms. It raises what `LockClient.acquire` does before a request."""
+    asked = terms.asked
+    if asked["holder"] is not None:
+        from .resuming import by_holder
+
+        return by_holder(session, wanted(session, terms, key))
+    if asked["reentrant"]:
+        again = entered_before(session, key, asked["sort_key"], asked["permits"])
+        if again is not None:
+            return again
+    return Taking(session, wanted(session, terms, key))
+
+
+def all_under(session: Session, terms: Terms, keys: Iterable[str]) -> Operation[MultiLock]:
+    """`under`, for several locks."""
+    from .multi_lock import TakingSeveral
+
+    found = checks.several_keys(keys)
+    return TakingSeveral(session, wanted(session, terms, found[0]), found, terms.asked["sort_key"])
+
+
+def _acquire(self: LockClient, /, key: str, **options: Any) -> Any:
+    session = self._session
+    terms = Terms(session.settings, checked(ACQUIRE, options), key)
+    return self._runner.run(under(session, terms, key))
+
+
+def _acquire_all(self: LockClient, /, keys: Iterable[str], **options: Any) -> Any:
+    session = self._session
+    terms = Terms(session.settings, checked(SEVERAL, options))
+    return self._runner.run(all_under(session, terms, keys))
 
 
 class LockClient(AskingClient):
@@ -38,6 +73,7 @@ class LockClient(AskingClient):
     if not TYPE_CHECKING:
         __init__ = init_of("LockClient")
 
+    @declared(_acquire)
     def acquire(
         self,
         /,
@@ -63,7 +99,6 @@ class LockClient(AskingClient):
         cancel_check: Callable[[], bool] | None = None,
         holder: str | None = None,
         context: object = None,
-        **unknown: Never,
     ) -> Lock:
         """Take the lock ``key``. If it is held elsewhere, wait for it.
 
@@ -114,42 +149,7 @@ class LockClient(AskingClient):
 
         Example: ``with client.acquire("invoice#7", wait=10) as lock: ...``
         """
-        if unknown:  # asked here, to save each acquire a call
-            checks.options("acquire", LockClient.acquire, unknown)
-        if reentrant and holder is None:
-            again = entered_before(self._session, key, sort_key, permits)
-            if again is not None:
-                return self._runner.run(again)
-        ordered = order(
-            self._session,
-            key,
-            wait=wait,
-            reserve=reserve,
-            data=data,
-            replace_data=replace_data,
-            attributes=attributes,
-            sort_key=sort_key,
-            lease_duration=lease_duration,
-            refresh_period=refresh_period,
-            delete_on_release=delete_on_release,
-            replace=replace,
-            only_if_exists=only_if_exists,
-            queue=queue,
-            permits=permits,
-            reentrant=reentrant,
-            safe_time=safe_time,
-            on_danger=on_danger,
-            on_lost=on_lost,
-            cancel_check=cancel_check,
-            holder=holder,
-            context=context,
-        )
-        if holder is None:
-            taking: Taking[Lock] = Taking(self._session, ordered)
-            return self._runner.run(taking)
-        from .resuming import by_holder
-
-        return self._runner.run(by_holder(self._session, ordered))
+        raise NotImplementedError
 
     def try_acquire(self, key: str, *, wait: float = 0, **options: Unpack[AcquireOptions]) -> Lock | None:
         """Take the lock ``key`` without waiting, or within ``wait`` seconds. Returns None if it is held elsewhere.
@@ -164,6 +164,7 @@ class LockClient(AskingClient):
         """
         return self._runner.tried(self.acquire, key, wait=wait, **options)
 
+    @declared(_acquire_all)
     def acquire_all(
         self,
         /,
@@ -180,7 +181,6 @@ class LockClient(AskingClient):
         on_lost: MultiCallback | None = None,
         cancel_check: Callable[[], bool] | None = None,
         context: object = None,
-        **unknown: Never,
     ) -> MultiLock:
         """Take several locks: all of them or none. Callers never deadlock, in whatever order they name the keys.
 
@@ -203,26 +203,7 @@ class LockClient(AskingClient):
 
         Example: ``with client.acquire_all(["account#1", "account#2"], wait=10) as locks: ...``
         """
-        checks.options("acquire_all", LockClient.acquire_all, unknown)
-        from .multi_lock import TakingSeveral
-
-        found = checks.several_keys(keys)
-        ordered = order(
-            self._session,
-            found[0],
-            wait=wait,
-            reserve=reserve,
-            sort_key=sort_key,
-            lease_duration=lease_duration,
-            refresh_period=refresh_period,
-            queue=queue,
-            safe_time=safe_time,
-            on_danger=on_danger,
-            on_lost=on_lost,
-            cancel_check=cancel_check,
-            context=context,
-        )
-        return self._runner.run(TakingSeveral(self._session, ordered, found, sort_key))
+        raise NotImplementedError
 
     def try_acquire_all(
         self, keys: Iterable[str], *, wait: float = 0, sort_key: str | None = None, **options: Unpack[SeveralOptions]
@@ -327,8 +308,7 @@ class LockClient(AskingClient):
         which is refused to an attempt that is no longer the newest.
 
         string: what `Lock.hand_over` returned. None: the parts name the hold.
-        parts: key, sort_key, owner, fencing_token and permits, if there is no string, as for `resume`. lease_duration
-            (seconds, 1 or more) is not used: so the parts are the same for both.
+        parts: key, sort_key, owner, fencing_token and permits, if there is no string, as for `resume`.
 
         Returns True if the hold is released, now or before. Returns False if it is not held under this string any more:
         it was released and taken by others, adopted or lost before; a permit, also if it was released before.
@@ -404,3 +384,7 @@ class LockClient(AskingClient):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+#: The methods that take locks as `under` and `all_under` do. An application may replace them, to trace calls.
+OURS: set[object] = {LockClient.acquire, LockClient.acquire_all}

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from ..core.protocol import AcquireRequest, Conversation, Hold, Steps
     from .session import Session
-    from .taking import Ordered
+    from .taking import Wanted
 
     MultiCallback: TypeAlias = Callable[["MultiLock"], object]
 
@@ -36,15 +36,15 @@ _SHOWN = 3  # keys in a repr
 
 
 class TakingSeveral(Taking["MultiLock"]):
-    """Takes several locks, under the options of ``order``. Meanwhile it is their `Keeper` (core/several.py).
+    """Takes several locks, under the terms of one acquire. Meanwhile it is their `Keeper` (core/several.py).
 
     keys: in the order in which they are taken.
     """
 
     _group: Group  # of this round
 
-    def __init__(self, session: Session, ordered: Ordered, keys: Sequence[str], sort_key: str | None) -> None:
-        super().__init__(session, ordered)
+    def __init__(self, session: Session, wanted: Wanted, keys: Sequence[str], sort_key: str | None) -> None:
+        super().__init__(session, wanted)
         self._places = [session.settings.place(key, sort_key) for key in keys]
         self._held: dict[Hold, HeldLock] = {}  # kept alive, so that they are renewed
 

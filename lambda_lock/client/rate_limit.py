@@ -7,7 +7,7 @@ from ..core.row import LONGEST_LEASE
 from ..errors import LockArgumentError, LockConfigurationError, RateLimitedError
 from ..runtime.signalsafe import given_back
 from . import checks
-from .options import order
+from .options import request_for
 from .session import Operation
 from .taking import tell_failed
 
@@ -25,8 +25,8 @@ def rate_limit(
 ) -> Operation[float]:
     """The operation of `Client.rate_limit`. times: reserve, sort_key and context, as for `LockClient.acquire`."""
     asked = limit_of(limit, per, burst, n, wait)
-    wanted, _, _ = order(session, key, wait=wait, **times)
-    place = wanted.place
+    request = request_for(session, key, wait=wait, **times)
+    place = request.place
     if None in (place.schema.next_at, place.schema.last_take, place.schema.rate):
         raise LockConfigurationError(
             f"the schema {place.schema.name} has no rate limits: use JAVA for {key!r}", key=key
@@ -36,7 +36,7 @@ def rate_limit(
         message = f"rate limit {key!r} is {asked.text} (limit/per/burst) here and {rate} elsewhere: pass the same"
         session.tell_once("rate_differs", place, message)
 
-    return Starting(session, wanted, lambda talk: Start(wanted, asked, talk, differs).steps())
+    return Starting(session, request, lambda talk: Start(request, asked, talk, differs).steps())
 
 
 class Starting(Operation[float]):

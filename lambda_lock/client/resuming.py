@@ -6,13 +6,13 @@ from ..core import handover, resume
 from ..core.row import TOKEN_DIGITS, base_of
 from ..errors import LockArgumentError, LockConfigurationError
 from . import checks
-from .options import order
+from .options import ACQUIRE, Terms, checked, wanted
 from .session import Operation
 from .taking import Taking
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Never
+    from typing import Any
 
     from ..core.handover import Handover
     from ..core.protocol import Conversation, Steps
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ..observe.observer import Observer
     from .lock import Callback, Lock
     from .session import Session
-    from .taking import Ordered
+    from .taking import Wanted
 
 
 def named(
@@ -81,21 +81,18 @@ def taken(
     """
     hold, by_parts = named_hold
     by_string = method == "adopt" and not by_parts
-    made = order(
-        session,
-        hold.key,
-        None,
-        hold.owner if by_string else None,
-        f"{hold.owner}/",
-        wait=0,
-        sort_key=hold.sort_key,
-        permits=hold.permits,
-        lease_duration=hold.lease_ms / 1000 if lease_duration is None and not by_parts else lease_duration,
-        safe_time=safe_time,
-        on_danger=on_danger,
-        on_lost=on_lost,
-        context=context,
-    )
+    given = {
+        "wait": 0,
+        "sort_key": hold.sort_key,
+        "permits": hold.permits,
+        "lease_duration": hold.lease_ms / 1000 if lease_duration is None and not by_parts else lease_duration,
+        "safe_time": safe_time,
+        "on_danger": on_danger,
+        "on_lost": on_lost,
+        "context": context,
+    }
+    terms = Terms(session.settings, checked(ACQUIRE, given), hold.key)
+    made = wanted(session, terms, hold.key, owner=hold.owner if by_string else None, prefix=f"{hold.owner}/")
     if not by_string:
         _check_kept(made[0].place)
     begin = handover.adopt if method == "adopt" else resume.resume
@@ -112,20 +109,26 @@ def released(
     owner: str | None = None,
     fencing_token: int | None = None,
     permits: int | None = None,
-    lease_duration: float | None = None,
-    **unknown: Never,
+    **unused: Any,
 ) -> Operation[bool]:
     """The operation of `LockClient.release`."""
-    checks.options("release", released, unknown)
+    if "lease_duration" in unused:
+        import warnings
+
+        given = unused.pop("lease_duration")
+        if given is not None:
+            checks.lease_duration(given)
+        warnings.warn(
+            f"release has no use for lease_duration={given!r}: leave it out", DeprecationWarning, stacklevel=3
+        )
+    checks.options("release", released.__kwdefaults__ or (), unused)
     hold, _ = named(session, "release", string, key, sort_key, owner, fencing_token, permits)
-    if lease_duration is not None:
-        checks.lease_duration(lease_duration)
     place = session.settings.place(hold.key, hold.sort_key)
     _check_kept(place)
     if hold.permits is not None:
         from ..core.permits import PermitPlace
 
-        checks.permits(hold.permits, place)
+        checks.permits(hold.permits, place.schema, hold.key)
         place = PermitPlace(place, hold.permits, hold.owner)
     session.check_open()
 
@@ -157,7 +160,7 @@ class _Releasing(Operation[bool]):
         return "released" if done else "lost"
 
 
-def by_holder(session: Session, made: Ordered) -> Taking[Lock]:
+def by_holder(session: Session, made: Wanted) -> Taking[Lock]:
     """Check an acquire by holder. The result runs it."""
     _check_kept(made[0].place)
     return Taking(session, made, resume.acquire)

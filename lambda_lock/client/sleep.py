@@ -11,7 +11,6 @@ from ..core.row import OF_SLEEPERS
 from ..core.schema import JAVA
 from ..errors import LockArgumentError, LockConfigurationError, LockNotGrantedError
 from . import checks
-from .options import check_holder
 from .session import Operation
 from .settings import TABLE_VARIABLE
 
@@ -86,9 +85,10 @@ def sleep(
 def _place(session: Session, key: str, sort_key: str | None, holder: object, permits: int | None) -> Place:
     """Where the lock is. Raises LockArgumentError, TypeError or LockConfigurationError if nobody can sleep for it."""
     place = session.settings.place(key, sort_key)
-    check_holder(holder, key)
+    checks.holder("holder", holder, key)
     if permits is not None:
-        checks.permits(permits, place)
+        checks.permit_count(permits, key)
+        checks.permits(permits, place.schema, key)
     checks.key_text("key", key + OF_SLEEPERS)
     if place.schema != JAVA:
         raise LockConfigurationError(

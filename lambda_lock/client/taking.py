@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from .session import Session
 
     T = TypeVar("T")
-    #: The checked options of an acquire: for the request, for keeping the lock, and ``cancel_check``.
-    Ordered: TypeAlias = tuple[AcquireRequest, KeepOptions, Callable[[], bool] | None]
+    #: What an acquire wants: its request, how to keep the lock, and ``cancel_check``.
+    Wanted: TypeAlias = tuple[AcquireRequest, KeepOptions, Callable[[], bool] | None]
 
 
 #: Added to the error if this very process holds the lock: a caller that waits for itself waits in vain.
@@ -58,9 +58,9 @@ class Taking(Operation["T"]):
 
     what, closed = "acquire", staticmethod(given_back)
 
-    def __init__(self, session: Session, ordered: Ordered, begin: Callable[..., Steps[Hold]] = core.acquire) -> None:
+    def __init__(self, session: Session, wanted: Wanted, begin: Callable[..., Steps[Hold]] = core.acquire) -> None:
         self._session = session
-        self._wanted, self._kept, self._cancel_check = ordered
+        self._wanted, self._kept, self._cancel_check = wanted
         self._cancelled = False
         self._begin = begin
         self.place = self._wanted.place

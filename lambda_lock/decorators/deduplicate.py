@@ -6,9 +6,9 @@ import os
 from functools import partial  # the Lambda runtime has it loaded
 
 from ..client import checks
-from ..client.base import run, session_of
+from ..client.base import Client, run, session_of
 from ..client.lock import held_by
-from ..client.options import order
+from ..client.options import EVENT, checked, terms_of, wanted
 from ..client.record import Storing, decode_result, result_parts
 from ..client.taking import Taking, entered_before, tell_refused
 from ..errors import DuplicateEventError, KeyTemplateError, LockArgumentError, PayloadMismatchError
@@ -26,7 +26,7 @@ from .functions import (
     refuse_bare,
     undecorated,
 )
-from .guard import Call, CurrentLocks, Guard, check_times, default_async_client, default_client, prepare
+from .guard import Call, CurrentLocks, Guard, default_async_client, default_client, prepare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
 
     from ..client.async_client import AsyncLockClient
     from ..client.async_lock import AsyncLock
-    from ..client.lock import Callback, Lock
+    from ..client.lock import Lock
     from ..client.lock_client import LockClient
+    from ..client.options import DecoratorOptions
     from ..errors import LockError
     from ..keys.arguments import KeyBuilder
     from ..keys.compile import Key
@@ -164,14 +165,6 @@ def deduplicate(
     key_jmespath: str | None = None,
     client: LockClient | AsyncLockClient | None = None,
     wait: float | None = 0,
-    reserve: float | None = None,
-    lease_duration: float | None = None,
-    refresh_period: float | None = None,
-    reentrant: bool = False,
-    sort_key: str | None = None,
-    safe_time: float | None = None,
-    on_danger: Callback | None = None,
-    on_lost: Callback | None = None,
     on_not_granted: Any = "raise",
     on_unavailable: Literal["raise", "run"] = "raise",
     on_bad_key: Any = "raise",
@@ -182,7 +175,7 @@ def deduplicate(
     validate: Sequence[str] | None = None,
     cache_size: int = 0,
     on_duplicate: Any = "return",
-    **unknown: Never,
+    **options: Unpack[DecoratorOptions],
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Run the decorated function once for each event: not while it runs elsewhere, and not again once it is done.
 
@@ -243,7 +236,8 @@ def deduplicate(
         @deduplicate("{id}", result="json")
         def handler(event, context): ...
     """
-    refuse_bare(key, deduplicate, unknown)
+    asked = checked(EVENT, {"wait": wait, **options}, own=deduplicate.__kwdefaults__)
+    refuse_bare(key, deduplicate)
     check_answer("on_not_granted", on_not_granted, ("raise", "skip"))
     check_answer("on_duplicate", on_duplicate, ("return", "raise"))
     check_answer("on_bad_key", on_bad_key, ("raise",))
@@ -272,7 +266,6 @@ def deduplicate(
         check_decorated(func, "deduplicate", client, on_not_granted, on_unavailable)
         if is_done is None:
             check_no_batch(func, "deduplicate", "count a batch as done in which records failed", "dedup_key=")
-        check_times(wait, reserve, lease_duration, refresh_period)
         check_answer_of(func, "on_duplicate", on_duplicate)
         check_answer_of(func, "on_bad_key", on_bad_key)
         known = None
@@ -280,6 +273,10 @@ def deduplicate(
             from .completed import Completed
 
             known = Completed(cache_size)
+
+        terms, sort_key, reentrant = terms_of(asked), asked.get("sort_key"), asked.get("reentrant", False)
+        if isinstance(client, Client):
+            terms(session_of(client).settings)
 
         def acquire_event(call: Call) -> Any:
             client, key = call.client, call.key
@@ -291,21 +288,7 @@ def deduplicate(
                 raise duplicate
             taking: Any = entered_before(session, key, sort_key, None, event=True) if reentrant else None
             if taking is None:
-                ordered = order(
-                    session,
-                    key,
-                    seconds,
-                    wait=wait,
-                    reserve=reserve,
-                    lease_duration=lease_duration,
-                    refresh_period=refresh_period,
-                    reentrant=reentrant,
-                    sort_key=sort_key,
-                    safe_time=safe_time,
-                    on_danger=on_danger,
-                    on_lost=on_lost,
-                )
-                taking = Taking(session, ordered)
+                taking = Taking(session, wanted(session, terms(session.settings), key, seconds))
             return run(client, taking)
 
         guard = _EventGuard(
@@ -314,7 +297,7 @@ def deduplicate(
             client,
             _scoped(func, scope, compile_key(func, key, key_jmespath)),
             acquire_event,
-            lease_duration=lease_duration,
+            lease_duration=asked.get("lease_duration"),
             reentrant=reentrant,
             sort_key=sort_key,
             on_not_granted=on_not_granted,

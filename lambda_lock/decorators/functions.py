@@ -6,12 +6,11 @@ import functools  # the Lambda runtime has these loaded
 import sys
 from itertools import accumulate, dropwhile, filterfalse, groupby, starmap, takewhile
 
-from ..client import checks
 from ..keys.parameters import Parameters, name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 _GENERATOR, _COROUTINE = 0x20, 0x80 | 0x100  # flags of a code object, as inspect names them
@@ -190,15 +189,13 @@ def is_async(func: object) -> bool:
     return bool(_flags(func) & _COROUTINE) or getattr(func, "is_awaited", False) is True
 
 
-def refuse_bare(key: object, decorator: Any, unknown: Mapping[str, object]) -> None:
-    """Raise TypeError for options that ``decorator`` does not have, and if it was written without parentheses, so that
-    ``key`` is the decorated function.
+def refuse_bare(key: object, decorator: Any) -> None:
+    """Raise TypeError if ``decorator`` was written without parentheses, so that ``key`` is the decorated function.
 
     A function that is being decorated was defined in the calling scope, but is not bound to its name there yet. A
     function that makes keys is bound, or it is a lambda, or it comes from elsewhere. Only the decorator itself may call
     this.
     """
-    checks.options(decorator.__name__, decorator, unknown)
     if not isinstance(key, (classmethod, staticmethod, type)):
         name = getattr(key, "__name__", "<lambda>")
         if not callable(key) or name == "<lambda>":
@@ -219,8 +216,8 @@ def refuse_bare(key: object, decorator: Any, unknown: Mapping[str, object]) -> N
 
 def undecorated(func: Any) -> Any:
     """What the user wrote: the function, or an object, under other decorators and partial functions."""
-    while hasattr(func, "__wrapped__") or isinstance(func, functools.partial):
-        func = func.func if isinstance(func, functools.partial) else func.__wrapped__
+    for layer in _layers(func):
+        func = layer
     return func
 
 
@@ -233,9 +230,10 @@ def _layers(func: Any) -> Iterator[Any]:
     """A function, and what its decorators and partial functions wrap, from the outside in."""
     for _ in range(_MOST_DECORATORS):
         yield func
-        func = func.func if isinstance(func, functools.partial) else getattr(func, "__wrapped__", None)
-        if func is None:
+        is_partial = isinstance(func, functools.partial)
+        if not is_partial and not hasattr(func, "__wrapped__"):
             return
+        func = func.func if is_partial else func.__wrapped__
 
 
 def _durable_module(func: object) -> str:

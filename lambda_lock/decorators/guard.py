@@ -11,10 +11,10 @@ from contextvars import ContextVar  # a few lines over a built-in module
 from functools import partial, wraps  # the Lambda runtime has it loaded
 
 from .. import errors
-from ..client import checks
-from ..client.base import Client, session_of
+from ..client.base import Client, run, session_of
 from ..client.lock import held_by
-from ..client.lock_client import LockClient
+from ..client.lock_client import OURS, LockClient, all_under, under
+from ..client.options import terms_of
 from ..core.outcome import expected, is_interrupt
 from ..errors import LockError, TransportError
 from ..observe.log import NOT_RELEASED, logger, tell, tell_not_released
@@ -412,13 +412,22 @@ def disabled() -> bool:
     return False
 
 
-def check_times(
-    wait: float | None, reserve: float | None, lease_duration: float | None, refresh_period: float | None
-) -> None:
-    """Raise when decorating what acquire would raise at each call: LockArgumentError and TypeError."""
-    checks.optional_seconds("wait", wait, endless=True)
-    checks.optional_seconds("reserve", reserve)
-    if lease_duration is not None:
-        checks.lease_duration(lease_duration)
-    if refresh_period is not None:
-        checks.refresh_period(refresh_period)
+def locking(options: dict[str, Any], client: object, *, several: bool = False) -> Callable[[Call], Any]:
+    """What acquires the lock or locks of a call under ``options``, which were checked.
+
+    client: the client that the decorator was given. The terms are made for it at once, so what does not fit its
+        settings is an error when decorating.
+    """
+    terms, method = terms_of(options), "acquire_all" if several else "acquire"
+    if isinstance(client, Client):
+        terms(session_of(client).settings)
+
+    def acquire(call: Call) -> Any:
+        acquire = getattr(call.client, method)
+        if getattr(acquire, "__func__", None) not in OURS:  # a client of another kind, or one whose calls are traced
+            return acquire(call.key, **options)
+        session = session_of(call.client)
+        begin = all_under if several else under
+        return run(call.client, begin(session, terms(session.settings), call.key))
+
+    return acquire

@@ -5,15 +5,16 @@ from __future__ import annotations
 from types import SimpleNamespace  # functools has it loaded
 
 from ..client import checks
+from ..client.options import LOCK, checked, declared, filled
 from ..client.rate_limit import limit_of
 from ..keys.compile import compile_key
 from .functions import check_answer, check_answer_of, check_decorated, check_no_batch
-from .guard import CurrentLocks, Guard, check_times, prepare
+from .guard import CurrentLocks, Guard, prepare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
-    from typing import Any, Literal, Never, Unpack, overload
+    from typing import Any, Literal, Unpack, overload
 
     from ..client.async_client import AsyncLockClient
     from ..client.lock_client import LockClient
@@ -22,6 +23,47 @@ if TYPE_CHECKING:
     from .types import Answering, AnsweringAsync, P, R, RateOptions, T
 
 _CURRENT = CurrentLocks("rate_limit")
+
+
+def _rate_limit(
+    key: Key, limit: int, *more: object, **options: Any
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    asked = filled(rate_limit, options)
+    checks.per_by_name(key, limit, more)
+    on_limited, on_unavailable, client = (asked.pop(name) for name in ("on_limited", "on_unavailable", "client"))
+    check_answer("on_limited", on_limited, ("raise", "skip"))
+    n, per, burst, wait, sort_key = (asked[name] for name in ("n", "per", "burst", "wait", "sort_key"))
+
+    def start(call: Call) -> Any:
+        count = n(*call.args, **call.kwargs) if callable(n) else n
+        waited = call.client.rate_limit(call.key, limit, **asked | {"n": count})
+        return _started(waited) if hasattr(waited, "__await__") else _STARTED
+
+    def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
+        check_decorated(func, "rate_limit", client, "raise", on_unavailable)
+        check_answer_of(func, "on_limited", on_limited)
+        check_no_batch(func, "rate_limit", "limit whole batches, not their records", f"rate={(key, limit, per)!r}")
+        if getattr(func, "__globals__", {}).get("__name__") == Guard.__module__:
+            raise TypeError(
+                "write @rate_limit below @with_lock and @deduplicate, and once: a slot does not wait for another"
+            )
+        limit_of(limit, per, burst, 1 if callable(n) else n, wait)
+        checked(LOCK, {"reserve": asked["reserve"], "sort_key": sort_key})
+        guard = Guard(
+            _CURRENT,
+            func,
+            client,
+            compile_key(func, key, None),
+            start,
+            sort_key=sort_key,
+            on_not_granted=on_limited,
+            on_unavailable=on_unavailable,
+        )
+        prepare(client, func)
+        return guard.wrapped()
+
+    return decorate
+
 
 if TYPE_CHECKING:
 
@@ -43,10 +85,11 @@ if TYPE_CHECKING:
     ) -> Answering[T]: ...
 
 
+@declared(_rate_limit)
 def rate_limit(
     key: Key,
     limit: int,
-    *more: Never,
+    *,
     per: float = 1.0,
     burst: int = 1,
     n: int | Callable[..., int] = 1,
@@ -56,7 +99,6 @@ def rate_limit(
     on_limited: Any = "raise",
     on_unavailable: Literal["raise", "run"] = "raise",
     client: LockClient | AsyncLockClient | None = None,
-    **unknown: Never,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Start the decorated function at most ``limit`` times in ``per`` seconds, over all callers, in order.
 
@@ -89,40 +131,7 @@ def rate_limit(
         @rate_limit("api#{account}", 10)
         def call_api(account: str) -> None: ...
     """
-    checks.options("rate_limit", rate_limit, unknown)
-    checks.per_by_name(key, limit, more)
-    check_answer("on_limited", on_limited, ("raise", "skip"))
-
-    def start(call: Call) -> Any:
-        count = n(*call.args, **call.kwargs) if callable(n) else n
-        options: dict[str, Any] = {"n": count, "wait": wait, "reserve": reserve, "sort_key": sort_key}
-        waited = call.client.rate_limit(call.key, limit, per=per, burst=burst, **options)
-        return _started(waited) if hasattr(waited, "__await__") else _STARTED
-
-    def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
-        check_decorated(func, "rate_limit", client, "raise", on_unavailable)
-        check_answer_of(func, "on_limited", on_limited)
-        check_no_batch(func, "rate_limit", "limit whole batches, not their records", f"rate={(key, limit, per)!r}")
-        if getattr(func, "__globals__", {}).get("__name__") == Guard.__module__:
-            raise TypeError(
-                "write @rate_limit below @with_lock and @deduplicate, and once: a slot does not wait for another"
-            )
-        check_times(None, reserve, None, None)
-        limit_of(limit, per, burst, 1 if callable(n) else n, wait)
-        guard = Guard(
-            _CURRENT,
-            func,
-            client,
-            compile_key(func, key, None),
-            start,
-            sort_key=sort_key,
-            on_not_granted=on_limited,
-            on_unavailable=on_unavailable,
-        )
-        prepare(client, func)
-        return guard.wrapped()
-
-    return decorate
+    raise NotImplementedError
 
 
 async def _started(waiting: Awaitable[float]) -> Any:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from ..client import checks
+from ..client.options import LOCK, LOCKS, TABLE, checked, declared, filled
 from ..keys.compile import compile_key, compile_keys
 from ..keys.parameters import name_of
 from ..observe.log import NOT_RELEASED, logger, tell
 from .functions import check_answer, check_decorated, refuse_bare
-from .guard import CurrentLocks, Guard, check_times, key_of, prepare
+from .guard import CurrentLocks, Guard, key_of, locking, prepare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
-    from typing import Any, Literal, Never, TypeVar, Unpack, overload
+    from typing import Any, Literal, TypeVar, Unpack, overload
 
     from ..client.async_client import AsyncLockClient
     from ..client.async_lock import AsyncLock, AsyncMultiLock
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 _CURRENT = CurrentLocks("with_lock")
+_OWN = ("key_jmespath", "client", "on_not_granted", "on_unavailable")  # what is not for an acquire
 
 
 if TYPE_CHECKING:
@@ -50,6 +51,42 @@ def current_lock(kind: type[Any] | None = None) -> Any:
     Example: ``current_lock().raise_if_lost()``
     """
     return _CURRENT.innermost(kind)
+
+
+def _with_lock(key: Any = None, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    asked = filled(with_lock, options)
+    refuse_bare(key, with_lock)
+    key_jmespath, client, on_not_granted, on_unavailable = (asked.pop(name) for name in _OWN)
+    check_answer("on_not_granted", on_not_granted, ("raise", "skip"))
+    several = isinstance(key, (list, tuple)) and key_jmespath is None
+    if several:
+        for name in [name for name in asked if LOCKS not in TABLE[name].takers]:
+            if (value := asked.pop(name)) != TABLE[name].default:
+                raise TypeError(
+                    f"{name}={value!r} is for a single key: several locks are taken without it. Leave {name} out, or "
+                    "pass one key"
+                )
+    options = checked(LOCKS if several else LOCK, asked)
+
+    def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
+        check_decorated(func, "with_lock", client, on_not_granted, on_unavailable)
+        guard = _LockGuard(
+            _CURRENT,
+            func,
+            client,
+            compile_keys(func, key) if several else compile_key(func, key, key_jmespath),
+            locking(options, client, several=several),
+            lease_duration=options["lease_duration"],
+            permits=options.get("permits"),
+            reentrant=options.get("reentrant", False),
+            sort_key=options["sort_key"],
+            on_not_granted=on_not_granted,
+            on_unavailable=on_unavailable,
+        )
+        prepare(client, func, permits=guard.permits is not None, several=several)
+        return guard.wrapped()
+
+    return decorate
 
 
 if TYPE_CHECKING:  # one for each kind of on_not_granted, for a key and for several
@@ -101,6 +138,7 @@ if TYPE_CHECKING:  # one for each kind of on_not_granted, for a key and for seve
     ) -> Answering[T]: ...
 
 
+@declared(_with_lock)
 def with_lock(
     key: Keys | None = None,
     *,
@@ -119,7 +157,6 @@ def with_lock(
     on_lost: Any = None,
     on_not_granted: Any = "raise",
     on_unavailable: Literal["raise", "run"] = "raise",
-    **unknown: Never,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Run the decorated function only while it holds a lock.
 
@@ -175,56 +212,7 @@ def with_lock(
         @with_lock("order#{order_id}")
         def charge(order_id: str) -> None: ...
     """
-    refuse_bare(key, with_lock, unknown)
-    check_answer("on_not_granted", on_not_granted, ("raise", "skip"))
-    keys: Any = key  # a list of keys, or a single key
-    several = isinstance(keys, (list, tuple)) and key_jmespath is None
-    of_one: dict[str, Any] = {} if several else {"permits": permits, "reentrant": reentrant}
-
-    def acquire(call: Call) -> Any:
-        return (call.client.acquire_all if several else call.client.acquire)(
-            call.key,
-            wait=wait,
-            reserve=reserve,
-            lease_duration=lease_duration,
-            refresh_period=refresh_period,
-            queue=queue,
-            sort_key=sort_key,
-            safe_time=safe_time,
-            on_danger=on_danger,
-            on_lost=on_lost,
-            **of_one,
-        )
-
-    def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
-        check_decorated(func, "with_lock", client, on_not_granted, on_unavailable)
-        check_times(wait, reserve, lease_duration, refresh_period)
-        if permits is not None:
-            checks.permit_count(permits)
-        if several and reentrant:
-            raise TypeError("reentrant=True is for a single key: several locks are not entered again")
-        if several and permits is not None:
-            raise TypeError(
-                f"permits={permits} is for a single key: each lock of a list has one holder. Leave permits out, or "
-                "pass one key"
-            )
-        guard = _LockGuard(
-            _CURRENT,
-            func,
-            client,
-            compile_keys(func, keys) if several else compile_key(func, keys, key_jmespath),
-            acquire,
-            lease_duration=lease_duration,
-            permits=permits,
-            reentrant=reentrant,
-            sort_key=sort_key,
-            on_not_granted=on_not_granted,
-            on_unavailable=on_unavailable,
-        )
-        prepare(client, func, permits=permits is not None, several=several)
-        return guard.wrapped()
-
-    return decorate
+    raise NotImplementedError
 
 
 class _LockGuard(Guard):

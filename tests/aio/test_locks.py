@@ -165,7 +165,7 @@ async def test_bad_input_is_refused_before_anything_is_sent(wire: Wire, wired: A
     with pytest.raises(LockArgumentError, match="wait="):
         await wired.acquire("a", wait=-1)
     with pytest.raises(TypeError, match="waits"):
-        await wired.acquire("a", waits=1)  # type: ignore[arg-type]
+        await wired.acquire("a", waits=1)  # type: ignore[call-arg]
     with pytest.raises(TypeError):
         AsyncLockClient(lease=5)  # type: ignore[call-arg]
     assert wire.operations == []

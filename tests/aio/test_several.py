@@ -163,7 +163,7 @@ async def test_a_wait_that_runs_out_is_a_timeout(client: AsyncLockClient, rows: 
 
 async def test_unknown_options_and_bad_keys_are_errors(client: AsyncLockClient) -> None:
     with pytest.raises(TypeError, match="acquire_all"):
-        await client.acquire_all(["a"], data=b"")  # type: ignore[arg-type]
+        await client.acquire_all(["a"], data=b"")  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="list of keys"):
         await client.acquire_all("ab")
 

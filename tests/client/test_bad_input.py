@@ -292,10 +292,10 @@ def test_a_misspelled_setting_is_refused_in_the_name_of_the_client(kind: type) -
 
 def test_a_misspelled_option_is_refused_in_the_name_of_the_method(make: Make) -> None:
     async def acquire() -> None:
-        await AsyncLockClient.over(make()).acquire("a", lease=30)  # type: ignore[arg-type]
+        await AsyncLockClient.over(make()).acquire("a", lease=30)  # type: ignore[call-arg]
 
     refused(lambda: asyncio.run(acquire()), TypeError, "acquire() got an unexpected keyword argument 'lease'")
-    refused(lambda: make().acquire("a", lease=30), TypeError, "acquire() got an unexpected keyword argument 'lease'")  # type: ignore[arg-type]
+    refused(lambda: make().acquire("a", lease=30), TypeError, "acquire() got an unexpected keyword argument 'lease'")  # type: ignore[call-arg]
     refused(lambda: make().adopt("a", lease=30), TypeError, "adopt() got an unexpected keyword argument 'lease'")  # type: ignore[call-arg]
 
 

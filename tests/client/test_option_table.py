@@ -1,29 +1,42 @@
-"""The options of acquire: what users call has those of the table (client/options.py), with the same defaults."""
+"""The options of acquire: all that takes them has those of the table (client/options.py), with the same defaults.
+
+The last tests add an option to a copy of the library, to count how many places that takes.
+"""
 
 from __future__ import annotations
 
 import ast
 import asyncio
 import inspect
+import shutil
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lambda_lock import AsyncLockClient, LockArgumentError, LockClient, deduplicate, with_lock
 from lambda_lock.client import options
+from lambda_lock.client.options import ACQUIRE, EVENT, LOCK, LOCKS, RECORD, SEVERAL, TABLE, names_of
 from lambda_lock.testing import in_memory
+from rig.engine import ROOT
 
-TABLE = options.order
-#: What the bundles for ``**options`` leave out: methods list these themselves, or have no use for them.
-LEFT_OUT = {
-    "DecoratorOptions": {"wait", "queue", "permits"},
-    "QueueOptions": {"wait"},
-    "AcquireOptions": {"wait"},
-    "SeveralDecoratorOptions": {"wait"},
-    "SeveralOptions": {"wait", "sort_key"},
+#: The bundle for ``**options`` of what takes options, and those that its function lists itself.
+BUNDLES = {
+    ACQUIRE: ("AcquireOptions", {"wait"}),
+    SEVERAL: ("SeveralOptions", {"wait", "sort_key"}),
+    LOCK: ("QueueOptions", {"wait"}),
+    LOCKS: ("SeveralDecoratorOptions", {"wait", "sort_key"}),
+    EVENT: ("DecoratorOptions", {"wait"}),
+    RECORD: ("CommonOptions", {"wait"}),
 }
-
+LISTING: dict[str, Callable[..., object]] = {
+    ACQUIRE: LockClient.acquire,
+    SEVERAL: LockClient.acquire_all,
+    LOCK: with_lock,
+}
 #: The defaults that differ: a duplicate is not worth a wait.
 OWN: dict[str, dict[str, object]] = {"deduplicate": {"wait": 0}}
 
@@ -45,15 +58,19 @@ def bundles() -> dict[str, set[str]]:
 
 
 def test_acquire_has_the_options_of_the_table_in_its_order() -> None:
-    assert list(listed(LockClient.acquire).items()) == list(listed(TABLE).items())
+    assert list(listed(LockClient.acquire).items()) == [(name, option.default) for name, option in TABLE.items()]
+
+
+@pytest.mark.parametrize("taker", LISTING)
+def test_what_lists_the_options_lists_those_that_the_table_gives_it(taker: str) -> None:
+    assert listed(LISTING[taker]).keys() & TABLE.keys() == {*names_of(taker)}
 
 
 @pytest.mark.parametrize("function", [LockClient.acquire_all, with_lock, deduplicate], ids=lambda each: each.__name__)
 def test_who_shares_an_option_with_acquire_has_its_default(function: Callable[..., object]) -> None:
-    table = listed(TABLE)
-    shared = {name: default for name, default in listed(function).items() if name in table}
-    assert "lease_duration" in shared
-    assert shared == {name: table[name] for name in shared} | OWN.get(function.__name__, {})
+    shared = {name: default for name, default in listed(function).items() if name in TABLE}
+    assert "wait" in shared
+    assert shared == {name: TABLE[name].default for name in shared} | OWN.get(function.__name__, {})
 
 
 def test_adopt_and_resume_have_the_same_options_among_them_all_that_name_a_hold() -> None:
@@ -61,19 +78,17 @@ def test_adopt_and_resume_have_the_same_options_among_them_all_that_name_a_hold(
     assert bundles()["HoldParts"] < listed(LockClient.resume).keys()
 
 
+@pytest.mark.parametrize("taker", BUNDLES)
+def test_a_bundle_has_the_options_that_the_table_gives_what_it_is_for(taker: str) -> None:
+    bundle, left_out = BUNDLES[taker]
+    assert bundles()[bundle] == {*names_of(taker)} - left_out
+
+
 @pytest.mark.parametrize(
-    ("bundle", "method"),
-    [
-        ("AcquireOptions", LockClient.acquire),
-        ("SeveralOptions", LockClient.acquire_all),
-        ("QueueOptions", with_lock),
-        ("DecoratorOptions", deduplicate),
-    ],
-    ids=lambda each: each if isinstance(each, str) else each.__name__,
+    "function", [LockClient.acquire, LockClient.acquire_all, LockClient.rate_limit, with_lock, deduplicate]
 )
-def test_a_bundle_has_the_options_of_the_method_that_it_is_for(bundle: str, method: Callable[..., object]) -> None:
-    theirs = listed(method).keys() & listed(TABLE).keys()
-    assert bundles()[bundle] == theirs - LEFT_OUT[bundle]
+def test_a_signature_has_no_parameter_for_what_is_unknown(function: Callable[..., object]) -> None:
+    assert not {"unknown", "more"} & inspect.signature(function).parameters.keys()
 
 
 INTERNAL = ("method", "window", "owner", "prefix", "session")
@@ -136,3 +151,74 @@ def test_a_lock_is_not_entered_again_with_an_option_that_does_not_fit(wrong: dic
             client.acquire("a", reentrant=True, **wrong)
         with pytest.raises((TypeError, LockArgumentError), match=next(iter(wrong))):
             asyncio.run(enter(AsyncLockClient.over(client)))
+
+
+#: Where an option is written that everything takes, besides what it does: (file, words before it, its own words).
+EDITS = (
+    ("client/options.py", "refresh_period: float | None\n", "        colour: str | None\n"),  # the bundles
+    (
+        "client/options.py",
+        "TABLE = {\n",
+        '    "colour": Option(None, lambda name, value: checks.of_kind(name, value, str, "a str"), *_ALL),\n',
+    ),
+    ("client/lock_client.py", "key: str,\n        *,\n", "        colour: str | None = None,\n"),  # acquire
+    ("client/lock_client.py", "keys: Iterable[str],\n        *,\n", "        colour: str | None = None,\n"),
+    ("decorators/with_lock.py", "key_jmespath: str | None = None,\n", "    colour: str | None = None,\n"),
+)
+USES = """
+import asyncio
+from lambda_lock import AsyncLockClient, LockClient, deduplicate, with_lock
+from lambda_lock.batch import kafka_batch, process_sqs, sqs_batch
+from lambda_lock.client.options import Terms
+from lambda_lock.testing import in_memory
+
+seen = []
+made = Terms.__init__
+def noted(self, *arguments):
+    made(self, *arguments)
+    seen.append(self.asked["colour"])
+Terms.__init__ = noted
+
+def refused(act):
+    try:
+        act()
+    except TypeError as error:
+        assert str(error) == "colour must be a str, not 5 (int)", error
+    else:
+        raise AssertionError(act)
+
+async def awaited(client, act, **options):
+    async with act(AsyncLockClient.over(client))("a" if act is ONE else ["a"], **options):
+        pass
+
+ONE, ALL = lambda client: client.acquire, lambda client: client.acquire_all
+record = {"messageId": "m", "eventSource": "aws:sqs", "eventSourceARN": "arn:aws:sqs:eu-west-1:1:q", "body": "{}"}
+with in_memory(), LockClient("locks") as client:
+    for act in (ONE, ALL, lambda client: client.try_acquire, lambda client: client.try_acquire_all):
+        keys = "a" if act(client).__name__.endswith("acquire") else ["a"]
+        refused(lambda: act(client)(keys, colour=5))
+        act(client)(keys, colour="red").release()
+    for act in (ONE, ALL):
+        refused(lambda: asyncio.run(awaited(client, act, colour=5)))
+        asyncio.run(awaited(client, act, colour="red"))
+    for decorator, key in ((with_lock, "a"), (with_lock, ["a"]), (deduplicate, "{event}")):
+        refused(lambda: decorator(key, colour=5))
+        decorator(key, colour="red", client=client)(lambda event: None)("e")
+    for batch in (sqs_batch, kafka_batch):
+        refused(lambda: batch(colour=5, client=client)(lambda record: None))
+    process_sqs({"Records": [record]}, lambda record: None, context=None, lock_key="b", colour="red", client=client)
+assert len(seen) >= 11, seen
+assert set(seen) == {"red"}, seen
+"""
+
+
+def test_an_option_that_everything_takes_is_added_in_five_places(tmp_path: Path) -> None:
+    assert len(EDITS) <= 5
+    shutil.copytree(ROOT / "lambda_lock", tmp_path / "lambda_lock", ignore=shutil.ignore_patterns("__pycache__"))
+    for path, before, words in EDITS:
+        file = tmp_path / "lambda_lock" / path
+        text = file.read_text()
+        assert before in text, before
+        file.write_text(text.replace(before, before + words, 1))
+    said = subprocess.run([sys.executable, "-c", USES], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert said.returncode == 0, said.stderr

@@ -404,7 +404,7 @@ def test_bad_options_are_refused_before_anything_is_sent(
 
 def test_an_unknown_option_is_a_type_error(client: LockClient) -> None:
     with pytest.raises(TypeError, match="data"):
-        client.acquire_all(["a"], data=b"")  # type: ignore[arg-type]
+        client.acquire_all(["a"], data=b"")  # type: ignore[call-arg]
 
 
 def test_a_generator_of_keys_is_read_once(client: LockClient) -> None:
