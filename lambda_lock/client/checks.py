@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Iterable, Mapping, Sequence  # loaded by every Python
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence  # loaded by every Python
 
 from ..core.lease import MIN_LEASE
 from ..core.requests import bare_name, encode_data
@@ -49,13 +49,21 @@ def real_threads() -> None:
             )
 
 
-def options(method: str, known: Collection[str], given: Mapping[str, object]) -> None:
-    """Raise TypeError for an option that is not known. method: what errors call the function that was given it."""
+def options(
+    method: str,
+    known: Collection[str],
+    given: Mapping[str, object],
+    takers: Callable[[str], Sequence[str]] | None = None,
+) -> None:
+    """Raise TypeError for an option that is not known. method: what errors call the function that was given it.
+
+    takers: says what else takes an option of this name.
+    """
     for name, value in given.items():
         if name not in known:
             from .explain import unknown_option
 
-            raise unknown_option(method, known, name, value)
+            raise unknown_option(method, known, name, value, () if takers is None else takers(name))
 
 
 def flag(name: str, value: object) -> bool:
@@ -190,7 +198,7 @@ def safe_time(value: object, lease: float) -> float | None:
         return None
     safe = seconds("safe_time", value, least=0.0)
     if not 0 < safe < lease:
-        raise LockArgumentError(f"safe_time={value!r} must be between 0 and lease_duration={lease:g} seconds")
+        raise LockArgumentError(f"safe_time={safe:.15g} must be between 0 and lease_duration={lease:g} seconds")
     return safe
 
 

@@ -16,7 +16,7 @@ from ..transport.answers import is_skewed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Sequence
 
     from ..core.requests import Place
 
@@ -160,10 +160,12 @@ def meant(name: str, known: Collection[str]) -> str:
     return (theirs or get_close_matches(name, known, 1, 0.8) or [""])[0]
 
 
-def unknown_option(method: str, known: Collection[str], name: str, value: object) -> TypeError:
+def unknown_option(
+    method: str, known: Collection[str], name: str, value: object, takers: Sequence[str] = ()
+) -> TypeError:
     """Return the error for an option that a function does not have, which says what was probably meant.
 
-    method: what the function is called in the error. known: the options that it has.
+    method: what the function is called in the error. known: the options that it has. takers: what else has this one.
     """
     remedy = ""
     if name in ("blocking", "block", "nowait") and "wait" in known:
@@ -173,6 +175,8 @@ def unknown_option(method: str, known: Collection[str], name: str, value: object
             ": the lock ends with the call. For a lock that outlives it, write "
             "client.acquire(key, holder=...) in the function, and lock.hand_over()"
         )
+    elif takers:
+        remedy = f": leave it out. It is an option of {', '.join(takers)}"
     elif ours := meant(name, known):
         remedy = f": pass {ours}={value!r}, in seconds" if ours in _TIMES else f": did you mean {ours}=?"
     return TypeError(f"{method}() got an unexpected keyword argument {name!r}{remedy}")

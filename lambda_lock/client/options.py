@@ -19,7 +19,7 @@ from .renewer import KeepOptions
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Any, TypedDict, TypeVar
 
     from ..core.queue import Queue
@@ -165,10 +165,14 @@ def checked(taker: str, given: dict[str, Any], called: str = "", own: Collection
     for name, value in given.items():
         option = TABLE.get(name)
         if option is None or taker not in option.takers:
-            checks.options(called or taker, [*(own or ()), *names_of(taker)], given)
+            checks.options(called or taker, [*(own or ()), *names_of(taker)], given, _takers)
         elif value is not option.default and option.check is not None:
             given[name] = option.check(name, value)
     return given
+
+
+def _takers(name: str) -> Sequence[str]:
+    return TABLE[name].takers if name in TABLE else ()
 
 
 def names_of(taker: str) -> list[str]:
@@ -194,7 +198,7 @@ def filled(function: Any, given: dict[str, Any]) -> dict[str, Any]:
     Raises TypeError for an option that it does not declare.
     """
     defaults: dict[str, Any] = function.__wrapped__.__kwdefaults__
-    checks.options(function.__name__, defaults, given)
+    checks.options(function.__name__, defaults, given, _takers)
     return defaults | given
 
 
@@ -233,12 +237,15 @@ class Terms:
             checks.alone("permits", asked, _NOT_WITH_PERMITS, key)
 
 
-def terms_of(given: Mapping[str, Any]) -> Callable[[Settings], Terms]:
+def terms_of(given: Mapping[str, Any], settings: Settings | None) -> Callable[[Settings], Terms]:
     """Return what gives the terms of a decorator for a client's settings. They are made once for each client in turn.
 
-    given: as `checked` returned them.
+    given: as `checked` returned them. settings: of the client that the decorator was given; None: its calls find one.
+    Raises what Terms raises, as far as the settings are known.
     """
-    made: list[Terms] = []
+    if settings is None and given.get("lease_duration") is not None:
+        checks.safe_time(given.get("safe_time"), given["lease_duration"])
+    made = [] if settings is None else [Terms(settings, given)]
 
     def terms(settings: Settings) -> Terms:
         if not made or made[0].settings is not settings:

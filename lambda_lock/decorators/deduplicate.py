@@ -6,7 +6,7 @@ import os
 from functools import partial  # the Lambda runtime has it loaded
 
 from ..client import checks
-from ..client.base import Client, run, session_of
+from ..client.base import run, session_of
 from ..client.lock import held_by
 from ..client.options import EVENT, checked, terms_of, wanted
 from ..client.record import Storing, decode_result, result_parts
@@ -26,7 +26,7 @@ from .functions import (
     refuse_bare,
     undecorated,
 )
-from .guard import Call, CurrentLocks, Guard, default_async_client, default_client, prepare
+from .guard import Call, CurrentLocks, Guard, default_async_client, default_client, prepare, settings_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -274,9 +274,8 @@ def deduplicate(
 
             known = Completed(cache_size)
 
-        terms, sort_key, reentrant = terms_of(asked), asked.get("sort_key"), asked.get("reentrant", False)
-        if isinstance(client, Client):
-            terms(session_of(client).settings)
+        terms = terms_of(asked, settings_of(client))
+        sort_key, reentrant = asked.get("sort_key"), asked.get("reentrant", False)
 
         def acquire_event(call: Call) -> Any:
             client, key = call.client, call.key

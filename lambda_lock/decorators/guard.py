@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from ..client.async_client import AsyncLockClient
     from ..client.record import Storing
+    from ..client.settings import Settings
 
     #: What names a lock: its client, key and sort key.
     Target: TypeAlias = tuple[object, str, str | None]
@@ -412,15 +413,18 @@ def disabled() -> bool:
     return False
 
 
+def settings_of(client: object) -> Settings | None:
+    """The settings of the client that a decorator was given. None: they are not known yet, or it is not one of ours."""
+    return session_of(client).settings if isinstance(client, Client) else None
+
+
 def locking(options: dict[str, Any], client: object, *, several: bool = False) -> Callable[[Call], Any]:
     """What acquires the lock or locks of a call under ``options``, which were checked.
 
     client: the client that the decorator was given. The terms are made for it at once, so what does not fit its
         settings is an error when decorating.
     """
-    terms, method = terms_of(options), "acquire_all" if several else "acquire"
-    if isinstance(client, Client):
-        terms(session_of(client).settings)
+    terms, method = terms_of(options, settings_of(client)), "acquire_all" if several else "acquire"
 
     def acquire(call: Call) -> Any:
         acquire = getattr(call.client, method)
