@@ -249,6 +249,24 @@ def test_only_one_thread_asks(stub: Stub) -> None:
     assert len(stub.requests) == 1
 
 
+def test_a_thread_without_time_left_does_not_wait_for_the_one_that_asks(stub: Stub) -> None:
+    class Taken:
+        """A lock that another thread has. It notes how long each caller would wait."""
+
+        def acquire(self, timeout: float) -> bool:
+            waited.append(timeout)
+            return False
+
+    waited: list[float] = []
+    source = container(stub)
+    source._asking = Taken()  # type: ignore[assignment]
+    for late in (0.0, 0.5, 60.0):
+        with pytest.raises(TransportError, match="another thread was still fetching") as caught:
+            source.get(EPOCH, time.monotonic() - late)
+        assert not caught.value.ambiguous
+    assert waited == [0, 0, 0]
+
+
 def test_a_thread_does_not_wait_for_a_refresh_while_there_are_good_credentials(stub: Stub) -> None:
     asked, go_on = threading.Event(), threading.Event()
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 import subprocess
 import sys
@@ -370,6 +371,17 @@ def test_a_refused_connection_is_not_ambiguous() -> None:
     transport = HttpsTransport("eu-west-1", f"http://127.0.0.1:{port}", Credentials("a", "b"))
     caught = fails(transport, ambiguous=False)
     assert isinstance(caught.__cause__, ConnectionRefusedError)
+
+
+@pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="this system has no list of open descriptors")
+def test_a_refused_connection_leaves_no_socket_open_while_its_error_is_kept() -> None:
+    """The error's traceback keeps the frame of the attempt, and thereby the socket itself."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    transport = HttpsTransport("eu-west-1", f"http://127.0.0.1:{port}", Credentials("a", "b"))
+    before = len(os.listdir("/dev/fd"))
+    caught = fails(transport, ambiguous=False)
+    assert len(os.listdir("/dev/fd")) == before, caught
 
 
 def test_a_name_that_no_server_can_look_up_is_not_ambiguous(monkeypatch: pytest.MonkeyPatch) -> None:
