@@ -25,6 +25,25 @@ BIN := .venv/bin
 # More tests than cores run at once, because most of them wait for leases and processes.
 JOBS ?= 6
 PARALLEL = --numprocesses $(JOBS) --dist loadscope
+# Folders of tests that are not about the library, but about what stands around it: tests/README.md.
+AROUND := $(addprefix tests/,benchmarks demo docs event_sources examples infra rig step_functions)
+# Of the CDK's constructs, what they grant and the templates that they make are the library's.
+TEMPLATES := $(patsubst %,tests/cdk/test_%.py,connect grants table wake_templates waker)
+LOADING_CDK := tests/infra $(filter-out $(TEMPLATES),$(wildcard tests/cdk/test_*.py))
+LIBRARY := $(filter-out $(AROUND) tests/cdk tests/support,$(patsubst %/,%,$(wildcard tests/*/))) $(wildcard tests/test_*.py)
+# What sends each shape of request, with each condition: the other tests repeat them.
+REQUESTS := $(addprefix tests/,core client several table transactions holds rates row_format expressions rig) \
+  $(patsubst %,tests/deduplicate/test_%.py,events forget commit)
+
+# pytest(tests, tests of the CDK): run them, or those that ARGS name. The CDK takes seconds to load: one process does.
+pytest = $(if $(findstring tests/,$(ARGS)),@$(BIN)/pytest --quiet $(PARALLEL) $(ARGS),$(beside))
+define beside
+	@mkdir -p build; first=0; second=0; \
+	$(BIN)/pytest --quiet -o cache_dir=.pytest_cache/cdk $(2) $(ARGS) >build/$@.txt 2>&1 & \
+	$(BIN)/pytest --quiet $(PARALLEL) $(1) $(ARGS) || first=$$?; \
+	wait $$! || second=$$?; cat build/$@.txt; \
+	if (( first == 5 && second == 0 )); then first=0; fi; exit $$(( first ? first : second == 5 ? 0 : second )) # 5: no tests
+endef
 SOURCES := $(wildcard lambda_lock rig demo benchmarks examples infra tests hatch_build.py)
 
 # Installing a virtual environment ends with a stamp file. So an installation that failed is repeated, and a complete one
@@ -76,8 +95,23 @@ format: $(DEV) ## Format the sources, and fix what the linter can fix
 .PHONY: test
 # Without Node the tests of the CDK are skipped, so its command line is not needed either.
 test: JOBS := 8
-test: $(DEV) $(ENGINE) $(if $(shell command -v npm),$(CDK)) ## Run the tests (ARGS='-k name' selects some, JOBS=1 runs them one after another)
-	@$(BIN)/pytest --quiet $(PARALLEL) $(ARGS)
+test: $(DEV) $(ENGINE) $(if $(shell command -v npm),$(CDK)) ## Test the library (ARGS='-k name' selects some, JOBS=1 runs them one after another)
+	$(call pytest,$(LIBRARY),$(TEMPLATES))
+
+.PHONY: test-around
+test-around: JOBS := 8
+test-around: $(DEV) $(ENGINE) $(if $(shell command -v npm),$(CDK)) ## Test docs, examples, demo, benchmarks, rig and deployments
+	$(call pytest,$(filter-out $(LOADING_CDK),$(AROUND)),$(LOADING_CDK))
+
+.PHONY: test-planted
+test-planted: $(DEV) $(ENGINE) ## See that planted mistakes are noticed, if what they are planted in has changed (ARGS=--all: anyway)
+	@$(BIN)/python -m tests.prove.planted $(ARGS) -- $(PARALLEL)
+
+.PHONY: test-all
+test-all: ## All three
+	@$(MAKE) test
+	@$(MAKE) test-around
+	@$(MAKE) test-planted ARGS=
 
 .PHONY: test-pythons
 test-pythons: $(DEV) $(ENGINE) $(NEWEST) ## Run the tests that need few packages on each other version of Python that is claimed
@@ -90,7 +124,7 @@ quick: $(DEV) $(ENGINE) ## Run the tests of the core, transport, decorators, bat
 
 .PHONY: test-slow
 test-slow: $(DEV) $(ENGINE) $(NEWEST) $(if $(shell command -v npm),$(CDK)) ## Run the slow proofs (SCHEDULES=1500: in the short form that CI runs)
-	@LAMBDA_LOCK_SCHEDULES=$(SCHEDULES) $(BIN)/pytest --quiet $(PARALLEL) -m "slow or long" -o timeout=900 $(ARGS)
+	@LAMBDA_LOCK_SCHEDULES=$(SCHEDULES) $(BIN)/pytest --quiet $(PARALLEL) -m "(slow or long) and not planted and not prove" -o timeout=900 $(ARGS)
 
 .PHONY: checker
 checker: # The first time, Go compiles its standard library too: not while tests run
@@ -99,8 +133,12 @@ checker: # The first time, Go compiles its standard library too: not while tests
 
 .PHONY: test-prove
 test-prove: JOBS := 2
-test-prove: $(DEV) $(ENGINE) checker ## Run the tests of what `make prove` runs
+test-prove: $(DEV) $(ENGINE) checker ## Run the tests of what `make prove` runs, and the longest others
 	@$(BIN)/pytest --quiet $(PARALLEL) -m prove -o timeout=900 $(ARGS)
+
+.PHONY: one-token
+one-token: $(DEV) $(ENGINE) ## Change one token of the library at a time, and tell what no test notices (ARGS='--count 40 --seed 7')
+	@$(BIN)/python -m tests.prove.one_token $(ARGS)
 
 .PHONY: prove
 prove: $(DEV) $(ENGINE) $(DYNAMODB_LOCAL) ## Prove exclusion in half an hour, and write docs/safety-figures.md (needs Go, Java, Maven)
@@ -111,10 +149,10 @@ prove-long: $(DEV) $(ENGINE) $(DYNAMODB_LOCAL) ## The same for hours
 	@$(BIN)/python -m tests.prove --long $(ARGS)
 
 .PHONY: test-dynamodb-local
-test-dynamodb-local: $(DEV) $(NEWEST) $(DYNAMODB_LOCAL) ## Run the tests on Amazon's DynamoDB Local (needs Java and Maven)
+test-dynamodb-local: $(DEV) $(NEWEST) $(DYNAMODB_LOCAL) ## Run the tests that send each kind of request on Amazon's DynamoDB Local (needs Java and Maven)
 	@# CI, which sets SCHEDULES, leaves the long ones out here: test-slow runs them on ministack.
 	@LAMBDA_LOCK_ENGINE=dynamodb-local $(BIN)/pytest --quiet $(PARALLEL) \
-	  -m "not slow and not prove$(if $(SCHEDULES), and not long)" $(ARGS)
+	  -m "not slow and not planted and not prove$(if $(SCHEDULES), and not long)" $(if $(findstring tests/,$(ARGS)),,$(REQUESTS)) $(ARGS)
 
 .PHONY: peers
 peers: $(INTEROP) $(JAVA_PEER) ## Install the older clients that tests/interop runs (needs Java and Maven)

@@ -56,7 +56,8 @@ def test_the_workflow_runs_make_with_the_settings_of_ci_run() -> None:
 
 def test_the_weekly_proof_is_made_by_the_target_that_users_call() -> None:
     (job,) = _WORKFLOWS["prove"]["jobs"].values()
-    assert [step["run"] for step in job["steps"] if "run" in step] == ["make test-prove", "make prove"]
+    ran = [step["run"].split()[:2] for step in job["steps"] if "run" in step]
+    assert ran == [["make", "peers"], ["make", "prove"], ["make", "one-token"]]
 
 
 def test_the_workflow_of_the_proof_says_how_long_its_figures_are_kept() -> None:
@@ -130,6 +131,15 @@ def test_each_target_that_tests_other_clients_has_them_installed_first() -> None
         assert before == (["peers"] if target in ("test", "test-slow", "test-dynamodb-local") else []), targets
 
 
+def test_the_folders_around_the_library_are_those_that_the_page_of_the_tests_names() -> None:
+    (around,) = re.findall(r"^AROUND := \$\(addprefix tests/,(.*)\)$", _MAKEFILE, re.MULTILINE)
+    library, others = (ROOT / "tests" / "README.md").read_text().split("\n## Around the library\n")
+    named = [set(re.findall(r"^\| `(\w+)/` ", part, re.MULTILINE)) for part in (library, others)]
+    folders = {path.parent.name for path in (ROOT / "tests").glob("*/test_*.py")}
+    folders |= {path.parents[1].name for path in (ROOT / "tests").glob("*/*/test_*.py")}
+    assert named == [folders - set(around.split()), set(around.split())]
+
+
 def _of_the_workflow_pythons() -> list[str]:
     (job,) = _WORKFLOW["jobs"].values()
     (python,) = (step["with"] for step in job["steps"] if step.get("uses", "").startswith("actions/setup-python@"))
@@ -150,7 +160,7 @@ def test_the_versions_that_are_claimed_are_those_that_the_workflow_installs_and_
     assert f"Python {claimed[0]} to {claimed[-1]}" in (ROOT / "README.md").read_text().partition("## State")[2]
     assert f"<version>{claimed[-1]}." in (ROOT / "rig" / "python" / "pom.xml").read_text()
     assert f"python{claimed[-1]} --version" in _MAKEFILE
-    for name in ("tests/runtime/test_ending.py", *(f"tests/{folder}" for folder in pythons.FOLDERS)):
+    for name in ("tests/runtime/test_ending.py", *(f"tests/{folder}" for folder in (*pythons.NEWEST, *pythons.OTHERS))):
         assert (ROOT / name).exists()
 
 

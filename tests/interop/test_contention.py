@@ -8,7 +8,6 @@ from collections.abc import Callable
 import pytest
 
 from rig.engine import Ministack
-from tests.support.short import SHORT
 from tests.support.waiting import wait_until
 
 from .conftest import Start
@@ -23,9 +22,7 @@ MOST_RUNS = 10  # a short run beside a busy machine may end before anybody was g
 COMPRESSION = DEFAULT_LEASE / LEASE
 
 
-@pytest.mark.parametrize(
-    "minutes", [2, pytest.param(20 if SHORT else 60, marks=[pytest.mark.slow, pytest.mark.timeout(600)])]
-)
+@pytest.mark.parametrize("minutes", [2, pytest.param(60, marks=[pytest.mark.prove, pytest.mark.timeout(600)])])
 def test_minutes_of_mixed_contention_lose_no_increment(
     minutes: int, engine: Ministack, make_table: Callable[..., str], start: Start
 ) -> None:

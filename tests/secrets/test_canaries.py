@@ -39,7 +39,6 @@ from rig.wire import Answer, Wire
 from tests.support.clocks import LeapingClock
 from tests.support.context import Context
 from tests.support.fresh import fresh_process
-from tests.support.short import SHORT
 
 from .hunt import CONTENTS, CREDENTIALS, Heap, Hook, Log, decoded, forms
 
@@ -456,17 +455,17 @@ def sweep(
     return run
 
 
-# The usual transport shows the most of its own; the others take minutes all together, and are slow tests.
+# The usual transport shows the most of its own. The others take minutes all together: once a week.
 _QUICK = [("environment", kind) for kind in ("success", "invalid signature")]
 _QUICK += [("container", "invalid"), ("profile", "denied"), ("boto3", "invalid signature")]
-_SLOW = [each for each in itertools.product(SOURCES, KINDS) if each not in _QUICK]
+_OTHERS = [each for each in itertools.product(SOURCES, KINDS) if each not in _QUICK]
 
 
 @pytest.mark.parametrize(
     ("source", "kind"),
     [
         *_QUICK,
-        *(pytest.param(*each, marks=pytest.mark.slow) for each in _SLOW[:: 3 if SHORT else 1]),
+        *(pytest.param(*each, marks=pytest.mark.prove) for each in _OTHERS),
     ],
 )
 def test_no_operation_shows_a_secret(source: str, kind: str, sweep: Sweep) -> None:

@@ -75,8 +75,6 @@ def test_every_bias_is_drawn_at_least_now_and_then() -> None:
 
 
 NEEDED = [name for name, mutation in MUTATIONS.items() if not mutation.redundant]
-QUICK = [name for name in NEEDED if MUTATIONS[name].runs <= 60]  # the others are slow tests
-RARE = [name for name in NEEDED if name not in QUICK]
 LONGEST = [  # to notice: as long as all others together. The short form leaves them to `make prove`
     "a permit that an attempt hands over parked under the first handle's name",
     "a second refusal by the application's conditions counted as final",
@@ -84,10 +82,11 @@ LONGEST = [  # to notice: as long as all others together. The short form leaves 
     "an owner that is not unique for each acquisition",
     "a renewal without owner and token",
 ]
-PLAYED = [name for name in RARE if not SHORT or name not in LONGEST]
+PLAYED = [name for name in NEEDED if not SHORT or name not in LONGEST]
 
 
-@pytest.mark.parametrize("name", [*QUICK, *(pytest.param(name, marks=pytest.mark.slow) for name in PLAYED)])
+@pytest.mark.planted
+@pytest.mark.parametrize("name", PLAYED)
 def test_a_broken_rule_is_caught(name: str) -> None:
     assert shown_by(name, MUTATIONS[name].runs), f"{MUTATIONS[name].runs} runs did not show: {name}"
 
@@ -95,14 +94,11 @@ def test_a_broken_rule_is_caught(name: str) -> None:
 SLOW = 1_000_000  # the first slow seed
 
 
-# Each mutation's runs are divided by ``share``: a few here, and all where `make test-slow` plays all schedules.
-@pytest.mark.parametrize(
-    "share", [pytest.param(400, id="a few"), pytest.param(max(1, ALL // SCHEDULES), id="more", marks=pytest.mark.slow)]
-)
+@pytest.mark.planted
 @pytest.mark.parametrize("name", [name for name in MUTATIONS if name not in NEEDED])
-def test_a_rule_that_exclusion_does_not_need_may_be_broken(name: str, share: int) -> None:
-    """If this ever fails, the reason given for the mutation is wrong."""
-    assert not shown_by(name, max(1, MUTATIONS[name].runs // share)), MUTATIONS[name].redundant
+def test_a_rule_that_exclusion_does_not_need_may_be_broken(name: str) -> None:
+    """If this ever fails, the reason given for the mutation is wrong. The short form plays a share of its runs."""
+    assert not shown_by(name, max(1, MUTATIONS[name].runs * SCHEDULES // ALL)), MUTATIONS[name].redundant
 
 
 # Last, and in small parts, so that several workers share them.

@@ -29,11 +29,14 @@ _LATEST = 0.15  # seconds from the first lock to the signal
 HELD, PLACES, ENDLESS = "locks left held", "places left in a queue", "never ended"
 
 
-def play(shape: str, prefix: str, client: LockClient) -> Counter[str]:
-    """Start a worker, and stop it. Returns what was wrong. The environment leads to the table of ``client``."""
+def play(shape: str, prefix: str, client: LockClient, *mistake: str) -> Counter[str]:
+    """Start a worker, and stop it. Returns what was wrong. The environment leads to the table of ``client``.
+
+    mistake: of those of mistakes.py, the one that is planted in the worker.
+    """
     wrong = Counter[str]()
     worker = subprocess.Popen(
-        [sys.executable, "-m", "tests.stopping.worker", shape, prefix],
+        [sys.executable, "-m", "tests.stopping.worker", shape, prefix, *mistake],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         cwd=ROOT,

@@ -1,4 +1,7 @@
-"""A worker that takes and releases locks until it is stopped: ``python -m tests.stopping.worker SHAPE PREFIX``."""
+"""A worker that takes and releases locks until it is stopped: ``python -m tests.stopping.worker SHAPE PREFIX``.
+
+A third argument names a mistake that is planted before (mistakes.py).
+"""
 
 from __future__ import annotations
 
@@ -180,4 +183,8 @@ def closed_and_gone(prefix: str) -> None:
 
 
 if __name__ == "__main__":
+    if len(sys.argv) > 3:
+        from .mistakes import MISTAKES
+
+        MISTAKES[sys.argv[3]].change()
     SHAPES[sys.argv[1]](sys.argv[2])

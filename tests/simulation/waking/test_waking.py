@@ -24,6 +24,7 @@ def test_nobody_works_beside_another_and_no_sleeper_is_forgotten(name: str, runs
     assert total.counts["grants"] >= 3 * runs
 
 
+@pytest.mark.planted
 @pytest.mark.parametrize("name", sorted(MUTATIONS))
 def test_a_broken_rule_of_the_waker_is_caught(name: str) -> None:
     assert shown_by(name), f"{MUTATIONS[name].runs} runs did not show: {name}"

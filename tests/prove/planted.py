@@ -1,0 +1,68 @@
+"""Runs the tests that plant mistakes (marked `planted`), where they may come out otherwise: `make test-planted`.
+
+    python -m tests.prove.planted            # the folders whose files have changed since their mistakes were noticed
+    python -m tests.prove.planted --all      # all of them
+    python -m tests.prove.planted -- -n 4    # with pytest's options
+
+A folder judges what is in JUDGED. Once all its mistakes are noticed, the digest of these files is noted in
+tests/prove/planted.json, which belongs into the commit. Where the digest is still the same, nothing has to run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from rig.engine import ROOT
+from tests.support.short import SHORT
+
+from .bench import save, say
+
+NOTED = Path(__file__).with_name("planted.json")
+_CORE = ("lambda_lock/core", "lambda_lock/waker", "lambda_lock/errors.py", "tests/prove/mistakes.py")
+_DRIVERS = (*_CORE, "lambda_lock/runtime", "lambda_lock/client", "lambda_lock/transport")
+#: The folders of tests/ that plant mistakes, and what decides whether these are noticed, besides the folder itself.
+JUDGED = {"simulation": _CORE, "drivers": _DRIVERS, "stopping": (*_DRIVERS, "lambda_lock/decorators")}
+_TIMEOUT = ("-o", "timeout=900")
+
+
+def digest(names: Iterable[str], root: Path = ROOT) -> str:
+    """A digest of Python files, with their names: of these files, and of all in these folders."""
+    found = hashlib.sha256()
+    for name in names:
+        path = root / name
+        for file in [path] if path.is_file() else sorted(path.rglob("*.py")):
+            found.update(
+                f"{file.relative_to(root).as_posix()}\n{len(file.read_bytes())}\n".encode() + file.read_bytes()
+            )
+    return found.hexdigest()
+
+
+def main(arguments: list[str], judged: dict[str, tuple[str, ...]] = JUDGED, noted: Path = NOTED) -> int:
+    made = argparse.ArgumentParser(prog="python -m tests.prove.planted", description=__doc__)
+    made.formatter_class = argparse.RawDescriptionHelpFormatter
+    made.add_argument("--all", action="store_true", help="also where nothing has changed")
+    made.add_argument("pytest", nargs="*", help="options of pytest, after --")
+    options = made.parse_args(arguments)
+    known: dict[str, str] = json.loads(noted.read_text()) if noted.exists() else {}
+    digests = {folder: digest([*parts, f"tests/{folder}"]) for folder, parts in judged.items()}
+    chosen = [folder for folder, now in digests.items() if options.all or known.get(folder) != now]
+    for folder in sorted(digests.keys() - chosen):
+        say(f"tests/{folder}: its mistakes were noticed in the same files")
+    if not chosen:
+        return 0
+    command = [sys.executable, "-m", "pytest", "--quiet", "-m", "planted", *_TIMEOUT, *options.pytest]
+    status = subprocess.run([*command, *(f"tests/{folder}" for folder in chosen)], cwd=ROOT, check=False).returncode
+    if status == 0 and not SHORT:  # the short form leaves some of them out
+        now = known | {folder: digests[folder] for folder in chosen}
+        save(noted, json.dumps({folder: now[folder] for folder in judged if folder in now}, indent=2) + "\n")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
