@@ -149,6 +149,16 @@ def table(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.fixture
+def new_table(engine: Engine) -> Callable[..., str]:
+    """Creates a table, as `Engine.create_table` does, under a name that no other has."""
+
+    def create(*keys: str, **options: str) -> str:
+        return engine.create_table(f"table-{next(_numbers)}", *keys, **options)
+
+    return create
+
+
+@pytest.fixture
 def wire(engine: Engine, table: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
     """A proxy before the engine, at which requests are counted and faults injected. AWS_ENDPOINT_URL leads to it."""
     with Wire(engine.url) as proxy:

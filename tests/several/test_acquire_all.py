@@ -6,6 +6,7 @@ import logging
 import pickle
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -116,14 +117,8 @@ def test_fifty_keys_are_taken_together(client: LockClient, rows: Rows) -> None:
 
 
 @pytest.mark.parametrize("schema", [GO, PYTHON])
-def test_other_schemas_too(schema: Any, make: Make, engine: Any) -> None:
-    name = (
-        engine.create_table(
-            f"several-{schema.name.lower()}", partition_key=schema.partition_key, sort_key=schema.sort_key
-        )
-        if schema.sort_key
-        else None
-    )
+def test_other_schemas_too(schema: Any, make: Make, new_table: Callable[..., str]) -> None:
+    name = new_table(schema.partition_key, schema.sort_key) if schema.sort_key else None
     client = make(name, schema=schema, partition_key_name=schema.partition_key if name else "key")
     with client.acquire_all(["a", "b"]) as locks:
         assert client.try_acquire("a") is None
@@ -131,8 +126,8 @@ def test_other_schemas_too(schema: Any, make: Make, engine: Any) -> None:
     assert client.try_acquire("a") is not None
 
 
-def test_a_sort_key_is_that_of_all_keys(make: Make, engine: Any) -> None:
-    client = make(engine.create_table("several-sorted", sort_key="sk"), sort_key_name="sk")
+def test_a_sort_key_is_that_of_all_keys(make: Make, new_table: Callable[..., str]) -> None:
+    client = make(new_table(sort_key="sk"), sort_key_name="sk")
     with client.acquire_all(["a", "b"], sort_key="one"):
         assert client.try_acquire("a", sort_key="one") is None
         with client.acquire_all(["a", "b"], sort_key="two", wait=0):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -178,8 +179,8 @@ def test_items_and_locks_are_a_hundred_at_most(wire: Wire, wired: LockClient, ro
     assert value(rows, "account-97") == 1
 
 
-def test_not_for_locks_that_delete_their_rows(make: Make, engine: Any) -> None:
-    name = engine.create_table("several-commit-python", partition_key=PYTHON.partition_key, sort_key=PYTHON.sort_key)
+def test_not_for_locks_that_delete_their_rows(make: Make, new_table: Callable[..., str]) -> None:
+    name = new_table(PYTHON.partition_key, PYTHON.sort_key)
     with make(name, schema=PYTHON).acquire_all(["a", "b"]) as locks:
         with pytest.raises(LockConfigurationError, match="deletes its row"):
             locks.commit([{"Put": {"TableName": "orders"}}])
