@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import threading
 from collections.abc import Callable
@@ -405,6 +406,18 @@ def test_numbers_that_are_equal_are_one_key() -> None:
         memory.put("orders", {"id": {"N": "1"}})
         memory.put("orders", {"id": {"N": "1.0"}})
         assert memory.items("orders") == ({"id": {"N": "1"}},)
+
+
+@pytest.mark.parametrize(
+    ("number", "is_stored"), [("1E-130", True), ("9.9E-131", False), ("9.9E125", True), ("1E126", False)]
+)
+def test_a_number_has_a_magnitude_that_dynamodb_stores(number: str, is_stored: bool) -> None:
+    request = {"TableName": "orders", "Item": {"id": {"S": "a"}, "n": {"N": number}}}
+    refused = contextlib.nullcontext() if is_stored else pytest.raises(ServiceError, match="magnitude")
+    with in_memory(tables={"orders": "id"}) as memory:
+        with refused:
+            LockClient().transport.send("PutItem", request, timeout=1)
+        assert len(memory.items("orders")) == is_stored
 
 
 def test_a_lost_reply_is_ambiguous_whatever_it_said() -> None:

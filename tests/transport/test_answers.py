@@ -14,7 +14,7 @@ import pytest
 
 from lambda_lock import LockClient
 from lambda_lock.errors import TransportError
-from lambda_lock.transport import BotoTransport, Credentials, HttpsTransport
+from lambda_lock.transport import BotoTransport, Credentials, HttpsTransport, ServiceError
 from lambda_lock.transport.boto import own_transport
 from tests.support.clocks import LeapingClock
 
@@ -171,3 +171,12 @@ def test_json_that_is_nested_too_deep_is_no_answer(stub: Stub, connect: Connect)
     stub.otherwise = say(now(json.dumps({"Item": row(x=value)}).encode()))
     found = connect().get("a")
     assert found is not None
+
+
+@pytest.mark.parametrize(
+    ("message", "said"), [("no\x1b[2J", "AccessDeniedException: no"), ("", "AccessDeniedException")]
+)
+def test_an_error_of_dynamodb_says_its_code_and_what_of_its_message_can_be_printed(message: str, said: str) -> None:
+    shown = str(ServiceError("AccessDeniedException", message))
+    assert shown.startswith(said)
+    assert shown.isprintable()
