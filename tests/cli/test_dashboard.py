@@ -246,6 +246,7 @@ def test_a_browser_draws_a_lease_of_any_length_and_damaged_rows_beside_it(
     shows(page, "#error", [""])
 
 
+@pytest.mark.long
 def test_a_browser_pages_through_100_000_locks(open_page: Open) -> None:
     client = LockClient("locks", transport=ManyRows(100_000))
     with serving(client, "locks", port=None, interval=3600) as running:
