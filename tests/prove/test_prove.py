@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from rig.engine import ROOT
-from tests.prove import bench, programs
+from tests.prove import bench
 from tests.prove.__main__ import alone, main
 from tests.prove.parts import COUNTED, PARTS, Part, objection
 from tests.prove.report import BEGIN, END
@@ -153,12 +153,6 @@ def test_one_part_that_did_not_pass_fails_the_proof(
     assert not json.loads((tmp_path / "prove.json").read_text())["passed"]
 
 
-def test_a_run_of_some_parts_leaves_the_page_alone(tmp_path: Path) -> None:
-    assert prove(tmp_path, grants("one", 1), program("two", "", 1), arguments=["--only", "one"]) == 0
-    assert not (tmp_path / "figures.md").exists()
-    assert "of before" in (tmp_path / "safety-evidence.md").read_text()
-
-
 def test_figures_of_a_run_before_are_not_counted_again(tmp_path: Path) -> None:
     assert prove(tmp_path, grants("one", 1)) == 0
     assert prove(tmp_path, program("one", "")) == 1
@@ -175,24 +169,6 @@ def test_a_part_that_hangs_is_ended_at_its_limit_with_all_that_it_started(
     assert "hangs: failed (it was ended after 0.05 minutes, its limit)" in capsys.readouterr().out
     assert json.loads((tmp_path / "prove.json").read_text())["parts"]["other"]["status"] == "passed"
     wait_for_the_end(tmp_path, "hangs")
-
-
-def test_a_part_that_is_deaf_to_interrupts_is_killed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(programs, "PATIENCE", 0.1)
-    deaf = "signal.signal(signal.SIGINT, signal.SIG_IGN); start(); time.sleep(600)"
-    assert prove(tmp_path, script("deaf", deaf, limits=(0.05, 1))) == 1
-    assert "its limit" in capsys.readouterr().out
-    wait_for_the_end(tmp_path, "deaf")
-
-
-def test_a_part_that_is_killed_says_by_which_signal_and_leaves_nothing_behind(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert prove(tmp_path, script("killed", "start(); os.kill(os.getpid(), signal.SIGKILL)")) == 1
-    assert "killed: failed (it was killed by SIGKILL)" in capsys.readouterr().out
-    wait_for_the_end(tmp_path, "killed")
 
 
 def test_an_interrupt_ends_all_parts_and_leaves_the_pages_as_they_were(
@@ -221,31 +197,9 @@ def test_an_interrupt_ends_all_parts_and_leaves_the_pages_as_they_were(
     assert not (tmp_path / "figures.md").exists()
 
 
-def test_a_page_that_cannot_be_written_stays_as_it_was_and_the_figures_are_printed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "safety-evidence.md.new").mkdir()
-    assert prove(tmp_path, grants("one", 1)) == 1
-    assert "of before" in (tmp_path / "safety-evidence.md").read_text()
-    assert "docs/ could not be written" in capsys.readouterr().out
-
-
-def test_a_page_without_its_place_for_figures_is_noticed_before_anything_runs(tmp_path: Path) -> None:
-    (tmp_path / "safety-evidence.md").write_text("Nothing.")
-    with pytest.raises(ValueError, match="figures"):
-        main([], [grants("one", 1)], tmp_path, tmp_path / "figures.md")
-    assert not (tmp_path / "prove").exists()
-
-
 def test_a_second_proof_in_the_same_folder_is_refused(tmp_path: Path) -> None:
     with alone(tmp_path / "prove"), pytest.raises(SystemExit, match="another proof"):
         prove(tmp_path, grants("one", 1))
-
-
-def test_a_name_that_no_part_has_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        prove(tmp_path, program("one", "{}"), arguments=["--only", "other"])
-    assert "there are one" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

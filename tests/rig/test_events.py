@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import json
 from itertools import pairwise
 
 import pytest
-from aws_lambda_powertools.utilities.data_classes import (
-    APIGatewayProxyEventV2,
-    DynamoDBStreamEvent,
-    EventBridgeEvent,
-    KinesisStreamEvent,
-    S3Event,
-    SNSEvent,
-    SQSEvent,
-)
 from aws_lambda_powertools.utilities.parser.models import (
     APIGatewayProxyEventV2Model,
     DynamoDBStreamModel,
@@ -82,39 +71,6 @@ def test_powertools_strict_models_accept_what_is_made_from_the_samples(
     model.model_validate(event)
 
 
-def test_powertools_classes_read_the_fields_that_keys_are_made_of() -> None:
-    assert EventBridgeEvent(events.load("eventbridge")).detail["customer_id"] == "c-42"
-    assert [r.json_body["customer_id"] for r in SQSEvent(events.load("sqs")).records] == ["c-42", "c-42", "c-7"]
-    fifo = SQSEvent(events.load("sqs_fifo")).records
-    assert [record.attributes.message_group_id for record in fifo] == ["c-42", "c-42", "c-7"]
-    assert APIGatewayProxyEventV2(events.load("api_gateway_http")).path_parameters == {"customer_id": "c-42"}
-    assert json.loads(SNSEvent(events.load("sns")).sns_message)["customer_id"] == "c-42"
-    stream = KinesisStreamEvent(events.load("kinesis")).records
-    assert [record.kinesis.data_as_json()["order_id"] for record in stream] == ["o-4001", "o-4002", "o-4003"]
-    assert S3Event(events.load("s3")).object_key == "c-42/invoice o-1001.pdf"
-
-
-def test_powertools_classes_read_what_sns_and_eventbridge_put_into_a_queue() -> None:
-    notifications = [record.decoded_nested_sns_event for record in SQSEvent(events.load("sqs_sns")).records]
-    assert [json.loads(notification.message)["customer_id"] for notification in notifications] == ["c-42", "c-7"]
-    queued = [EventBridgeEvent(record.json_body) for record in SQSEvent(events.load("sqs_eventbridge")).records]
-    assert [event.detail["customer_id"] for event in queued] == ["c-42", "c-7"]
-    assert queued[0].raw_event == events.load("eventbridge")
-
-
-def test_a_stream_tells_of_a_row_that_is_made_changed_and_deleted() -> None:
-    records = list(DynamoDBStreamEvent(events.load("dynamodb_stream")).records)
-    made, changed, deleted = (record.dynamodb for record in records)
-    assert [record.raw_event["eventName"] for record in records] == ["INSERT", "MODIFY", "REMOVE"]
-    assert made is not None
-    assert changed is not None
-    assert deleted is not None
-    assert made.keys == changed.keys == deleted.keys == {"order_id": "o-5001"}
-    assert (made.old_image, deleted.new_image) == ({}, {})
-    assert made.new_image == changed.old_image
-    assert changed.new_image == deleted.old_image
-
-
 @pytest.mark.parametrize("event", OF_SQS)
 def test_a_message_carries_the_digest_of_its_body(event: events.Event) -> None:
     for record in event["Records"]:
@@ -138,34 +94,6 @@ def test_records_of_a_table_have_ids_and_rising_sequence_numbers(event: events.E
     numbers = [int(record["dynamodb"]["SequenceNumber"]) for record in event["Records"]]
     assert all(earlier < later for earlier, later in pairwise(numbers))
     assert len({record["eventID"] for record in event["Records"]}) == len(numbers)
-
-
-def test_events_made_from_the_samples_carry_what_was_asked_for() -> None:
-    event = events.eventbridge({"customer_id": "c-1"}, "e-1")
-    assert event["detail"] == {"customer_id": "c-1"}
-    assert event["id"] == "e-1"
-    assert event["source"] == events.load("eventbridge")["source"]
-    assert json.loads(events.sqs([{"a": 1}])["Records"][0]["body"]) == {"a": 1}
-    assert json.loads(events.sns({"a": 1})["Records"][0]["Sns"]["Message"]) == {"a": 1}
-    assert json.loads(events.sns_envelope({"a": 1})["Message"]) == {"a": 1}
-    (record,) = events.kinesis([("c-1", {"a": 1})])["Records"]
-    assert record["kinesis"]["partitionKey"] == "c-1"
-    assert json.loads(base64.b64decode(record["kinesis"]["data"])) == {"a": 1}
-    (record,) = events.dynamodb_stream([ITEM])["Records"]
-    assert record["dynamodb"]["NewImage"] == ITEM
-    assert record["dynamodb"]["Keys"] == {"order_id": {"S": "o-1"}}
-
-
-def test_a_kafka_batch_has_its_records_by_partition_with_rising_offsets() -> None:
-    event = events.kafka([("t-0", "c-1", {"a": 1}), ("t-1", None, {"a": 2}), ("t-0", "c-1", None)])
-    assert {place: len(records) for place, records in event["records"].items()} == {"t-0": 2, "t-1": 1}
-    first, tombstone = event["records"]["t-0"]
-    assert (first["topic"], first["partition"]) == ("t", 0)
-    assert first["offset"] < tombstone["offset"]
-    assert base64.b64decode(first["key"]) == b"c-1"
-    assert json.loads(base64.b64decode(first["value"])) == {"a": 1}
-    assert "value" not in tombstone
-    assert "key" not in event["records"]["t-1"][0]
 
 
 def test_a_partition_of_kafka_goes_on_from_the_lowest_offset_that_is_named() -> None:
