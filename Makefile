@@ -30,7 +30,7 @@ AROUND := $(addprefix tests/,benchmarks demo docs event_sources examples infra r
 # Of the CDK's constructs, what they grant and the templates that they make are the library's.
 TEMPLATES := $(patsubst %,tests/cdk/test_%.py,connect grants table wake_templates waker)
 LOADING_CDK := tests/infra $(filter-out $(TEMPLATES),$(wildcard tests/cdk/test_*.py))
-LIBRARY := $(filter-out $(AROUND) tests/cdk tests/support,$(patsubst %/,%,$(wildcard tests/*/))) $(wildcard tests/test_*.py)
+LIBRARY := $(filter-out $(AROUND) tests/cdk tests/support tests/__pycache__,$(patsubst %/,%,$(wildcard tests/*/))) $(wildcard tests/test_*.py)
 # What sends each shape of request, with each condition: the other tests repeat them.
 REQUESTS := $(addprefix tests/,core client several table transactions holds rates row_format expressions rig) \
   $(patsubst %,tests/deduplicate/test_%.py,events forget commit)

@@ -20,7 +20,7 @@ from tests.stopping import mistakes as stopping
 
 SIMULATED = {name: mutation.change for name, mutation in MUTATIONS.items()}
 SWITCHED = {name: mutant.change for name, mutant in MUTANTS.items()}
-FUZZED = {name: change for name, (change, *_) in (*PLAYED.items(), *FED.items())}
+FUZZED = {name: each[0] for name, each in PLAYED.items()} | {name: each[0] for name, each in FED.items()}
 WAKING = {name: mutation.change for name, mutation in plans.MUTATIONS.items()}
 DRIVEN = {name: mistake.change for name, mistake in drivers.MISTAKES.items()}
 STOPPED = {name: mistake.change for name, mistake in stopping.MISTAKES.items()}
