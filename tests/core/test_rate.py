@@ -90,6 +90,12 @@ def test_what_has_no_start_within_the_wait_is_refused_at_once_and_takes_nothing(
     assert refused.value.retry_after == pytest.approx(60, abs=0.1)
 
 
+def test_who_does_not_wait_is_refused_a_start_that_is_a_tenth_of_a_second_away(process: Pacing) -> None:
+    process.start()
+    with pytest.raises(RateLimitedError):
+        process.start(wait=0)
+
+
 def test_after_five_seconds_dynamodb_is_asked_again(process: Pacing) -> None:
     minute = rate.Limit(1, 60.0, 1, 1)
     process.start(minute)

@@ -26,6 +26,7 @@ from lambda_lock.transport import (
     http1,
 )
 from lambda_lock.transport.http1 import IDLE, MAX_BODY, MAX_HEAD
+from lambda_lock.transport.unresolved import refuse_unknown_host
 
 from .conftest import DATE, EPOCH, Say, Stub, answer, cut, drip, error, say, silence
 
@@ -403,6 +404,17 @@ def test_a_name_that_does_not_exist_is_a_mistake_and_nothing_was_sent(monkeypatc
     with pytest.raises(LockConfigurationError, match=r"no host 'no-such-host.invalid', so nothing was sent") as caught:
         get(transport)
     assert isinstance(caught.value.__cause__, socket.gaierror)
+
+
+def test_a_host_that_does_not_exist_is_found_also_where_a_library_raised_its_own_error_without_naming_a_cause() -> None:
+    try:
+        try:
+            raise socket.gaierror(socket.EAI_NONAME, "there is no such name")
+        except socket.gaierror:
+            raise ValueError("could not connect")  # noqa: B904 - as libraries do
+    except ValueError as error:
+        with pytest.raises(LockConfigurationError, match=r"no host 'no-such-host.invalid'"):
+            refuse_unknown_host(error, "no-such-host.invalid")
 
 
 def test_a_host_may_be_a_name_with_several_addresses(stub: Stub) -> None:
