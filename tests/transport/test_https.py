@@ -301,7 +301,7 @@ def test_no_header_keeps_the_process_for_long(line: bytes) -> None:
     # In CPU time: the expression for a header once took 17 s for the first of these, and far longer for the next.
     began = time.process_time()
     with contextlib.suppress(http1.Malformed):
-        http1._fields(line.split(b"\r\n"))
+        http1._fields(line)
     assert time.process_time() - began < 2
 
 

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from lambda_lock.errors import LockConfigurationError
-from lambda_lock.transport import HttpsTransport
+from lambda_lock.transport import HttpsTransport, http1
 from lambda_lock.transport.credentials import Credentials
 from lambda_lock.transport.http1 import Trust
 
@@ -99,6 +99,20 @@ def test_of_the_system_only_what_bears_amazons_names_is_loaded(system: Callable[
     assert subjects(trust) == ["Amazon Root CA 1"]
     assert not trust.is_whole
     assert len(subjects(Trust({}, whole=True))) == 2
+
+
+@pytest.mark.parametrize("width", [64, 76, 10_000])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("name", ["Amazon Root CA 4", "Somebody else"])
+def test_a_certificate_is_known_by_its_head_however_its_lines_are_cut(
+    name: str, end: str, width: int, tmp_path: Path
+) -> None:
+    certificate(name, tmp_path)
+    lines = (tmp_path / f"{name}.pem").read_text().split("-----")[2].split()
+    text = "".join(lines)
+    cut = [text[at : at + width] for at in range(0, len(text), width)]
+    block = end.join(["", *cut, "-----END CERTIFICATE-----", "Somebody else's comment", ""])
+    assert http1._is_amazons(block.encode()) is (name == "Amazon Root CA 4")
 
 
 def test_the_system_is_loaded_whole_where_it_has_nothing_of_amazons(
