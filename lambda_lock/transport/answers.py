@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import re  # the Lambda runtime has it loaded
+import re  # the Lambda runtime has these loaded
+from functools import lru_cache
 
 from ..core.outcome import FOR_NOW, ConditionFailed, ServiceError, TransactionCanceled, TransportError, unusable
 
@@ -75,6 +76,7 @@ def _item(fields: Mapping[str, Any], name: str) -> Any:
     return None if item == {} else item
 
 
+@lru_cache(maxsize=4)  # many answers come within one second
 def http_date(text: str | None) -> int | None:
     """Return the epoch seconds of a Date header, or None if it is missing or cannot be read.
 

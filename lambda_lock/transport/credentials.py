@@ -76,25 +76,31 @@ class Credentials:
 
 
 class EnvironmentCredentials:
-    """AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, read again for each request.
+    """AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN, read again for each request. They are checked
+    when they have changed.
 
     As in botocore, the token's old name AWS_SECURITY_TOKEN takes precedence.
     """
 
-    __slots__ = ("_environ",)
+    __slots__ = ("_environ", "_last")
     origin = "AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and AWS_SESSION_TOKEN"
 
     def __init__(self, environ: Mapping[str, str] = os.environ) -> None:
         self._environ = environ
+        self._last: tuple[tuple[str, str, str | None], Credentials] | None = None  # what was read, and what it made
 
     def get(self, now: float, deadline: float) -> Credentials:
         """Return the credentials. Raises LockConfigurationError if one of the two keys is missing by now."""
-        access_key, secret_key = self._environ.get("AWS_ACCESS_KEY_ID"), self._environ.get("AWS_SECRET_ACCESS_KEY")
+        get = self._environ.get
+        access_key, secret_key = get("AWS_ACCESS_KEY_ID"), get("AWS_SECRET_ACCESS_KEY")
         if not access_key or not secret_key:
             missing = "AWS_SECRET_ACCESS_KEY" if access_key else "AWS_ACCESS_KEY_ID"
             raise LockConfigurationError(f"{missing} is not set: set both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY")
-        token = self._environ.get("AWS_SECURITY_TOKEN") or self._environ.get("AWS_SESSION_TOKEN")
-        return Credentials(access_key, secret_key, token)
+        read = access_key, secret_key, get("AWS_SECURITY_TOKEN") or get("AWS_SESSION_TOKEN")
+        last = self._last  # replaced as a whole, so threads need no lock
+        if last is None or last[0] != read:
+            self._last = last = read, Credentials(*read)
+        return last[1]
 
     def expire(self) -> bool:
         return False

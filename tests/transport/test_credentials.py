@@ -73,6 +73,21 @@ def test_the_environment_is_read_again_at_each_use() -> None:
     del environ["AWS_SESSION_TOKEN"]
     second = source.get(0, soon())
     assert (second.access_key, second.token) == ("other", None)
+    assert source.get(0, soon()) is second  # nothing has changed, so nothing is checked again
+    environ |= KEYS
+    assert source.get(0, soon()).token == "token"
+
+
+def test_badly_copied_keys_are_refused_at_each_use_until_they_are_correct() -> None:
+    environ = dict(KEYS)
+    source = EnvironmentCredentials(environ)
+    source.get(0, soon())
+    environ["AWS_SECRET_ACCESS_KEY"] = "not a secret"
+    for _ in range(2):
+        with pytest.raises(LockConfigurationError, match="secret key"):
+            source.get(0, soon())
+    environ["AWS_SECRET_ACCESS_KEY"] = "secret"
+    assert source.get(0, soon()).secret_key == "secret"
 
 
 @pytest.mark.parametrize(
