@@ -262,7 +262,7 @@ class Session:
             endpoint_url=settings.endpoint_url,
             boto3_client=settings.boto3_client,
             boto3_session=settings.boto3_session,
-            now=lambda: self.memory.server.now(self.timeline.reading()),
+            now=lambda: self.memory.server.now(self.timeline.latest),
             logger=self.log,
         )
 

@@ -44,18 +44,20 @@ class Timeline:
 
     Of two simultaneous looks, one is kept. Dropping the other does no harm: the next look adds the largest advance
     since the one that was kept.
+
+    latest: the one that was kept last. Steps begin and go on with a look, so a request is signed with this one.
     """
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self._latest = ClockReading(0.0, clock.monotonic(), clock.wall(), clock.boottime())
+        self.latest = ClockReading(0.0, clock.monotonic(), clock.wall(), clock.boottime())
 
     def reading(self) -> ClockReading:
-        before = self._latest  # read before the clocks: clocks older than this look could hide a freeze
+        before = self.latest  # read before the clocks: clocks older than this look could hide a freeze
         clock = self.clock
         now = before.after(clock.monotonic(), clock.boottime(), clock.wall())
-        if self._latest is before:  # otherwise a later look may be stored, and an older one must not replace it
-            self._latest = now
+        if self.latest is before:  # otherwise a later look may be stored, and an older one must not replace it
+            self.latest = now
         return now
 
     def elapsed(self) -> float:

@@ -111,7 +111,7 @@ class HttpsTransport:
         }
         credentials = self._credentials.get(now, deadline)
         headers |= authorization(headers, body, credentials=credentials, region=self.region, now=now)
-        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
         head = f"POST / HTTP/1.1\r\n{lines}User-Agent: lambda-lock/{__version__}\r\nContent-Length: {len(body)}\r\n\r\n"
         answer_timeout = min(timeout, ANSWER_TIMEOUT) if operation in _QUICK else timeout
         try:
@@ -181,11 +181,10 @@ def authorization(
     added = {"X-Amz-Date": moment}
     if credentials.token:
         added["X-Amz-Security-Token"] = credentials.token
-    lines = sorted((name.lower(), " ".join(value.split())) for name, value in {**headers, **added}.items())
-    names = ";".join(name for name, _ in lines)
-    canonical = "\n".join(
-        ("POST", "/", "", *(f"{name}:{value}" for name, value in lines), "", names, hashlib.sha256(body).hexdigest())
-    )
+    lines = sorted([(name.lower(), " ".join(value.split())) for name, value in {**headers, **added}.items()])
+    names = ";".join([name for name, _ in lines])
+    fields = "".join([f"{name}:{value}\n" for name, value in lines])
+    canonical = f"POST\n/\n\n{fields}\n{names}\n{hashlib.sha256(body).hexdigest()}"
     day = moment[:8]
     scope = f"{day}/{region}/dynamodb/aws4_request"
     text = f"AWS4-HMAC-SHA256\n{moment}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
