@@ -359,9 +359,10 @@ class Renewer:
         """Tell an event of this lock. The key is the first argument of ``message``."""
         if self.quiet and event != "renewal_failed":  # which concerns the table, not only this lock
             return
-        place, more = self._hold.place, about(self._hold)
-        tell = self._session.observer.tell
-        tell(event, self._handle, place.table, message, place.key, *arguments, cause=cause, **more)
+        place, observer = self._hold.place, self._session.observer
+        if observer.is_told(event):
+            more = about(self._hold)
+            observer.tell(event, self._handle, place.table, message, place.key, *arguments, cause=cause, **more)
 
     def _handle(self) -> Any:
         """The lock, as the application sees it. None: the application has dropped it, and it was collected."""

@@ -65,6 +65,11 @@ class Observer:
             if event in COUNTED:
                 write(COUNTED[event], 1, "Count", table, self.timeline.clock.wall(), extras(event, about), self.log)
 
+    def is_told(self, event: str) -> bool:
+        """Whether anybody hears of such an event: a hook, the log or a metric. Otherwise `tell` does nothing."""
+        level = LEVELS[event]
+        return level >= logging.INFO or self.log.isEnabledFor(level) or self.wants(event)
+
     def wants(self, event: str) -> bool:
         """Whether any hook is told such an event."""
         return self._hooks is not None and self._hooks.wants(event)

@@ -145,8 +145,11 @@ def read(context: object) -> Invocation | None:
     if not callable(time_left):
         return None
     # Outside Lambda, only the enclosing reading is reused, because tests pass one stand-in context to many calls.
-    for known in (_enclosing.get(), _latest if os.environ.get("AWS_LAMBDA_FUNCTION_NAME") else None):
-        if known is not None and known.context is context and known.remaining():
+    around = _enclosing.get()
+    for known in (around, _latest):
+        if known is None or known.context is not context or not known.remaining():
+            continue
+        if known is around or os.environ.get("AWS_LAMBDA_FUNCTION_NAME"):
             return known
     now = elapsed()  # before the context is read, so that the deadline may be too early but never too late
     milliseconds = time_left()
