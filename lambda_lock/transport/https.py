@@ -7,6 +7,7 @@ import hmac  # 0.2 ms on top of hashlib
 import json  # the Lambda runtime has it loaded
 import time
 import zlib  # built in
+from functools import lru_cache  # the Lambda runtime has it loaded
 
 from .._version import __version__
 from ..core.outcome import EXPIRED, Reply, ServiceError, TransportError, expected, unusable
@@ -26,7 +27,8 @@ if TYPE_CHECKING:
 #: The operations of locks. Pages of a Scan and operations on tables may take longer than ANSWER_TIMEOUT.
 _QUICK = ("GetItem", "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems")
 _JSON = "application/x-amz-json-1.0"  # the type of every request to DynamoDB, and of every answer
-_to_json = json.JSONEncoder(separators=(",", ":")).encode  # json.dumps would make an encoder for each request
+# json.dumps would make an encoder for each request. No request contains itself: what an application gives is copied.
+_to_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 # The signing key depends on the day, the Region and the secret. One entry is enough, because a process uses one of each
 # at a time. The entry is replaced as a whole, so threads need no lock.
 _last_key: tuple[tuple[str, str, str], bytes] = ("", "", ""), b""
@@ -181,10 +183,8 @@ def authorization(
     added = {"X-Amz-Date": moment}
     if credentials.token:
         added["X-Amz-Security-Token"] = credentials.token
-    lines = sorted([(name.lower(), " ".join(value.split())) for name, value in {**headers, **added}.items()])
-    names = ";".join([name for name, _ in lines])
-    fields = "".join([f"{name}:{value}\n" for name, value in lines])
-    canonical = f"POST\n/\n\n{fields}\n{names}\n{hashlib.sha256(body).hexdigest()}"
+    before, after, names = _canonical(tuple(headers.items()), credentials.token)
+    canonical = f"{before}{moment}{after}{hashlib.sha256(body).hexdigest()}"
     day = moment[:8]
     scope = f"{day}/{region}/dynamodb/aws4_request"
     text = f"AWS4-HMAC-SHA256\n{moment}\n{scope}\n{hashlib.sha256(canonical.encode()).hexdigest()}"
@@ -199,3 +199,15 @@ def authorization(
         f"AWS4-HMAC-SHA256 Credential={credentials.access_key}/{scope}, SignedHeaders={names}, Signature={signature}"
     )
     return added
+
+
+@lru_cache(maxsize=8)  # a client sends few operations, and each with the same headers until its token changes
+def _canonical(headers: tuple[tuple[str, str], ...], token: str | None) -> tuple[str, str, str]:
+    """Return what stands before the time in a canonical request, what stands between it and the body's hash, and the
+    names of the signed headers."""
+    added = {"X-Amz-Date": ""} | ({"X-Amz-Security-Token": token} if token else {})
+    lines = sorted([(name.lower(), " ".join(value.split())) for name, value in (dict(headers) | added).items()])
+    names = ";".join([name for name, _ in lines])
+    at = [name for name, _ in lines].index("x-amz-date")
+    before, after = ("".join([f"{name}:{value}\n" for name, value in part]) for part in (lines[:at], lines[at + 1 :]))
+    return f"POST\n/\n\n{before}x-amz-date:", f"\n{after}\n{names}\n", names
