@@ -1,4 +1,4 @@
-"""The figures that have limits. None of them depends on how busy the machine is."""
+"""The figures that have limits. None of them depends on how busy the machine is: CPU time is compared within a run."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from benchmarks.contention.virtual import MANY, World, long_holds
 from benchmarks.instructions.__main__ import PATH, TYPE, invocations
 from benchmarks.instructions.count import TABLES, warm
 from benchmarks.size.lines import by_package
+from benchmarks.yardstick import count as yardstick
 from rig.engine import ROOT, Ministack, client_environment
 from rig.wire import Wire
 
@@ -24,6 +25,7 @@ _PYTHON = Path(sys.executable)
 _CONTENTION = (Row(8, 0.02, 0, ()), Row(8, 0.3, 0, ()), Row(32, 0.2, 0, ()), Row(8, 0.3, 0, (), exponential=True))
 #: OpenSSL picks its code for SHA-256 by the maker of the processor: 2% of all instructions more on AMD than on Intel.
 _ANY_PROCESSOR = {"OPENSSL_ia32cap": "0"}
+_TOKEN = 800  # characters of a session token, as a function's role has it
 
 Say = Callable[[str], None]
 
@@ -62,6 +64,7 @@ def measure(say: Say) -> dict[str, float]:
             counts = invocations(counted | {"PYTHONPATH": PATH, TYPE: "on-demand"}, Path(name))
             found["instructions: of INIT with the first invocation"] = counts["INIT"] + counts["first"]
             found["instructions: of the first invocation"] = counts["first"]
+    found |= _to_the_thinnest(say)
     say("waiting in order, in virtual time")
     for row in _CONTENTION:
         found |= _contention(row)
@@ -71,6 +74,25 @@ def measure(say: Say) -> dict[str, float]:
     found["contention: 1 waits out a minute: requests a second"] = round(unknown, 3)
     found["contention: 1 waits out an expected minute: requests a second"] = round(expected, 3)
     return found
+
+
+def _to_the_thinnest(say: Say) -> dict[str, float]:
+    """Our warm cycle as a ratio to the thinnest honest clients'."""
+    with tempfile.TemporaryDirectory(prefix="lambda-lock-limits-") as name, yardstick.served() as url:
+        kept = {one: os.environ[one] for one in ("PATH", "LD_LIBRARY_PATH") if one in os.environ}
+        environment = kept | {"HOME": name, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"} | client_environment(url)
+        environment |= {"BENCHMARK_TABLE": "lambda_lock", "AWS_SESSION_TOKEN": "t" * _TOKEN} | _ANY_PROCESSOR
+        say("CPU time beside the thinnest clients")
+        figures = {"CPU": yardstick.cpu(environment)}
+        if shutil.which("valgrind") is not None:
+            say("instructions beside the thinnest clients")
+            figures["instructions"] = yardstick.instructions(environment, Path(name))
+    others = {"CPU": ("http.client",), "instructions": ("raw socket", "http.client")}
+    return {
+        f"yardstick: {what} of an acquire and release, to 1 of {other}": round(taken["lambda_lock"] / taken[other], 3)
+        for what, taken in figures.items()
+        for other in others[what]
+    }
 
 
 def _contention(row: Row) -> dict[str, float]:
