@@ -23,9 +23,8 @@ first reply. (Source: ReturnValuesOnConditionCheckFailure in UpdateItem, DynamoD
 from __future__ import annotations
 
 from binascii import a2b_base64, b2a_base64  # built in and free; base64 would import struct and re
-from functools import lru_cache  # the Lambda runtime has it loaded
 
-from .row import RELEASED, Row, read_row
+from .row import RELEASED, Row, fields_used, read_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -148,7 +147,7 @@ class Update:
             update = f"{update} REMOVE {', '.join(self.removes)}".lstrip()
         condition = " AND ".join(self.condition)
         text = f"{condition} {update}"
-        names = {f"#{field}": getattr(place.schema, field) for field in _used(self.named, text)}
+        names = {f"#{field}": getattr(place.schema, field) for field in fields_used(self.named, text)}
         names |= {placeholder: name for placeholder, name in self.names.items() if placeholder in text}
         request = {
             "TableName": place.table,
@@ -229,12 +228,6 @@ class Update:
         if seconds is None:
             return None
         return {"N": str(max(-(-expiry_ms // 1000), completed_until or 0) + seconds)}
-
-
-@lru_cache(maxsize=64)  # a client sends the same few texts again and again
-def _used(fields: tuple[str, ...], text: str) -> tuple[str, ...]:
-    """Return the fields whose placeholders an expression names."""
-    return tuple(field for field in fields if f"#{field}" in text)
 
 
 def bare_name(table: str) -> str:

@@ -9,6 +9,8 @@ A lease that cannot be read is an error that names the row. It is never a reason
 
 from __future__ import annotations
 
+from functools import lru_cache  # the Lambda runtime has it loaded
+
 from ..errors import DuplicateEventError, Holder, LockFormatError
 from . import lease
 from .outcome import undated
@@ -362,3 +364,9 @@ def whole_of(item: Item, name: str, digits: int) -> int | None:
         return int(number)
     value = int(text)
     return value if value < 10**digits else None
+
+
+@lru_cache(maxsize=64)  # a client sends the same few texts again and again
+def fields_used(fields: tuple[str, ...], text: str) -> tuple[str, ...]:
+    """Return the fields whose placeholders an expression names."""
+    return tuple(field for field in fields if f"#{field}" in text)
