@@ -12,6 +12,7 @@ import itertools
 import random
 import sys
 from collections.abc import Callable, Generator, Iterable
+from dataclasses import replace
 from typing import Any
 
 from lambda_lock.core import acquire, keep
@@ -66,9 +67,18 @@ class World:
             self._then(0.01 * self._rng.random(), life)
 
     def run(self) -> Run:
-        end = max(_LONG[0], _LONG[1] * self._row.hold)
+        return self.judged(0.0, max(_LONG[0], _LONG[1] * self._row.hold))
+
+    def judged(self, start: float, end: float) -> Run:
+        """Go on from ``start``, which is now, until ``end``, and judge that time."""
+        for worker in self._workers:
+            worker["writes"] = worker["reads"] = 0
         self.go_on(end)
-        return judge({"start": 0.0, "end": end, "workers": self._workers})
+        return judge({"start": start, "end": end, "workers": self._workers})
+
+    def change(self, hold: float) -> None:
+        """Let the holds that begin from now on last so long, in seconds."""
+        self._row = replace(self._row, hold=hold)
 
     def go_on(self, end: float) -> int:
         """Go on until ``end``. Return how many requests that took."""
@@ -88,8 +98,9 @@ class World:
         return requests
 
     def _life(self, number: int, worker: dict[str, Any]) -> Steps:
-        row, memory = self._row, ClientMemory(10)
+        memory = ClientMemory(10)
         while True:
+            row = self._row
             wait: list[Any] = [self._now, None, None, None, None]
             worker["waits"].append(wait)
             owner = f"worker-{number}#{self._chance.nonce()[:8]}"
@@ -146,6 +157,19 @@ def long_holds(waiters: int, *, queue: bool) -> list[float]:
     return [world.go_on(end) / _MINUTE / waiters for end in (_MINUTE, 2 * _MINUTE)]
 
 
+def longer_work() -> tuple[float, float]:
+    """Requests of a grant and the longest wait, in seconds, in the 10 s after holds grew from 20 to 300 ms."""
+    grants, requests, longest = 0, 0.0, 0.0
+    for seed in range(1, 7):
+        world = World(Row(8, 0.02, 0, ()), queue=True, seed=seed)
+        world.go_on(10.0)
+        world.change(0.3)
+        run = world.judged(10.0, 20.0)
+        grants, requests = grants + run.grants, requests + run.grants * (run.writes + run.reads)
+        longest = max(longest, run.longest)
+    return requests / grants, longest
+
+
 def constants() -> None:
     """What each number of the pace is for: the figures with it, and with half and twice of it."""
     print(_cells("idle ms / requests of a grant", ("20 ms", "even", "uneven", "minute", "expected")))
@@ -193,6 +217,9 @@ def main() -> int:
         title = f"{waiters} wait out a minute" + ("" if queue else ", polling")
         cells = [f"{figure:.2f}" for figure in long_holds(waiters, queue=queue)]
         print(f"{title:<34}" + "".join(f"{cell:>10}" for cell in cells), flush=True)
+    requests, longest = longer_work()
+    title = "8 workers, 300 ms after 20 ms"
+    print(f"{title:<34}{requests:>10.2f} requests of a grant, longest wait {longest:.2f} s", flush=True)
     head = ("share", "idle ms", "polling", "longest s", "in holds", "writes", "reads", "passed")
     print(f"{'':<34}" + "".join(f"{one:>10}" for one in head))
     for row in (*rows(), MANY):

@@ -401,8 +401,9 @@ class Pace:
     LONG = 0.018  # of a hold: if this is longer, the longest such nap
     EARLY = 0.25  # of the time until the lock may be released: when it was granted is not known exactly
     LATE = 0.09  # of the time for which a hold has been longer than expected: looks become rarer
-    TURN = 0.75  # of the holds ahead: a waiter further back sleeps for this part, because holds may be shorter
+    TURN = 0.85  # of the holds ahead: a waiter further back sleeps for this part, because holds may be shorter
     NAP = 0.25  # seconds: a nap may be so much longer for each one ahead
+    OTHER = 8.0  # times the holds' mean: a hold that takes longer is of other work, and says how long that takes
     LET_GO_BY = 0.2  # of the time that those ahead have let a free lock go by, or for which it should have been free
 
     def __init__(self) -> None:
@@ -425,7 +426,7 @@ class Pace:
 
     def learn(self, hold: float) -> None:
         hold = max(hold, 0.001)  # above 0, because `nap` divides by it
-        known, self._known = self._known, True
+        known, self._known = self._known and hold < self.hold * self.OTHER, True
         self._spread = (self._spread + abs(hold - self.hold)) / 2 if known else self.SPREAD * hold
         self.hold = (self.hold + hold) / 2 if known else hold
 
