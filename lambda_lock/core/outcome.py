@@ -144,6 +144,11 @@ def unknown(what: str, key: str | None, cause: Exception) -> TransportError:
     return error
 
 
+def is_throttled(outcome: Outcome | None) -> bool:
+    """Return whether DynamoDB refused a request for now, and certainly did not carry it out."""
+    return isinstance(outcome, ServiceError) and outcome.code in NOT_DONE
+
+
 def another_answer(operation: str) -> TransportError:
     """Return the error for an answer that cannot belong to the request, because it has another row, for example."""
     return unusable(

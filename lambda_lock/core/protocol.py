@@ -89,7 +89,7 @@ from __future__ import annotations
 
 from ..errors import LockConfigurationError, TransportError
 from . import lease, requests
-from .outcome import NOT_DONE, ConditionFailed, Reply, ServiceError, TransactionCanceled, is_interrupt
+from .outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled, is_interrupt, is_throttled
 from .row import make_version
 
 TYPE_CHECKING = False
@@ -99,7 +99,7 @@ if TYPE_CHECKING:
 
     from .lease import ClockReading
     from .outcome import Outcome
-    from .requests import Content, Place
+    from .requests import Content, Place, Request
     from .row import Row
 
     T = TypeVar("T")
@@ -417,11 +417,13 @@ class Conversation:
         self.memory.server.note(getattr(outcome, "date", None), sent, self.reading)
         return outcome
 
-    def exchange(self, request: requests.Request, until: float | None = None) -> Steps[tuple[Outcome, bool]]:
-        """Send a request. Send the same body again while its outcome is unknown or temporary (rule 3).
+    def exchange(
+        self, request: Request, until: float | None = None, insist: bool = True
+    ) -> Steps[tuple[Outcome, bool]]:
+        """Send a request. Send the same body again, after a pause, while its outcome is unknown or temporary (rule 3).
 
-        until: no further send is planned after this, in elapsed seconds. None: after the time of a decision. There is a
-            pause before each further send.
+        until: no further send is planned after this, in elapsed seconds. None: after the time of a decision.
+        insist: False: what DynamoDB throttled is not sent again, unless an earlier send of it was ambiguous.
         Returns the last outcome, and whether any send was ambiguous.
         """
         until, unclear, tries = self.elapsed + DECISION if until is None else until, False, 0
@@ -434,7 +436,7 @@ class Conversation:
             if isinstance(outcome, (Reply, ConditionFailed)):
                 return outcome, unclear
             unclear = unclear or is_ambiguous(outcome)
-            if not may_pass(outcome):
+            if not may_pass(outcome) or not (insist or unclear or not is_throttled(outcome)):
                 return outcome, unclear
             pause = lease.backoff(tries, 1.0, self.entropy.jitter())
             if self.elapsed + pause + WORTH_SENDING > until:
@@ -484,15 +486,13 @@ def is_ambiguous(outcome: Outcome) -> bool:
     if isinstance(outcome, TransactionCanceled):
         return False
     if isinstance(outcome, ServiceError):
-        return outcome.retryable and outcome.code not in NOT_DONE
+        return outcome.retryable and not is_throttled(outcome)
     return not isinstance(outcome, TransportError) or outcome.ambiguous
 
 
 def may_pass(outcome: Outcome) -> bool:
     """Return whether sending again is worthwhile: there was no answer from DynamoDB, or one that it calls temporary."""
-    if isinstance(outcome, ServiceError):
-        return outcome.retryable
-    return isinstance(outcome, TransportError)
+    return outcome.retryable if isinstance(outcome, ServiceError) else isinstance(outcome, TransportError)
 
 
 def row_of(outcome: Outcome | None, place: Place) -> Row | None:

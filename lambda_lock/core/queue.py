@@ -24,17 +24,20 @@ holder: rules 1 to 5 of protocol.py decide who is granted the lock, no matter wh
    without an answer. When it is over, I claim with mine, and remove the first. The others ahead keep theirs.
 7. **Giving up** first removes the ticket. After that, no claim with it can land. The last try of a wait ignores the
    order, but removes no ticket that counts.
-8. **When to look** follows from how long the last holders held the lock, how uneven that was, and from how many are
+8. **Throttled.** Who queues does not send a throttled request again, but looks, until the last try. A look takes less
+   of what a row is served. Outside a full queue, naps then grow to LONGEST_OUTSIDE. With a ticket, or while there is
+   room, they never do.
+9. **When to look** follows from how long the last holders held the lock, how uneven that was, and from how many are
    ahead. Only the first waiter wakes for the holder's expiry.
-9. LONGEST_NAP, PATIENCE, RENEWED and the longest lease are protocol, the same in every version. A live waiter never
-   sleeps longer than others have patience, or than its ticket counts. A ticket with a longer lease does not count.
+10. LONGEST_NAP, PATIENCE, RENEWED and the longest lease are protocol, the same in every version. A live waiter never
+    sleeps longer than others have patience, or than its ticket counts. A ticket with a longer lease does not count.
 """
 
 from __future__ import annotations
 
 from . import lease, requests, tickets
 from .acquire import Blocked, NoAnswer, Take
-from .outcome import NOT_DONE, Reply, ServiceError
+from .outcome import Reply, ServiceError, is_throttled
 from .protocol import STEPS, Hold, row_of
 from .row import LONGEST_BELIEVED, MOST_WAITERS, TICKET_NAME, counts, ticket_expiry
 
@@ -74,8 +77,8 @@ class Queue:
         self._there: dict[str, int] = {}  # the tickets of mine that may be in the row, and where they are expected
         self._shown: Row | None = None  # the newest row whose waiters were noted
         self._losses = 0
-        self._crowding = 0  # grows with looks that were throttled while there is no ticket left, and falls with others
-        self._stalls = 0  # pauses in a row because writes were refused
+        self._crowding = 0.0  # grows with what DynamoDB throttles, and falls slowly with what it answers
+        self._stalls = 0  # pauses in a row because writes were refused, or looks not answered
         self._refused = 0  # writes, in a row
         self._renewed = False  # whether my ticket was, since the last pause: once only, for Dates may jump to and fro
         self.patience = Patience()
@@ -85,7 +88,8 @@ class Queue:
         """Wait until the lock is granted. Returns something else than a Hold if the wait goes on without the queue."""
         waiters = self._waiters()
         fresh = isinstance(step, Take) and step.version not in self.acquisition.sent
-        if waiters is not None and not (fresh and not self._living(waiters)):
+        failed = isinstance(step, NoAnswer)
+        if waiters is not None and not failed and not (fresh and not self._living(waiters)):
             yield from self._sleep(self._moment())
             step = yield from self.acquisition.read()
         writes = 0
@@ -259,15 +263,17 @@ class Queue:
         """Wait for the next look, and look. Raises the final error when the wait is over."""
         acquisition = self.acquisition
         now, living = acquisition.talk.elapsed, len(self._living(waiters))
+        error = step.error if isinstance(step, NoAnswer) else None
         if self._is_last():
-            raise acquisition.given_up(step.error if isinstance(step, NoAnswer) else None)
-        outside = not (refused or self._there)  # no ticket of mine is or may be in the row
+            raise acquisition.given_up(error)
+        if isinstance(step, Blocked):
+            self._crowding = min(self._crowding + 4, 8) if is_throttled(error) else max(self._crowding - 0.2, 0.0)
+        outside = not (refused or self._there) and len(waiters) >= MOST_WAITERS  # no ticket is left, and none is mine
         if outside:
-            seconds = self._nap_outside(step)
-        elif isinstance(step, NoAnswer):
+            seconds = self._nap_outside()
+        elif error is not None:
             longest = min(acquisition.wanted.refresh_period, LONGEST_NAP)
-            seconds = lease.backoff(acquisition.polls, longest, acquisition.talk.entropy.jitter())
-            acquisition.polls += 1
+            seconds = lease.backoff(self._stalls, longest, acquisition.talk.entropy.jitter())
         elif refused:  # ever longer: a row that refuses all that it seemed to allow must not make this a busy loop
             seconds = self._moment() * 2 ** min(self._stalls, 5)
         else:
@@ -277,21 +283,18 @@ class Queue:
                 seconds = min([seconds, *acquisition.soonest(step)])
         if isinstance(step, Take) and not refused:
             seconds = min(seconds, max(self.patience.left(living), SHORTEST_NAP))
-        self._stalls, self._renewed = self._stalls + 1 if refused else 0, False
+        self._stalls, self._renewed = self._stalls + 1 if refused or error is not None else 0, False
         yield from self._sleep(min(seconds, acquisition.wait_until - now))
         # While those ahead have time, a look without an answer is not repeated, unless it is the last one.
         patient = isinstance(step, Take) and living > 0 and not self._is_last()
         return (yield from (self._look_once() if outside or patient else acquisition.read()))
 
-    def _nap_outside(self, step: Next) -> float:
-        """How long to sleep while there is no ticket left: ever longer while looks are throttled.
+    def _nap_outside(self) -> float:
+        """How long to sleep while there is no ticket left: ever longer while DynamoDB throttles.
 
         Waiters without a ticket must leave room for those in the queue. DynamoDB serves 3,000 reads a second of a row,
         and throttles the first one in the queue like any other.
         """
-        error = step.error if isinstance(step, NoAnswer) else None
-        throttled = isinstance(error, ServiceError) and error.code in NOT_DONE
-        self._crowding = min(self._crowding + 2, 8) if throttled else max(self._crowding - 1, 0)
         longest: float = min(_FULL * 2**self._crowding, LONGEST_OUTSIDE)
         return longest * (0.5 + 0.5 * self.acquisition.talk.entropy.jitter())
 

@@ -554,6 +554,73 @@ def test_those_behind_stay_whether_they_have_expired_or_not() -> None:
     assert driver.names == ["dead", "alive"]
 
 
+# -- throttling -------------------------------------------------------------------------------------------------------
+
+
+THROTTLED = ServiceError("ThrottlingException", "", retryable=True)
+
+
+def test_who_queues_looks_instead_of_sending_a_throttled_claim_again() -> None:
+    driver = Waiting()
+    driver.troubles["claim"] = [THROTTLED] * 2
+    driver.acquire()
+    assert driver.kinds == ["claim", "read", "claim", "read", "claim"]
+
+
+def test_who_does_not_queue_sends_a_throttled_claim_again() -> None:
+    driver = Waiting()
+    driver.troubles["claim"] = [THROTTLED] * 2
+    driver.acquire(queue=None)
+    assert driver.kinds == ["claim"] * 3
+
+
+def test_a_throttled_claim_is_sent_again_if_an_earlier_send_of_it_may_have_landed() -> None:
+    driver = Waiting()
+    driver.troubles["claim"] = [TransportError(True, "no answer"), THROTTLED]
+    driver.acquire()
+    assert driver.kinds == ["claim"] * 3
+    assert len({str(request) for _, request in driver.sent}) == 1
+
+
+def test_the_last_try_of_a_wait_is_sent_again_when_it_is_throttled() -> None:
+    driver = Waiting()
+    driver.at = [(0.98, held(driver))]
+    driver.at.append((0.99, lambda: driver.troubles.update(claim=[THROTTLED] * 3)))
+    driver.wait("first", seconds=30)
+    driver.acquire(wait_until=driver.now + 1.0)
+    assert driver.kinds[-4:] == ["claim"] * 4
+
+
+def test_who_is_throttled_naps_no_longer_than_between_two_looks_while_there_is_room_in_the_queue() -> None:
+    driver = Waiting()
+    driver.troubles = {"claim": [THROTTLED] * 4, "read": [THROTTLED] * 4}
+    times = times_of_sends(driver)
+    driver.acquire(wait_until=60.0)
+    assert max(later - earlier for earlier, later in pairwise(times)) <= LONGEST_NAP + 0.01
+
+
+def test_who_was_throttled_outside_a_full_queue_leaves_room_for_those_in_it() -> None:
+    driver = Waiting()
+    held(driver, lease_ms=200_000)
+    driver.wait(*crowd(MOST_WAITERS), seconds=30)
+    driver.troubles["claim"] = [THROTTLED]
+    times = times_of_sends(driver)
+    with pytest.raises(LockTimeoutError):
+        driver.acquire(wait_until=driver.now + 25.0)
+    assert min(later - earlier for earlier, later in pairwise(times[2:-1])) >= 4.0
+
+
+def times_of_sends(driver: Waiting) -> list[float]:
+    times: list[float] = []
+
+    def answer(operation: str, request: dict[str, Any]) -> Any:
+        times.append(driver.now)
+        return driver.watched(operation, request)
+
+    driver.answer = answer
+    return times
+
+
 # -- a full list ------------------------------------------------------------------------------------------------------
 
 
