@@ -266,12 +266,14 @@ class Queue:
         error = step.error if isinstance(step, NoAnswer) else None
         if self._is_last():
             raise acquisition.given_up(error)
+        failed, throttled = error is not None, is_throttled(error)
         if isinstance(step, Blocked):
-            self._crowding = min(self._crowding + 4, 8) if is_throttled(error) else max(self._crowding - 0.2, 0.0)
-        outside = not (refused or self._there) and len(waiters) >= MOST_WAITERS  # no ticket is left, and none is mine
+            self._crowding = min(self._crowding + 4, 8) if throttled else max(self._crowding - 0.2, 0.0)
+        outside = not (refused or self._there)  # no ticket of mine is or may be in the row,
+        outside = outside and (len(waiters) >= MOST_WAITERS or (failed and not throttled))  # and none is left, or known
         if outside:
             seconds = self._nap_outside()
-        elif error is not None:
+        elif failed:
             longest = min(acquisition.wanted.refresh_period, LONGEST_NAP)
             seconds = lease.backoff(self._stalls, longest, acquisition.talk.entropy.jitter())
         elif refused:  # ever longer: a row that refuses all that it seemed to allow must not make this a busy loop
@@ -283,7 +285,7 @@ class Queue:
                 seconds = min([seconds, *acquisition.soonest(step)])
         if isinstance(step, Take) and not refused:
             seconds = min(seconds, max(self.patience.left(living), SHORTEST_NAP))
-        self._stalls, self._renewed = self._stalls + 1 if refused or error is not None else 0, False
+        self._stalls, self._renewed = self._stalls + 1 if refused or failed else 0, False
         yield from self._sleep(min(seconds, acquisition.wait_until - now))
         # While those ahead have time, a look without an answer is not repeated, unless it is the last one.
         patient = isinstance(step, Take) and living > 0 and not self._is_last()

@@ -599,6 +599,15 @@ def test_who_is_throttled_naps_no_longer_than_between_two_looks_while_there_is_r
     assert max(later - earlier for earlier, later in pairwise(times)) <= LONGEST_NAP + 0.01
 
 
+def test_who_is_throttled_with_a_place_naps_no_longer_than_others_have_patience() -> None:
+    driver = Waiting()
+    driver.at = [(0.3, lambda: driver.troubles.update(read=[THROTTLED] * 9)), (15.0, held(driver))]
+    times = times_of_sends(driver)
+    driver.acquire(wait_until=60.0)
+    assert driver.kinds.count("append") == 1
+    assert max(later - earlier for earlier, later in pairwise(times)) <= LONGEST_NAP + 0.01
+
+
 def test_who_was_throttled_outside_a_full_queue_leaves_room_for_those_in_it() -> None:
     driver = Waiting()
     held(driver, lease_ms=200_000)

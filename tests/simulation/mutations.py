@@ -848,6 +848,21 @@ MUTATIONS: dict[str, Mutation] = {
         shows=("thrown out", "starved"),
         redundant="a nap of its own refresh_period follows only a decision that failed, which is a fault",
     ),
+    "a throttled waiter with a place that sleeps like those outside": Mutation(
+        "queue-throttled queue-throttled-full", 100,
+        alter("Queue._pause", "set outside throttled", "throttled or ..."), shows=("thrown out", "starved"),
+        redundant="whoever had no answer to its last look may be passed. tests/core/test_queue.py shows the nap",
+    ),
+    "a throttled claim that certainly did not land, though an earlier send of it may": Mutation(
+        "queue-throttled-full", 400,
+        alter("Conversation.exchange", "line is_ambiguous", "unclear = is_ambiguous(outcome)"),
+        shows=("left behind", "starved", "stuck", "refused"),
+    ),
+    "a last try that is not sent again when it is throttled": Mutation(
+        "queue-throttled queue-throttled-full", 100, alter("Acquisition.exchange", "set insist ends", "self.ends"),
+        shows=("refused", "starved", "stuck"),
+        redundant="a wait may end without an answer to its last try. tests/core/test_queue.py shows it sent again",
+    ),
     "an append whose answer was lost forgotten": Mutation(
         "queue-late queue-slow", 120, alter("Queue._ask", "start", "self._name = self._asked = self._names.clear()"),
         shows=("ticket left", "crowd"),

@@ -363,6 +363,11 @@ BIASES: dict[str, dict[str, Any]] = {
         dead=(2, 3, 4), apart=1.0, waits=(20.0, 40.0), deadline=0.0,
     ),
     "queue-throttled": _bias(_QUEUE, throttled=0.5, clients=(4, 6), grants=12, die=0.05, leases=("short", "second")),
+    # The same outside a full queue, and with answers that are lost.
+    "queue-throttled-full": _bias(
+        _LATE, _QUEUE, throttled=0.4, dead=(0, 61, 63, 64), clients=(4, 6), grants=12, give_up=0.2, die=0.1,
+        leases=("short", "second"),
+    ),
     "queue-leaving": _bias(
         _CLEAN, _QUEUE, give_up=0.6, queue=1.0, fail_fast=0.0, clients=(6, 10), grants=12, die=0.0, replace=0.0,
     ),
