@@ -12,11 +12,11 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from .clients import OURS, PERIODS, life
+from .clients import OURS, PERIODS, POWERTOOLS, life
 from .report import section
 from .world import BIN, World
 
-CLIENTS = (*OURS, *PERIODS)
+CLIENTS = (*OURS, *PERIODS, POWERTOOLS)
 HOLD = 0.1  # seconds
 CROWDS, WAIT = (64, 1000, 10_000), 30.0  # clients on one key, and how many seconds they wait
 TABLE_READS, TABLE_WRITES = 12_000, 4_000  # a second, of a new table on demand (DynamoDB Developer Guide, "Quotas")

@@ -4,6 +4,9 @@ The older ones read, and write if the lock is free: three requests for a lock an
 read again after a fixed period. Sources: AmazonDynamoDBLockClient.acquireLock (refreshPeriod, 1 s by default),
 dynamolock's Client.acquireLock (the same), python_dynamodb_lock's acquire_lock (retry_period, by default the heartbeat
 period of 5 s, on a schedule that begins with the call).
+
+Powertools' idempotency does not wait: it writes under a condition, and raises IdempotencyAlreadyInProgressError if that
+is refused. At the end it stores the result with a second write (DynamoDBPersistenceLayer._put_record, _update_record).
 """
 
 from __future__ import annotations
@@ -22,7 +25,8 @@ from .world import REFUSED, Ask, Life, World
 
 LEASE = 20.0  # seconds
 PERIODS = {"Java, Go": 1.0, "Python": 5.0}
-RETRIES = {"Java, Go": 8, "Python": 10}  # of the SDKs (Go's fewer): after them the client gives up
+POWERTOOLS = "Powertools idempotency"
+RETRIES = {"Java, Go": 8, "Python": 10, POWERTOOLS: 10}  # of the SDKs (Go's fewer): after them the client gives up
 _FIRST_RETRY, _LONGEST_RETRY = 0.05, 20.0  # seconds, with full jitter
 OURS = {"lambda_lock": True, "lambda_lock, queue=False": False}
 
@@ -31,6 +35,8 @@ def life(who: str, world: World, key: str, wait: float, hold: float) -> Life:
     """Wait for the lock at most so long, hold it, and release it. All in seconds."""
     if who in OURS:
         return _ours(world, key, wait, hold, queue=OURS[who])
+    if who == POWERTOOLS:
+        return _powertools(world, key, hold)
     return _older(world, key, wait, hold, PERIODS[who], RETRIES[who])
 
 
@@ -80,6 +86,18 @@ def _older(world: World, key: str, wait: float, hold: float, period: float, retr
         world.fail("release: refused by DynamoDB")
 
 
+def _powertools(world: World, key: str, hold: float) -> Life:
+    table, started = _Rows(world), world.now
+    got = yield from _ask(world, table.put(key), RETRIES[POWERTOOLS])
+    if got is not True:
+        world.fail("refused by DynamoDB" if got is REFUSED else "IdempotencyAlreadyInProgressError")
+        return
+    world.granted(world.now - started)
+    yield Wait(hold)
+    if (yield from _ask(world, table.complete(key), RETRIES[POWERTOOLS])) is REFUSED:
+        world.fail("result: refused by DynamoDB")
+
+
 def _ask(world: World, ask: Ask, retries: int) -> Any:
     """Send a request, and again as the SDK does."""
     for number in range(retries + 1):
@@ -92,7 +110,7 @@ def _ask(world: World, ask: Ask, retries: int) -> Any:
 
 
 class _Rows:
-    """The older clients' requests. Their rows are only there or not: a holder that dies is not simulated."""
+    """The other clients' requests. Their rows are only there or not: a holder that dies is not simulated."""
 
     def __init__(self, world: World) -> None:
         self._table = world.table
@@ -108,6 +126,10 @@ class _Rows:
             return True
 
         return True, put
+
+    def complete(self, key: str) -> Ask:
+        done = {"key": {"S": key}, "status": {"S": "COMPLETED"}}
+        return True, lambda: self._table.store((key,), done)
 
     def delete(self, key: str) -> Ask:
         return True, lambda: self._table.store((key,), None)
