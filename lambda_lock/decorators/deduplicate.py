@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial  # the Lambda runtime has it loaded
 
 from ..client import checks
@@ -12,7 +11,6 @@ from ..client.options import EVENT, checked, terms_of, wanted
 from ..client.record import Storing, decode_result, result_parts
 from ..client.taking import Taking, entered_before, tell_refused
 from ..errors import DuplicateEventError, KeyTemplateError, LockArgumentError, PayloadMismatchError
-from ..keys.arguments import check_key, scoped
 from ..keys.compile import compile_key
 from ..keys.parameters import Parameters, name_of
 from ..observe.log import NOT_RELEASED, logger, tell
@@ -24,13 +22,21 @@ from .functions import (
     check_no_batch,
     check_object,
     refuse_bare,
-    undecorated,
 )
-from .guard import Call, CurrentLocks, Guard, default_async_client, default_client, prepare, settings_of
+from .guard import (
+    Call,
+    CurrentLocks,
+    Guard,
+    default_async_client,
+    default_client,
+    prepare,
+    scoped_keys,
+    settings_of,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
     from typing import Any, Literal, Never, Unpack, overload
 
     from typing_extensions import TypeVar
@@ -294,7 +300,7 @@ def deduplicate(
             _CURRENT,
             func,
             client,
-            _scoped(func, scope, compile_key(func, key, key_jmespath)),
+            scoped_keys(func, scope, compile_key(func, key, key_jmespath)),
             acquire_event,
             lease_duration=asked.get("lease_duration"),
             reentrant=reentrant,
@@ -455,33 +461,3 @@ class _EventGuard(Guard):
 def _whole(window: object) -> int:
     """The seconds of a window, rounded up. Raises LockArgumentError or TypeError."""
     return int(-(-checks.seconds("window", window, least=1.0, most=_TEN_YEARS) // 1))
-
-
-def _scoped(func: Any, scope: str | None, build_key: KeyBuilder) -> KeyBuilder:
-    """The builder of the keys under which events are stored: with the scope before them.
-
-    The default scope has the tenant: the results of one tenant are not for another. With another scope, a warning is
-    logged once if nothing in the key names the tenant.
-    """
-    told: list[str] = []
-    func = undecorated(func)
-    made_by = f"the scope and key of {name_of(func)}()"
-
-    def build(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-        key, tenant = build_key(args, kwargs), invocation.tenant_id()
-        if scope is None:
-            names = (os.environ.get("AWS_LAMBDA_FUNCTION_NAME"), getattr(func, "__module__", None), name_of(func))
-            default = ".".join(name for name in names if name)
-            return check_key(scoped(f"{default}@{tenant}" if tenant else default, key), made_by)
-        if scope:  # "" shares the row with everything that uses the key
-            key = check_key(scoped(scope, key), made_by)
-        if tenant and not told and tenant not in key:
-            told.append(tenant)
-            message = (
-                "%s() has a scope= of its own, and neither that nor its key names the tenant: a result is given to "
-                "other tenants as well. Put {context[tenant_id]} into the key, or leave scope= out"
-            )
-            tell(logger, "tenant_not_named", message, name_of(func), key=key)
-        return key
-
-    return build

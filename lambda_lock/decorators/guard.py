@@ -17,18 +17,21 @@ from ..client.lock_client import OURS, LockClient, all_under, under
 from ..client.options import terms_of
 from ..core.outcome import expected, is_interrupt
 from ..errors import LockError, TransportError
+from ..keys.arguments import check_key, scoped
+from ..keys.parameters import name_of
 from ..observe.log import NOT_RELEASED, logger, tell, tell_not_released
 from ..runtime import invocation
-from .functions import acquire_of, check_result, is_async
+from .functions import acquire_of, check_result, is_async, undecorated
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any, TypeAlias
 
     from ..client.async_client import AsyncLockClient
     from ..client.record import Storing
     from ..client.settings import Settings
+    from ..keys.arguments import KeyBuilder
 
     #: What names a lock: its client, key and sort key.
     Target: TypeAlias = tuple[object, str, str | None]
@@ -435,3 +438,33 @@ def locking(options: dict[str, Any], client: object, *, several: bool = False) -
         return run(call.client, begin(session, terms(session.settings), call.key))
 
     return acquire
+
+
+def scoped_keys(func: Any, scope: str | None, build_key: KeyBuilder) -> KeyBuilder:
+    """The builder of the keys under which events are stored: with the scope before them.
+
+    The default scope has the tenant: the results of one tenant are not for another. With another scope, a warning is
+    logged once if nothing in the key names the tenant.
+    """
+    told: list[str] = []
+    func = undecorated(func)
+    made_by = f"the scope and key of {name_of(func)}()"
+
+    def build(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        key, tenant = build_key(args, kwargs), invocation.tenant_id()
+        if scope is None:
+            names = (os.environ.get("AWS_LAMBDA_FUNCTION_NAME"), getattr(func, "__module__", None), name_of(func))
+            default = ".".join(name for name in names if name)
+            return check_key(scoped(f"{default}@{tenant}" if tenant else default, key), made_by)
+        if scope:  # "" shares the row with everything that uses the key
+            key = check_key(scoped(scope, key), made_by)
+        if tenant and not told and tenant not in key:
+            told.append(tenant)
+            message = (
+                "%s() has a scope= of its own, and neither that nor its key names the tenant: a result is given to "
+                "other tenants as well. Put {context[tenant_id]} into the key, or leave scope= out"
+            )
+            tell(logger, "tenant_not_named", message, name_of(func), key=key)
+        return key
+
+    return build
