@@ -10,7 +10,7 @@ from ..client.lock import held_by
 from ..client.options import EVENT, checked, terms_of, wanted
 from ..client.record import Storing, decode_result, result_parts
 from ..client.taking import Taking, entered_before, tell_refused
-from ..errors import DuplicateEventError, KeyTemplateError, LockArgumentError, PayloadMismatchError
+from ..errors import DuplicateEventError, KeyTemplateError, LockArgumentError
 from ..keys.compile import compile_key
 from ..keys.parameters import Parameters, name_of
 from ..observe.log import NOT_RELEASED, logger, tell
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     OnDuplicate = TypeVar("OnDuplicate", default=Never)
     OnNotGranted = TypeVar("OnNotGranted", default=Never)
     OnBadKey = TypeVar("OnBadKey", default=Never)
+    OnMismatch = TypeVar("OnMismatch", default=Never)
 
 _CURRENT = CurrentLocks("deduplicate")
 DAY = 86_400.0  # seconds
@@ -105,10 +106,11 @@ if TYPE_CHECKING:  # "return" and "skip" add None to what the function returns, 
         on_duplicate: Callable[..., Coroutine[Any, Any, T]],
         on_not_granted: Literal["raise"] | Callable[..., Coroutine[Any, Any, OnNotGranted]] = "raise",
         on_bad_key: Literal["raise"] | Callable[..., Coroutine[Any, Any, OnBadKey]] = "raise",
+        on_mismatch: Literal["raise"] | Callable[..., Coroutine[Any, Any, OnMismatch]] = "raise",
         **options: Unpack[EventOptions],
     ) -> Callable[
         [Callable[P, Coroutine[Any, Any, R]]],
-        Deduplicated[P, Coroutine[Any, Any, R | T | OnNotGranted | OnBadKey], Coroutine[Any, Any, bool]],
+        Deduplicated[P, Coroutine[Any, Any, R | T | OnNotGranted | OnBadKey | OnMismatch], Coroutine[Any, Any, bool]],
     ]: ...
 
     @overload
@@ -118,6 +120,20 @@ if TYPE_CHECKING:  # "return" and "skip" add None to what the function returns, 
         on_duplicate: Literal["return", "raise"] = "return",
         on_not_granted: Literal["raise", "skip"] | Callable[..., Coroutine[Any, Any, OnNotGranted]] = "raise",
         on_bad_key: Callable[..., Coroutine[Any, Any, T]],
+        on_mismatch: Literal["raise"] | Callable[..., Coroutine[Any, Any, OnMismatch]] = "raise",
+        **options: Unpack[EventOptions],
+    ) -> Callable[
+        [Callable[P, Coroutine[Any, Any, R]]],
+        Deduplicated[P, Coroutine[Any, Any, R | T | OnNotGranted | None], Coroutine[Any, Any, bool]],
+    ]: ...
+
+    @overload
+    def deduplicate(  # type: ignore[overload-overlap]  # the same, for an answer to mismatches
+        key: Key | None = None,
+        *,
+        on_duplicate: Literal["return", "raise"] = "return",
+        on_not_granted: Literal["raise", "skip"] | Callable[..., Coroutine[Any, Any, OnNotGranted]] = "raise",
+        on_mismatch: Callable[..., Coroutine[Any, Any, T]],
         **options: Unpack[EventOptions],
     ) -> Callable[
         [Callable[P, Coroutine[Any, Any, R]]],
@@ -131,8 +147,9 @@ if TYPE_CHECKING:  # "return" and "skip" add None to what the function returns, 
         on_duplicate: Callable[..., OnDuplicate],
         on_not_granted: Literal["raise"] | Callable[..., OnNotGranted] = "raise",
         on_bad_key: Literal["raise"] | Callable[..., OnBadKey] = "raise",
+        on_mismatch: Literal["raise"] | Callable[..., OnMismatch] = "raise",
         **options: Unpack[EventOptions],
-    ) -> Deduplicating[OnDuplicate | OnNotGranted | OnBadKey]: ...
+    ) -> Deduplicating[OnDuplicate | OnNotGranted | OnBadKey | OnMismatch]: ...
 
     @overload
     def deduplicate(
@@ -141,8 +158,9 @@ if TYPE_CHECKING:  # "return" and "skip" add None to what the function returns, 
         on_duplicate: Literal["raise"],
         on_not_granted: Literal["raise"] | Callable[..., OnNotGranted] = "raise",
         on_bad_key: Literal["raise"] | Callable[..., OnBadKey] = "raise",
+        on_mismatch: Literal["raise"] | Callable[..., OnMismatch] = "raise",
         **options: Unpack[EventOptions],
-    ) -> Deduplicating[OnNotGranted | OnBadKey]: ...
+    ) -> Deduplicating[OnNotGranted | OnBadKey | OnMismatch]: ...
 
     @overload
     def deduplicate(
@@ -151,8 +169,9 @@ if TYPE_CHECKING:  # "return" and "skip" add None to what the function returns, 
         on_duplicate: Literal["raise"] | Callable[..., OnDuplicate],
         on_not_granted: Literal["skip"],
         on_bad_key: Literal["raise"] | Callable[..., OnBadKey] = "raise",
+        on_mismatch: Literal["raise"] | Callable[..., OnMismatch] = "raise",
         **options: Unpack[EventOptions],
-    ) -> Deduplicating[OnDuplicate | OnBadKey | None]: ...
+    ) -> Deduplicating[OnDuplicate | OnBadKey | OnMismatch | None]: ...
 
     @overload
     def deduplicate(
@@ -161,8 +180,9 @@ if TYPE_CHECKING:  # "return" and "skip" add None to what the function returns, 
         on_duplicate: Literal["return"] = "return",
         on_not_granted: Literal["raise", "skip"] | Callable[..., OnNotGranted] = "raise",
         on_bad_key: Literal["raise"] | Callable[..., OnBadKey] = "raise",
+        on_mismatch: Literal["raise"] | Callable[..., OnMismatch] = "raise",
         **options: Unpack[EventOptions],
-    ) -> Deduplicating[OnNotGranted | OnBadKey | None]: ...
+    ) -> Deduplicating[OnNotGranted | OnBadKey | OnMismatch | None]: ...
 
 
 def deduplicate(
@@ -174,6 +194,7 @@ def deduplicate(
     on_not_granted: Any = "raise",
     on_unavailable: Literal["raise", "run"] = "raise",
     on_bad_key: Any = "raise",
+    on_mismatch: Any = "raise",
     window: float | Callable[[Any], float] = DAY,
     done_if: Callable[[Any], bool] | None = None,
     scope: str | None = None,
@@ -193,6 +214,7 @@ def deduplicate(
         source delivers it again. None: as for with_lock.
     on_bad_key: what the call does if its arguments give no key, such as a header that is missing. "raise": raise the
         KeyTemplateError. A function: return what it returns for the call's own arguments and ``error=``.
+    on_mismatch: the same for an event that is done with another payload (see validate) and its PayloadMismatchError.
     window: seconds for which an event counts as done, from its completion on, 1 second to 10 years, rounded up. Make it
         longer than the source may keep delivering the event: an SQS queue keeps a message for up to 14 days. A plain
         function of the result gives the seconds for this result.
@@ -247,6 +269,7 @@ def deduplicate(
     check_answer("on_not_granted", on_not_granted, ("raise", "skip"))
     check_answer("on_duplicate", on_duplicate, ("return", "raise"))
     check_answer("on_bad_key", on_bad_key, ("raise",))
+    check_answer("on_mismatch", on_mismatch, ("raise",))
     serializer, fields, as_written, is_done, window_of = None, None, None, None, None
     if result is not None or done_if is not None or callable(window):
         from . import returned
@@ -274,6 +297,7 @@ def deduplicate(
             check_no_batch(func, "deduplicate", "count a batch as done in which records failed", "dedup_key=")
         check_answer_of(func, "on_duplicate", on_duplicate)
         check_answer_of(func, "on_bad_key", on_bad_key)
+        check_answer_of(func, "on_mismatch", on_mismatch)
         known = None
         if cache_size:
             from .completed import Completed
@@ -308,7 +332,7 @@ def deduplicate(
             on_not_granted=on_not_granted,
             on_unavailable=on_unavailable,
         )
-        guard.on_duplicate = on_duplicate
+        guard.on_duplicate, guard.on_mismatch = on_duplicate, on_mismatch
         guard.stores_result = result is not None
         guard.serializer = returned.serializer_for(func) if result == "json" else serializer
         guard.payload = None if fields is None else compile_key(func, fields, None)
@@ -332,6 +356,7 @@ class _EventGuard(Guard):
     known: Completed | None
     on_bad_key: Any
     on_duplicate: Any
+    on_mismatch: Any
     payload: KeyBuilder | None
     payload_as_written: KeyBuilder
     serializer: Any
@@ -359,15 +384,12 @@ class _EventGuard(Guard):
         payload, stored = call.storing and call.storing.payload, result_parts(error.result)[1]
         # An event stored without validate= has none. Version 0.2.0 stored one of each JSON text as it was written.
         if payload is not None and stored not in (None, payload, self.payload_as_written(call.args, call.kwargs)):
-            mismatch = PayloadMismatchError(
-                f"event {error.key!r} was completed with another payload, so {name_of(self.func)}() is neither run for "
-                "this one nor given the result. Two different events have one key: give them different ones, or repeat "
-                "an event as it was",
-                key=error.key,
-                completed_until=error.completed_until,
-            )
-            tell(logger, "payload_mismatch", "%s", mismatch, key=error.key)
-            raise mismatch from None
+            from .returned import mismatched
+
+            mismatch = mismatched(error, self.func)
+            if self.on_mismatch == "raise":
+                raise mismatch from None
+            return self.on_mismatch(*call.args, **call.kwargs, error=mismatch)
         error.give(decode_result(error.result, error.key, self.serializer) if self.stores_result else None)
         if self.on_duplicate == "raise":
             raise error

@@ -1,10 +1,11 @@
 """The result of a decorated function: how it is stored for duplicates, and what window= and done_if= say of it.
 
-Loaded for functions with ``result=``, ``done_if=`` or a function as ``window=``.
+Loaded for functions with ``result=``, ``done_if=`` or a function as ``window=``, and for a payload that differs.
 """
 
 from __future__ import annotations
 
+from ..errors import DuplicateEventError, PayloadMismatchError
 from ..keys.parameters import Parameters, name_of
 from ..observe.log import logger, tell
 from .functions import is_async, undecorated
@@ -53,6 +54,18 @@ def yes_or_no(answer: Any) -> bool:
             f"done_if= must return True or False, but returned {type(answer).__name__}: is a return missing?"
         )
     return found
+
+
+def mismatched(error: DuplicateEventError, func: object) -> PayloadMismatchError:
+    """The error for an event that is done with another payload, which is logged as well."""
+    mismatch = PayloadMismatchError(
+        f"event {error.key!r} was completed with another payload, so {name_of(func)}() is neither run for this one nor "
+        "given the result. Two different events have one key: give them different ones, or repeat an event as it was",
+        key=error.key,
+        completed_until=error.completed_until,
+    )
+    tell(logger, "payload_mismatch", "%s", mismatch, key=error.key)
+    return mismatch
 
 
 def serializer_of(result: Any) -> Any:

@@ -89,6 +89,30 @@ def test_no_answer_to_duplicates_hides_a_mismatch(on_duplicate: Any, once: Once)
         handler(event(200))
 
 
+def test_a_mismatch_is_answered_by_a_function_with_the_arguments_of_the_call(once: Once) -> None:
+    def answer(event: Any, *, error: PayloadMismatchError) -> tuple[int, Any]:
+        return 422, (event["detail"]["amount"], error.key)
+
+    handler = once("{id}", result="json", on_mismatch=answer, **FIELDS)(lambda event: "charged")
+    assert handler(event(100)) == handler(event(100)) == "charged"
+    assert handler(event(200)) == (422, (200, "e-1"))
+
+
+def test_a_mismatch_within_the_function_is_not_answered(once: Once) -> None:
+    error = PayloadMismatchError("of the body")
+    handler = once("{id}", on_mismatch=lambda event, error: "answered", **FIELDS)(Calls(error=error).handler)
+    with pytest.raises(PayloadMismatchError, match="of the body"):
+        handler(event(100))
+
+
+@pytest.mark.parametrize("wrong", ["skip", 422, None])
+def test_an_answer_to_a_mismatch_is_a_word_or_a_function(wrong: Any) -> None:
+    with pytest.raises(TypeError, match="on_mismatch= must be 'raise' or a function"):
+        deduplicate("{id}", on_mismatch=wrong)
+    with pytest.raises(TypeError, match="on_mismatch= is called with the arguments of"):
+        deduplicate("{id}", on_mismatch=lambda error: None)(lambda event: None)
+
+
 def test_a_mismatch_is_logged(once: Once, caplog: pytest.LogCaptureFixture) -> None:
     handler = once("{id}", **FIELDS)(lambda event: None)
     handler(event(100))

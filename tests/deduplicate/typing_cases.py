@@ -370,3 +370,21 @@ assert_type(answering_bad_keys_and_contention("o"), bytes | float | int | None)
 deduplicate("k", window=5, done_if=True)  # type: ignore[call-overload]
 deduplicate("k", on_bad_key="skip")  # type: ignore[call-overload]
 LockClient("locks").forget("k", timeout=5)  # type: ignore[call-arg]
+
+
+@deduplicate("{order_id}", validate=["order_id"], on_mismatch=bad, on_bad_key=answer)
+def answering_mismatches(order_id: str) -> bytes:
+    return b""
+
+
+@deduplicate("{order_id}", validate=["order_id"], on_mismatch=bad_async)
+async def answering_mismatches_async(order_id: str) -> bytes:
+    return b""
+
+
+async def mismatches_are_answered() -> None:
+    assert_type(await answering_mismatches_async("o"), bytes | float | None)
+
+
+assert_type(answering_mismatches("o"), bytes | float | int | None)
+deduplicate("k", on_mismatch="skip")  # type: ignore[call-overload]
