@@ -8,9 +8,9 @@ from ..client import checks
 from ..client.base import run, session_of
 from ..client.lock import held_by
 from ..client.options import EVENT, checked, terms_of, wanted
-from ..client.record import Storing, decode_result, result_parts
+from ..client.record import Storing, result_parts
 from ..client.taking import Taking, entered_before, tell_refused
-from ..errors import DuplicateEventError, KeyTemplateError, LockArgumentError
+from ..errors import DuplicateEventError, KeyTemplateError
 from ..keys.compile import compile_key
 from ..keys.parameters import Parameters, name_of
 from ..observe.log import NOT_RELEASED, logger, tell
@@ -390,7 +390,12 @@ class _EventGuard(Guard):
             if self.on_mismatch == "raise":
                 raise mismatch from None
             return self.on_mismatch(*call.args, **call.kwargs, error=mismatch)
-        error.give(decode_result(error.result, error.key, self.serializer) if self.stores_result else None)
+        stored_result = None
+        if self.stores_result:
+            from .returned import loaded
+
+            stored_result = loaded(error, self.serializer)
+        error.give(stored_result)
         if self.on_duplicate == "raise":
             raise error
         if self.on_duplicate != "return":
@@ -434,16 +439,12 @@ class _EventGuard(Guard):
         )
 
     def text(self, lock: Any, result: object) -> str | None:
-        """The text to store, of the result if it can be stored, and of the payload's hash. None if there is neither."""
-        held = held_by(lock)
-        for value in (result if self.stores_result else None, None):
-            try:
-                text: str | None = held.checked_result(value)
-                return text
-            except LockArgumentError as unfit:
-                message = "a result is not stored, and duplicates of the event get None: %s"
-                tell(logger, "result_not_stored", message, unfit, key=lock.key, owner=lock.owner)
-        return None
+        """The text to store: of the result, and of the payload's hash. None if there is neither."""
+        if not self.stores_result:
+            return held_by(lock).checked_result(None)
+        from .returned import stored_text
+
+        return stored_text(held_by(lock), result, as_json=self.serializer is None)
 
     def forget(self, *args: Any, wait: float | None = 0, **kwargs: Any) -> Any:
         """Forget the event of a call with these arguments, as `LockClient.forget`; awaited for an async def function.

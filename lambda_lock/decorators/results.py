@@ -24,6 +24,7 @@ from typing import Any, Union
 from uuid import UUID
 
 from ..client.fits import OfType, Unfit, within
+from .kinds import kind_of
 
 #: What stands around the type of a field: Annotated[int, "cents"], Final[int].
 _AROUND = (typing.Annotated, typing.Final)
@@ -74,7 +75,7 @@ _NAMES = (*_MOMENTS, Decimal, UUID, bytes)  # types whose text can be the name o
 
 
 def for_type(wanted: Any) -> Converter | None:
-    """The converter for results of a type. None if JSON represents it as it is. Raises Unstorable."""
+    """The converter for results of a type. None if JSON or `kinds` represents it as it is. Raises Unstorable."""
     return _made(lambda: wanted)
 
 
@@ -101,7 +102,10 @@ def _made(read: Callable[[], Any]) -> Converter | None:
 
 
 def _converter(read: Callable[[], Any]) -> Converter | None:
-    made = _Types().converter(read(), "")
+    wanted = read()
+    if isinstance(kind := typing.get_origin(wanted) or wanted, type) and kind_of(kind) is not None:
+        return None
+    made = _Types().converter(wanted, "")
     return None if made is _PLAIN else made
 
 

@@ -5,7 +5,8 @@ Loaded for functions with ``result=``, ``done_if=`` or a function as ``window=``
 
 from __future__ import annotations
 
-from ..errors import DuplicateEventError, PayloadMismatchError
+from ..client.record import decode_result
+from ..errors import DuplicateEventError, LockArgumentError, PayloadMismatchError
 from ..keys.parameters import Parameters, name_of
 from ..observe.log import logger, tell
 from .functions import is_async, undecorated
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
 
+    from ..client.held import HeldLock
+
     T = TypeVar("T")
 
 #: Attributes of types that are not classes: ``list[Receipt]``, a NewType, an alias made by ``type``.
@@ -23,6 +26,9 @@ _OF_TYPES = ("__args__", "__supertype__", "__value__")
 _PLAIN_NAMES = frozenset(
     {"Any", "None", "NoneType", "bool", "dict", "float", "int", "list", "object", "str", "typing.Any"}
 )
+
+_JSON = (list, str, int, float, type(None))
+_MARK = "lambda_lock"  # kinds.MARK: the name that a result has which kinds has written
 
 
 def judged(name: str, ask: Any, read: Callable[[Any], T], otherwise: T) -> Callable[[object], T]:
@@ -54,6 +60,50 @@ def yes_or_no(answer: Any) -> bool:
             f"done_if= must return True or False, but returned {type(answer).__name__}: is a return missing?"
         )
     return found
+
+
+def stored_text(held: HeldLock, result: object, as_json: bool) -> str | None:
+    """The text of a result and of the payload's hash. Of a result that does not fit, a warning is logged instead.
+
+    as_json: no serializer is known for it. Then a tuple or a web framework's response is stored as what it is.
+
+    Raises TypeError for one that cannot be stored. Its duplicates would be answered wrongly.
+    """
+    if as_json and not isinstance(result, _JSON) and (not isinstance(result, dict) or _MARK in result):
+        result = _marked(result)
+    try:
+        return held.checked_result(result)
+    except LockArgumentError as unfit:
+        message = "a result is not stored, and duplicates of the event get None: %s"
+        tell(logger, "result_not_stored", message, unfit, key=held.key, owner=held.hold.owner)
+        return held.checked_result(None)
+
+
+def _marked(result: object) -> object:
+    """What is stored for a tuple or a response, and for a dict that looks so, as `loaded` reads it."""
+    from . import kinds
+
+    if not kinds.is_web(result) and not isinstance(result, dict):
+        return result
+    try:
+        return kinds.dump(result)
+    except Exception as error:
+        if isinstance(result, dict):
+            return result  # it does not fit as it is, either
+        raise TypeError(
+            f"a result {kinds.why(error)}, so duplicates of the event could not be given it. Return a response with "
+            "a body that is there, of JSON values, text or bytes; or pass result=None and on_duplicate="
+        ) from error
+
+
+def loaded(error: DuplicateEventError, serializer: Any) -> object:
+    """The result that is stored with an event that is done. Raises LockFormatError if it cannot be made."""
+    value = decode_result(error.result, error.key, serializer)
+    if serializer is not None or not isinstance(value, dict) or _MARK not in value:
+        return value
+    from . import kinds
+
+    return kinds.loaded(value, error.key)
 
 
 def mismatched(error: DuplicateEventError, func: object) -> PayloadMismatchError:
