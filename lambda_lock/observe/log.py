@@ -45,6 +45,7 @@ LEVELS = {
     "result_not_judged": logging.WARNING,
     "tenant_not_named": logging.WARNING,
     "payload_mismatch": logging.WARNING,
+    "answer_not_kept": logging.WARNING,
     "hook_dropped": logging.WARNING,
     "metric_failed": logging.WARNING,
     "trace_failed": logging.WARNING,

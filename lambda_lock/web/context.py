@@ -2,9 +2,6 @@
 
 An adapter turns an event into a request and keeps the context beside it. These middlewares find it there, and enter its
 invocation for the request: locks of the request then end with the invocation's deadline.
-
-    app.add_middleware(LambdaContextMiddleware)     # FastAPI, Starlette and other ASGI applications
-    app.wsgi_app = LambdaContextWsgi(app.wsgi_app)  # Flask and other WSGI applications
 """
 
 from __future__ import annotations
@@ -13,8 +10,8 @@ import json  # the Lambda runtime has these three loaded
 import os
 import time
 
-from .keys.parameters import Parameters
-from .runtime import invocation
+from ..keys.parameters import Parameters
+from ..runtime import invocation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,8 +23,6 @@ if TYPE_CHECKING:
     Message: TypeAlias = MutableMapping[str, Any]
     Receive: TypeAlias = Callable[[], Awaitable[Message]]
     Send: TypeAlias = Callable[[Message], Awaitable[None]]
-
-__all__ = ["LambdaContextMiddleware", "LambdaContextWsgi"]
 
 # Where the adapters put the context.
 _IN_SCOPE = ("aws.context", "lambda.context")  # Mangum, Zappa
@@ -141,15 +136,23 @@ class _HeaderContext:
 
 
 def _checked(app: Any, web_adapter: object, count: int) -> Any:
-    """Return ``app``. Raises TypeError if it cannot be called with ``count`` arguments, but is of the other kind."""
-    if not callable(app):
-        raise TypeError(f"app must be the application to call, not {app!r} ({type(app).__name__})")
+    """Return ``app``. Raises what `application` does, and TypeError if ``web_adapter`` is not a bool."""
     if not isinstance(web_adapter, bool):  # the text "false" of a variable would be true
         raise TypeError(f"web_adapter must be True or False, not {web_adapter!r} ({type(web_adapter).__name__})")
+    return application(app, count, "LambdaContextWsgi" if count == 3 else "LambdaContextMiddleware")
+
+
+def application(app: Any, count: int, other: str) -> Any:
+    """Return ``app``. Raises TypeError if it cannot be called with ``count`` arguments, but is of the other kind.
+
+    other: the class that wraps applications of the other kind.
+    """
+    if not callable(app):
+        raise TypeError(f"app must be the application to call, not {app!r} ({type(app).__name__})")
     takes = Parameters(app if hasattr(app, "__code__") else app.__call__, follow_wrapped=False)
     if not isinstance(app, type) and takes.take(5 - count) and not takes.take(count):
-        kind, right = ("a WSGI", "LambdaContextWsgi") if count == 3 else ("an ASGI", "LambdaContextMiddleware")
-        raise TypeError(f"app is {kind} application, which is called with {5 - count} arguments: wrap it in {right}")
+        kind = "a WSGI" if count == 3 else "an ASGI"
+        raise TypeError(f"app is {kind} application, which is called with {5 - count} arguments: wrap it in {other}")
     return app
 
 

@@ -1,0 +1,140 @@
+"""IdempotencyWsgi: the answers of a WSGI application, once for each key."""
+
+from __future__ import annotations
+
+import io
+from http import HTTPStatus
+from urllib.parse import quote
+
+from .context import application
+from .once import LARGEST, LONGEST_BODY, Answer, Headers, Request, header_template, methods_of, once, refuse
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any, Unpack
+    from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
+
+    from .once import RequestOptions, Text
+
+
+class IdempotencyWsgi:
+    """IdempotencyMiddleware for WSGI applications: Flask, Django and others.
+
+    app: the application.
+    methods, header, caller, required and the rest: as for IdempotencyMiddleware. A function as ``caller`` is given the
+        WSGI environment.
+
+    Raises what IdempotencyMiddleware does.
+
+    Example: ``app.wsgi_app = IdempotencyWsgi(app.wsgi_app)``
+    """
+
+    def __init__(
+        self,
+        app: WSGIApplication,
+        *,
+        methods: Iterable[str] = ("POST", "PATCH"),
+        header: str = "Idempotency-Key",
+        caller: Text | None = None,
+        required: bool = False,
+        **options: Unpack[RequestOptions],
+    ) -> None:
+        self._app: WSGIApplication = application(app, 2, "IdempotencyMiddleware")
+        self._methods, self._header, self._required = methods_of(methods), header, required
+
+        def run(request: _Request, payload: object, context: object) -> Answer:
+            return request.answer(app)
+
+        self._once = once(run, IdempotencyWsgi, header_template(header), caller=caller, **options)
+
+    def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
+        """Serve a request."""
+        if environ["REQUEST_METHOD"].upper() not in self._methods:
+            return self._app(environ, start_response)
+        request = _Request(environ, start_response, self._header)
+        if not self._required and self._header not in request.view["headers"]:
+            return self._app(environ, start_response)
+        body = request.read()
+        if body is None:
+            answer = refuse(request, 413, f"A request with a key has at most {LONGEST_BODY} bytes.")
+        else:
+            query = sorted(environ.get("QUERY_STRING", "").split("&"))
+            payload = request.payload(query, body, environ.get("CONTENT_TYPE", ""))
+            answer = self._once(request, payload, None)
+        status, headers, content = answer.given or (None, [], b"")
+        if status is None:  # it is sent already
+            return []
+        start_response(status, headers)
+        return [content]
+
+
+class _Request(Request):
+    def __init__(self, environ: WSGIEnvironment, start_response: StartResponse, header: str) -> None:
+        self.source, self._start_response = environ, start_response
+        pairs = [(name[5:].replace("_", "-"), value) for name, value in environ.items() if name.startswith("HTTP_")]
+        self.view = {**environ, "headers": Headers(pairs, header.lower())}
+        self.method = environ["REQUEST_METHOD"].upper()
+        path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
+        self.path = quote(path.encode("latin-1", "replace"))
+
+    def read(self) -> bytes | None:
+        """The body, which the application may read once more. None if it is too long."""
+        environ = self.source
+        length = environ.get("CONTENT_LENGTH") or ""
+        in_chunks = LONGEST_BODY + 1 if environ.get("wsgi.input_terminated") else 0  # some servers give their end
+        size = int(length) if length.isdecimal() else in_chunks
+        body = environ["wsgi.input"].read(min(size, LONGEST_BODY + 1))
+        if len(body) > LONGEST_BODY:
+            return None
+        self.source = environ | {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
+        return bytes(body)
+
+    def answer(self, app: WSGIApplication) -> Answer:
+        """Call the application. An answer that cannot be kept is sent here, while the request counts as running."""
+        head: list[Any] = []
+        parts: list[bytes] = []
+        write: Any = None
+
+        def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
+            if exc_info and write is not None:
+                raise exc_info[1].with_traceback(exc_info[2])
+            head[:] = [status, headers]
+            return parts.append
+
+        found: Any = app(self.source, start)
+        size, why = 0, ""
+        try:
+            for part in found:
+                size += len(part)
+                if not why and (why := _lost(head, found, size)):
+                    write = self._start_response(*head)
+                    for earlier in parts:
+                        write(earlier)
+                (write or parts.append)(part)
+        finally:
+            if hasattr(found, "close"):
+                found.close()
+        if not head:
+            raise TypeError("the WSGI application did not call start_response")
+        if write is not None:
+            return Answer(head[0], None, lost=why)
+        status, headers = head
+        body = b"".join(parts)
+        return Answer(status, (status, headers, body), headers, body)
+
+    def replayed(self, status: int | str, headers: list[tuple[str, str]], content: Any) -> Any:
+        return str(status), headers, content
+
+    def refused(self, status: int, headers: list[tuple[str, str]], body: str) -> Any:
+        length = ("Content-Length", str(len(body)))
+        return f"{status} {HTTPStatus(status).phrase}", [*headers, length], body.encode()
+
+
+def _lost(head: list[Any], found: Any, size: int) -> str:
+    """Why an answer of which ``size`` bytes are there cannot be kept. "": nothing is known against it."""
+    if size > LARGEST:
+        return "is too large to be stored"
+    names = {name.lower() for name, _ in head[1]} if head else set()
+    is_whole = isinstance(found, (list, tuple)) or not getattr(found, "streaming", True)  # of Django
+    return "" if is_whole or "content-length" in names else "is a stream"

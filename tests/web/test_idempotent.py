@@ -1,0 +1,146 @@
+"""The whole answer of an API, once for each Idempotency-Key, in each framework."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+
+from .apps import BINARY, FRONTS, Ask, Calls, ask
+
+pytestmark = [pytest.mark.usefixtures("table", "loop")]
+
+
+@pytest.fixture
+def calls() -> Calls:
+    return Calls()
+
+
+@pytest.fixture(params=FRONTS)
+def make(request: pytest.FixtureRequest, calls: Calls) -> Any:
+    return lambda **options: FRONTS[request.param](calls, **options)
+
+
+@pytest.fixture
+def front(make: Any) -> Ask:
+    front: Ask = make()
+    return front
+
+
+def test_a_repeated_request_is_given_the_same_status_headers_and_body_and_does_nothing(
+    front: Ask, calls: Calls
+) -> None:
+    first = ask(front, "k-1", {"id": 1})
+    again = ask(front, "k-1", '{ "id" : 1.0 }')
+    assert calls.count == 1
+    assert (first.status, json.loads(first.body), first.replayed) == (201, {"n": 1, "text": "é"}, False)
+    assert (again.status, again.body, again.replayed) == (201, first.body, True)
+    dropped = {"set-cookie", "date", "idempotent-replayed"}
+    assert first.headers["set-cookie"][0].startswith("a=1")
+    assert "set-cookie" not in again.headers
+    assert {name: value for name, value in again.headers.items() if name not in dropped} == {
+        name: value for name, value in first.headers.items() if name not in dropped
+    }
+    assert again.headers["x-count"] == ["1"]
+    assert ask(front, "k-2", {"id": 1}).headers["x-count"] == ["2"]
+
+
+def test_a_binary_body_comes_back(front: Ask, calls: Calls) -> None:
+    assert ask(front, "k-1", {"binary": True}).body == ask(front, "k-1", {"binary": True}).body == BINARY
+    assert calls.count == 1
+
+
+def test_another_payload_is_422(front: Ask, calls: Calls) -> None:
+    ask(front, "k-1", {"id": 1})
+    for answer in (ask(front, "k-1", {"id": 2}), ask(front, "k-1", {"id": 1}, query="dry")):
+        assert answer.status == json.loads(answer.body)["status"] == 422
+        assert answer.headers["content-type"][0].startswith("application/problem+json")
+    assert calls.count == 1
+    assert ask(front, "k-1", {"id": 1}).replayed
+
+
+def test_another_route_is_another_request(front: Ask, calls: Calls) -> None:
+    assert ask(front, "k-1", {"id": 1}).status == ask(front, "k-1", {"id": 1}, "/refunds").status == 201
+    assert calls.count == 2
+    assert ask(front, "k-1", {"id": 1}, "/refunds").headers["x-count"] == ["2"]
+
+
+@pytest.mark.parametrize(
+    "key", ["", " ", '""', '"a', 'a"b"\x7f', "\x01", "é", '"a"b"', '"a";b=1', "k" * 2048, "k" * 2030]
+)
+def test_a_key_that_cannot_be_used_is_400(key: str, front: Ask, calls: Calls) -> None:
+    answer = ask(front, key, {"id": 1})
+    assert answer.status == json.loads(answer.body)["status"] == 400
+    assert calls.count == 0
+
+
+@pytest.mark.parametrize("key", ['"k-1"', " k-1 ", "k-1\t"])
+def test_a_quoted_key_is_what_it_says(key: str, front: Ask, calls: Calls) -> None:
+    ask(front, "k-1", {"id": 1})
+    assert ask(front, key, {"id": 1}).replayed
+
+
+def test_a_request_that_is_running_is_409_with_whole_seconds(front: Ask, calls: Calls) -> None:
+    during = []
+
+    def once_more() -> None:
+        calls.during = None
+        from tests.support.elsewhere import in_thread
+
+        during.append(in_thread(lambda: ask(front, "k-1", {"id": 1}))())
+
+    calls.during = once_more
+    assert ask(front, "k-1", {"id": 1}).status == 201
+    (answer,) = during
+    assert answer.status == json.loads(answer.body)["status"] == 409
+    assert int(answer.headers["retry-after"][0]) >= 1
+    assert calls.count == 1
+
+
+@pytest.mark.parametrize("status", [500, 503, 408, 409, 425, 429])
+def test_an_answer_that_may_be_another_one_later_is_not_kept(status: int, front: Ask, calls: Calls) -> None:
+    assert ask(front, "k-1", {"status": status}).status == ask(front, "k-1", {"status": status}).status == status
+    assert calls.count == 2
+
+
+@pytest.mark.parametrize("status", [200, 302, 404, 422])
+def test_any_other_answer_is_kept(status: int, front: Ask, calls: Calls) -> None:
+    assert ask(front, "k-1", {"status": status}).status == ask(front, "k-1", {"status": status}).status == status
+    assert calls.count == 1
+
+
+def test_store_says_what_is_kept(make: Any, calls: Calls) -> None:
+    front = make(store=lambda status: status == 500)
+    for status in (201, 201, 500, 500):
+        ask(front, f"k-{status}", {"status": status})
+    assert calls.count == 3
+
+
+def test_callers_do_not_get_each_other_s_answers(make: Any, calls: Calls) -> None:
+    front = make(caller="{headers[X-Api-Key]}")
+    one, other = (ask(front, "k-1", {"id": 1}, x_api_key=name) for name in ("one", "other"))
+    assert (one.headers["x-count"], other.headers["x-count"]) == (["1"], ["2"])
+    assert ask(front, "k-1", {"id": 1}, x_api_key="one").headers["x-count"] == ["1"]
+    nobody = ask(front, "k-1", {"id": 1})
+    assert (nobody.status, json.loads(nobody.body)["detail"]) == (400, "The request does not say who calls.")
+    assert calls.count == 2
+
+
+def test_an_answer_that_is_too_large_is_given_and_told_once_and_its_request_counts_as_done(
+    front: Ask, calls: Calls, caplog: pytest.LogCaptureFixture
+) -> None:
+    for key in ("k-1", "k-2"):
+        assert len(ask(front, key, {"size": 200_000}).body) > 400_000
+        answer = ask(front, key, {"size": 200_000})
+        assert (answer.status, "retry-after" in answer.headers) == (409, False)
+    assert calls.count == 2
+    told = [record for record in caplog.records if record.__dict__.get("lock_event") == "answer_not_kept"]
+    assert len(told) == 1
+
+
+def test_an_error_gives_the_key_back(front: Ask, calls: Calls) -> None:
+    with suppress(RuntimeError):  # some answer 500, others leave that to the server
+        assert ask(front, "k-1", {"fail": True}).status >= 500
+    assert ask(front, "k-1", {"id": 1}).status == 201
