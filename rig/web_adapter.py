@@ -78,20 +78,20 @@ def _serve(port: int) -> None:
         body = event.get("body", "").encode()
         sent = {name.lower(): value for name, value in event["headers"].items()}
         sent |= {HEADER: context_header(headers).encode(), "content-length": str(len(body))}
-        status, said = _ask(port, how["method"], event["rawPath"], sent, body)
-        answer = {"statusCode": status, "body": said.decode(), "isBase64Encoded": False}
+        status, shown, said = _ask(port, how["method"], event["rawPath"], sent, body)
+        answer = {"statusCode": status, "headers": shown, "body": said.decode(), "isBase64Encoded": False}
         path = f"{API}/invocation/{headers['Lambda-Runtime-Aws-Request-Id']}/response"
         api = http.client.HTTPConnection(host, int(api_port))
         api.request("POST", path, json.dumps(answer).encode())
         api.getresponse().read()
 
 
-def _ask(port: int, method: str, path: str, headers: dict[str, Any], body: bytes) -> tuple[int, bytes]:
+def _ask(port: int, method: str, path: str, headers: dict[str, Any], body: bytes) -> tuple[int, dict[str, str], bytes]:
     connection = http.client.HTTPConnection("127.0.0.1", port)
     try:
         connection.request(method, path, body, headers)
         answer = connection.getresponse()
-        return answer.status, answer.read()
+        return answer.status, dict(answer.headers), answer.read()
     finally:
         connection.close()
 

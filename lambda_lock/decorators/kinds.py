@@ -13,7 +13,6 @@ import json
 import sys
 
 from ..client.fits import Unfit, said
-from ..errors import LockFormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,61 +23,43 @@ MARK = "lambda_lock"
 _PLAIN = (bool, int, float, str)
 
 
-def _starlette(made: Any, state: dict[str, Any], base: Any) -> None:
-    made.status_code, made.body, made.background = state["status"], state["body"], None
-    made.raw_headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in state["headers"]]
-
-
 def _werkzeug(made: Any, state: dict[str, Any], base: Any) -> None:
     base.__init__(made, state["body"], state["status"])
     made.headers.clear()  # of the default Content-Type
     made.headers.extend(state["headers"])
 
 
-def _django(made: Any, state: dict[str, Any], base: Any) -> None:
-    base.__init__(made, status=state["status"], headers=dict(state["headers"]))
-    made.content = state["body"]
-    for cookie in state["cookies"]:
-        made.cookies.load(cookie)
-
-
-def _of_starlette(response: Any) -> dict[str, Any]:
-    headers = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in response.raw_headers]
-    return {"status": response.status_code, "headers": headers, "body": bytes(response.body)}
-
-
 def _of_werkzeug(response: Any) -> dict[str, Any]:
     return {"status": response.status, "headers": list(response.headers.items()), "body": response.get_data()}
 
 
-def _of_django(response: Any) -> dict[str, Any]:
-    cookies = [cookie.OutputString() for cookie in response.cookies.values()]
-    return {**_head_of(response), "body": response.content, "cookies": cookies}
-
-
-def _head_of(response: Any) -> dict[str, Any]:
-    return {"status": response.status_code, "headers": list(response.headers.items())}
+def _of_starlette(response: Any) -> dict[str, Any]:
+    names = ("status_code", "raw_headers", "body")
+    return {"background": None, **{name: getattr(response, name) for name in names}}
 
 
 def _attributes(made: Any, state: dict[str, Any], base: Any) -> None:
     vars(made).update(state)
 
 
-#: By kind: the module and name of the class, what reads a response and what fills an empty one, and whether a response
-#: is made while it is sent.
-_RESPONSES: dict[str, tuple[str, str, Callable[[Any], Any], Callable[[Any, Any, Any], None], Callable[[Any], bool]]] = {
-    "starlette": ("starlette.responses", "Response", _of_starlette, _starlette, lambda one: not hasattr(one, "body")),
-    "werkzeug": (
-        *("werkzeug.wrappers.response", "Response", _of_werkzeug, _werkzeug),
-        lambda one: one.is_streamed or one.direct_passthrough,
-    ),
-    "django": ("django.http.response", "HttpResponseBase", _of_django, _django, lambda one: one.streaming),
+#: By kind: the module and name of the class, what reads a response, and what fills an empty one.
+_RESPONSES: dict[str, tuple[str, str, Callable[[Any], Any], Callable[[Any, Any, Any], None]]] = {
+    "starlette": ("starlette.responses", "Response", _of_starlette, _attributes),
+    "werkzeug": ("werkzeug.wrappers.response", "Response", _of_werkzeug, _werkzeug),
     "powertools": (
-        *("aws_lambda_powertools.event_handler.api_gateway", "Response"),
-        *(lambda one: dict(vars(one)), _attributes, lambda one: False),
+        "aws_lambda_powertools.event_handler.api_gateway",
+        "Response",
+        lambda one: {**vars(one)},
+        _attributes,
     ),
-    "chalice": ("chalice.app", "Response", lambda one: dict(vars(one)), _attributes, lambda one: False),
+    "chalice": ("chalice.app", "Response", lambda one: {**vars(one)}, _attributes),
 }
+
+
+def _is_streamed(response: Any) -> bool:
+    return (
+        not hasattr(response, "body") if hasattr(response, "raw_headers") else getattr(response, "is_streamed", False)
+    )
 
 
 def kind_of(cls: type) -> str | None:
@@ -113,11 +94,10 @@ def dump(value: Any) -> Any:
     kind = kind_of(type(value))
     if kind is None:
         raise Unfit(f"has a part of type {type(value).__name__}, which would not come back")
-    _, _, read, _, is_streamed = _RESPONSES[kind]
-    if is_streamed(value):
+    if _is_streamed(value):
         raise Unfit(f"is of type {type(value).__name__}, which is made while it is sent")
     cls = type(value)
-    return {MARK: kind, "class": [cls.__module__, cls.__qualname__], "value": dump(read(value))}
+    return {MARK: kind, "class": [cls.__module__, cls.__qualname__], "value": dump(_RESPONSES[kind][2](value))}
 
 
 def load(value: Any) -> Any:
@@ -135,7 +115,7 @@ def load(value: Any) -> Any:
         return tuple([load(part) for part in inner])
     if kind in ("text", "base64"):
         return inner.encode() if kind == "text" else base64.b64decode(inner)
-    module, name, _, fill, _ = _RESPONSES[kind]
+    module, name, _, fill = _RESPONSES[kind]
     base: Any = getattr(importlib.import_module(module), name)
     where, own = value["class"]
     cls = getattr(sys.modules.get(where), own, base)
@@ -154,15 +134,3 @@ def _of_bytes(value: bytes) -> dict[str, str]:
     if text is None or len(json.dumps(text)) > len(encoded) + 2:
         return {MARK: "base64", "value": encoded}
     return {MARK: "text", "value": text}
-
-
-def loaded(value: Any, key: str | None) -> Any:
-    """As `load`. Raises LockFormatError if that fails."""
-    try:
-        return load(value)
-    except Exception as error:
-        raise LockFormatError(
-            f"the result stored with event {key!r} cannot be loaded ({said(error)}): is its web framework not "
-            "installed here, or of another version?",
-            key=key,
-        ) from error

@@ -6,7 +6,7 @@ Loaded for functions with ``result=``, ``done_if=`` or a function as ``window=``
 from __future__ import annotations
 
 from ..client.record import decode_result
-from ..errors import DuplicateEventError, LockArgumentError, PayloadMismatchError
+from ..errors import DuplicateEventError, LockArgumentError, LockFormatError, PayloadMismatchError
 from ..keys.parameters import Parameters, name_of
 from ..observe.log import logger, tell
 from .functions import is_async, undecorated
@@ -103,7 +103,14 @@ def loaded(error: DuplicateEventError, serializer: Any) -> object:
         return value
     from . import kinds
 
-    return kinds.loaded(value, error.key)
+    try:
+        return kinds.load(value)
+    except Exception as failed:
+        raise LockFormatError(
+            f"the result stored with event {error.key!r} cannot be loaded ({kinds.why(failed)}): is its web framework "
+            "not installed here, or of another version?",
+            key=error.key,
+        ) from failed
 
 
 def mismatched(error: DuplicateEventError, func: object) -> PayloadMismatchError:

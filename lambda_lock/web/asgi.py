@@ -6,20 +6,19 @@ import asyncio
 from urllib.parse import quote
 
 from .context import application
-from .once import LARGEST, LONGEST_BODY, Answer, Headers, Request, header_template, methods_of, once, refuse
+from .once import LARGEST, LONGEST_BODY, Answer, Headers, Middleware, Request, refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
-    from typing import Any, Unpack
+    from collections.abc import Awaitable, Callable
+    from typing import Any
 
     from .context import Message, Receive, Send
-    from .once import RequestOptions, Text
 
     App = Callable[[Any, Any, Any], Awaitable[None]]
 
 
-class IdempotencyMiddleware:
+class IdempotencyMiddleware(Middleware):
     """Answers each request of an ASGI application once: whoever repeats it with its key is given the same answer.
 
     app: the application.
@@ -50,23 +49,14 @@ class IdempotencyMiddleware:
     Example: ``app.add_middleware(IdempotencyMiddleware, caller="{headers[x-api-key]}")``
     """
 
-    def __init__(
-        self,
-        app: App,
-        *,
-        methods: Iterable[str] = ("POST", "PATCH"),
-        header: str = "Idempotency-Key",
-        caller: Text | None = None,
-        required: bool = False,
-        **options: Unpack[RequestOptions],
-    ) -> None:
-        self._app: App = application(app, 3, "IdempotencyWsgi")
-        self._methods, self._header, self._required = methods_of(methods), header, required
+    def _checked(self, app: Any) -> Any:
+        return application(app, 3, "IdempotencyWsgi")
 
+    def _runner(self) -> Callable[..., Any]:
         async def run(request: _Request, payload: object, context: object) -> Answer:
-            return await request.answer(app)
+            return await request.answer(self._app)
 
-        self._once = once(run, IdempotencyMiddleware, header_template(header), caller=caller, **options)
+        return run
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serve a request, a websocket, or the application's lifespan."""
@@ -127,16 +117,12 @@ class _Request(Request):
         """
         self._whole: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._sent = asyncio.Event()
-        extensions = {  # of the server's, which are other ways to answer
-            name: value
-            for name, value in (self.source.get("extensions") or {}).items()
-            if not name.startswith("http.response.")
-        }
-        scope = {**self.source, "extensions": extensions}
+        known = self.source.get("extensions") or {}  # of the server's, some are other ways to answer
+        own = {name: value for name, value in known.items() if not name.startswith("http.response.")}
 
         async def serve() -> None:
             try:
-                await app(scope, self._read_again, self._collect)
+                await app({**self.source, "extensions": own}, self._read_again, self._collect)
             finally:
                 self._ended()
 
@@ -189,10 +175,8 @@ class _Request(Request):
     def _why_not(self, more: bool) -> str:
         if self._size > LARGEST:
             return "is too large to be stored"
-        is_whole = not more or any(
-            name.lower() == b"content-length" for name, _ in self._messages[0].get("headers", ())
-        )
-        return "" if is_whole else "is a stream"
+        names = {name.lower() for name, _ in self._messages[0].get("headers", ())}
+        return "is a stream" if more and b"content-length" not in names else ""
 
     def _ended(self) -> None:
         if not self._whole.done():

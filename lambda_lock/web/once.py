@@ -12,7 +12,6 @@ import re
 from functools import reduce
 from http import HTTPStatus
 
-from ..client import checks
 from ..decorators import kinds
 from ..decorators.deduplicate import DAY, deduplicate
 from ..decorators.functions import is_async
@@ -24,7 +23,7 @@ from ..observe.log import logger, tell
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from typing import Any, Literal, TypeAlias, TypedDict
+    from typing import Any, Literal, TypeAlias, TypedDict, Unpack
 
     from ..client.async_client import AsyncLockClient
     from ..client.lock_client import LockClient
@@ -172,22 +171,13 @@ def once(
     key: Text,
     *,
     caller: Text | None = None,
-    wait: float | None = 0,
-    window: float = DAY,
     store: Callable[[int], bool] | None = None,
-    scope: str | None = None,
-    client: Any = None,
-    reserve: float | None = None,
-    lease_duration: float | None = None,
-    sort_key: str | None = None,
-    on_unavailable: Literal["raise", "run"] = "raise",
-    **unknown: Any,
+    **options: Any,
 ) -> Callable[..., Any]:
     """A function of a Request, its payload and its context that gives its Answer; awaited if ``run`` is.
 
     run: makes the answer. named: gives the scope its name. The rest as `IdempotencyMiddleware` says.
     """
-    checks.options(getattr(named, "__name__", type(named).__name__), once, unknown)
     of_status: Any = store
     if store is not None and (not callable(of_status) or is_async(store) or not Parameters(store).take(1)):
         raise TypeError(
@@ -218,7 +208,7 @@ def once(
         stored = error.result or {"lost": True}
         if "lost" in stored:
             return refuse(request, 409, "This request was carried out before. Its answer could not be kept.")
-        content = kinds.loaded(stored["content"], error.key)
+        content = kinds.load(stored["content"])
         headers = [*((name, value) for name, value in stored["headers"]), (REPLAYED, "true")]
         return Answer(stored["status"], request.replayed(stored["status"], headers, content), lost="is a replay")
 
@@ -239,13 +229,6 @@ def once(
     run.__qualname__ = run.__name__ = str(getattr(named, "__qualname__", type(named).__name__))
     return deduplicate(
         key_of,
-        client=client,
-        wait=wait,
-        window=window,
-        scope=scope,
-        reserve=reserve,
-        lease_duration=lease_duration,
-        sort_key=sort_key,
         result=_Stored(),
         validate=[f"payload[{part}]" for part in ("query", "body")],
         done_if=is_kept,
@@ -253,7 +236,7 @@ def once(
         on_not_granted=running,
         on_bad_key=bad_key,
         on_mismatch=mismatch,
-        on_unavailable=on_unavailable,
+        **options,
     )(run)
 
 
@@ -275,17 +258,32 @@ def _text(name: str, given: Any) -> Callable[[Request], str]:
     return lambda request: build((request.source, request.context)[:count], {})
 
 
-def header_template(header: object) -> str:
-    """The template of a header. Raises TypeError for what is not a name of one."""
-    if not isinstance(header, str) or not re.fullmatch(r"[\w.-]+", header, re.ASCII):
-        raise TypeError(f"header= must be the name of a header, such as 'Idempotency-Key', got {header!r}")
-    return f"{{headers[{header}]}}"
+class Middleware:
+    """What the middlewares have in common."""
 
+    def __init__(
+        self,
+        app: Any,
+        *,
+        methods: Iterable[str] = ("POST", "PATCH"),
+        header: str = "Idempotency-Key",
+        caller: Text | None = None,
+        required: bool = False,
+        **options: Unpack[RequestOptions],
+    ) -> None:
+        name: Any = header
+        if not isinstance(name, str) or not re.fullmatch(r"[\w.-]+", name, re.ASCII):
+            raise TypeError(f"header= must be the name of a header, such as 'Idempotency-Key', got {header!r}")
+        given: Any = methods
+        found = () if isinstance(given, str) or not hasattr(given, "__iter__") else tuple(given)
+        if not found or not all(isinstance(method, str) and method.isalpha() for method in found):
+            raise TypeError(f"methods= must be a list of methods, such as ('POST', 'PATCH'), got {methods!r}")
+        self._app, self._header, self._required = self._checked(app), header, required
+        self._methods = {method.upper() for method in found}
+        self._once = once(self._runner(), type(self), f"{{headers[{header}]}}", caller=caller, **options)
 
-def methods_of(methods: Iterable[str]) -> frozenset[str]:
-    """The methods, in upper case. Raises TypeError."""
-    given: Any = methods
-    found = () if isinstance(given, str) or not hasattr(given, "__iter__") else tuple(given)
-    if not found or not all(isinstance(method, str) and method.isalpha() for method in found):
-        raise TypeError(f"methods= must be a list of methods, such as ('POST', 'PATCH'), got {methods!r}")
-    return frozenset(method.upper() for method in found)
+    def _checked(self, app: Any) -> Any:
+        raise NotImplementedError
+
+    def _runner(self) -> Callable[..., Any]:
+        raise NotImplementedError

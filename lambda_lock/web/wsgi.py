@@ -7,18 +7,16 @@ from http import HTTPStatus
 from urllib.parse import quote
 
 from .context import application
-from .once import LARGEST, LONGEST_BODY, Answer, Headers, Request, header_template, methods_of, once, refuse
+from .once import LARGEST, LONGEST_BODY, Answer, Headers, Middleware, Request, refuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from typing import Any, Unpack
+    from collections.abc import Callable, Iterable
+    from typing import Any
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
-    from .once import RequestOptions, Text
 
-
-class IdempotencyWsgi:
+class IdempotencyWsgi(Middleware):
     """IdempotencyMiddleware for WSGI applications: Flask, Django and others.
 
     app: the application.
@@ -30,31 +28,22 @@ class IdempotencyWsgi:
     Example: ``app.wsgi_app = IdempotencyWsgi(app.wsgi_app)``
     """
 
-    def __init__(
-        self,
-        app: WSGIApplication,
-        *,
-        methods: Iterable[str] = ("POST", "PATCH"),
-        header: str = "Idempotency-Key",
-        caller: Text | None = None,
-        required: bool = False,
-        **options: Unpack[RequestOptions],
-    ) -> None:
-        self._app: WSGIApplication = application(app, 2, "IdempotencyMiddleware")
-        self._methods, self._header, self._required = methods_of(methods), header, required
+    def _checked(self, app: Any) -> Any:
+        return application(app, 2, "IdempotencyMiddleware")
 
+    def _runner(self) -> Callable[..., Any]:
         def run(request: _Request, payload: object, context: object) -> Answer:
-            return request.answer(app)
+            return request.answer(self._app)
 
-        self._once = once(run, IdempotencyWsgi, header_template(header), caller=caller, **options)
+        return run
 
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Serve a request."""
         if environ["REQUEST_METHOD"].upper() not in self._methods:
-            return self._app(environ, start_response)
+            return self._app(environ, start_response)  # type: ignore[no-any-return]
         request = _Request(environ, start_response, self._header)
         if not self._required and self._header not in request.view["headers"]:
-            return self._app(environ, start_response)
+            return self._app(environ, start_response)  # type: ignore[no-any-return]
         body = request.read()
         if body is None:
             answer = refuse(request, 413, f"A request with a key has at most {LONGEST_BODY} bytes.")

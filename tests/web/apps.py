@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import contextlib
 import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -258,7 +257,5 @@ def said(answer: dict[str, Any]) -> Said:
                 headers.setdefault(name.lower(), []).extend(values)
     if answer.get("cookies"):
         headers["set-cookie"] = answer["cookies"]
-    body = answer.get("body") or ""
-    with contextlib.suppress(AttributeError):
-        body = body.encode()
+    body = (answer.get("body") or "").encode()
     return Said(int(answer["statusCode"]), headers, base64.b64decode(body) if answer.get("isBase64Encoded") else body)

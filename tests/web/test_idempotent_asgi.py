@@ -1,0 +1,361 @@
+"""What an application may do besides answering in one piece, under IdempotencyMiddleware and IdempotencyWsgi."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import flask
+import pytest
+from fastapi import BackgroundTasks, FastAPI
+from fastapi.responses import FileResponse, StreamingResponse
+from werkzeug.test import Client
+
+from lambda_lock.web import IdempotencyMiddleware, IdempotencyWsgi, LambdaContextMiddleware
+from tests.support.rows import Rows
+
+pytestmark = pytest.mark.usefixtures("table")
+
+
+class Exchange:
+    """One request to an ASGI application, whose messages are seen as they are sent."""
+
+    def __init__(self, path: str, key: str | None = "k-1", body: bytes = b"{}", method: str = "POST") -> None:
+        headers = [(b"content-type", b"application/json")]
+        if key is not None:
+            headers.append((b"Idempotency-Key", key.encode()))
+        self.scope: dict[str, Any] = {
+            "type": "http",
+            "method": method,
+            "path": path,
+            "query_string": b"",
+            "headers": headers,
+        }
+        self.scope |= {"asgi": {"version": "3.0"}, "http_version": "1.1", "scheme": "http", "server": ("test", 80)}
+        self.asked: list[dict[str, Any]] = [{"type": "http.request", "body": body}]
+        self.sent: list[dict[str, Any]] = []
+        self.on_send: Callable[[dict[str, Any]], Any] = lambda message: None
+
+    async def receive(self) -> dict[str, Any]:
+        if not self.asked:
+            await asyncio.Event().wait()
+        return self.asked.pop(0)
+
+    async def send(self, message: dict[str, Any]) -> None:
+        self.sent.append(message)
+        self.on_send(message)
+
+    async def by(self, app: Any) -> Exchange:
+        await app(self.scope, self.receive, self.send)
+        return self
+
+    @property
+    def status(self) -> int:
+        status: int = self.sent[0]["status"]
+        return status
+
+    @property
+    def body(self) -> bytes:
+        return b"".join(message.get("body", b"") for message in self.sent)
+
+    @property
+    def replayed(self) -> bool:
+        return (b"Idempotent-Replayed", b"true") in self.sent[0]["headers"]
+
+
+def ask(app: Any, *args: Any, **options: Any) -> Exchange:
+    return asyncio.run(Exchange(*args, **options).by(app))
+
+
+class App:
+    """An API of FastAPI, with a middleware that makes each answer come in parts."""
+
+    def __init__(self, **options: Any) -> None:
+        self.app = FastAPI()
+        self.count = 0
+        self.notes: list[str] = []
+        self.stop = threading.Event()
+
+        @self.app.middleware("http")
+        async def inner(request: Any, call_next: Any) -> Any:
+            return await call_next(request)
+
+        self.app.add_middleware(IdempotencyMiddleware, **options)
+
+        @self.app.post("/plain")
+        async def plain() -> Any:
+            self.count += 1
+            return {"n": self.count}
+
+        @self.app.post("/stream")
+        async def stream() -> Any:
+            self.count += 1
+
+            async def parts() -> Any:
+                for part in (b"a", b"b"):
+                    self.notes.append("part")
+                    yield part
+
+            return StreamingResponse(parts())
+
+        @self.app.post("/file")
+        async def file() -> Any:
+            self.count += 1
+            return FileResponse(__file__)
+
+        @self.app.post("/later")
+        async def later(tasks: BackgroundTasks) -> Any:
+            self.count += 1
+            tasks.add_task(lambda: self.notes.append("later"))
+            return {"n": self.count}
+
+        @self.app.post("/fails")
+        async def fails() -> Any:
+            self.count += 1
+            raise RuntimeError("boom")
+
+
+def test_a_plain_answer_that_an_inner_middleware_sends_in_parts_is_kept() -> None:
+    app = App()
+    first, again = ask(app.app, "/plain"), ask(app.app, "/plain")
+    assert (first.status, first.body, first.replayed) == (200, b'{"n":1}', False)
+    assert (again.status, again.body, again.replayed) == (200, b'{"n":1}', True)
+
+
+def test_a_file_is_kept() -> None:
+    app = App()
+    first, again = ask(app.app, "/file"), ask(app.app, "/file")
+    assert (again.replayed, again.body == first.body, app.count) == (True, True, 1)
+
+
+def test_a_stream_passes_part_by_part_and_is_done_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    app = App()
+    exchange = Exchange("/stream")
+    exchange.on_send = lambda message: app.notes.append("sent") if message.get("body") else None
+    asyncio.run(exchange.by(app.app))
+    assert (exchange.status, exchange.body) == (200, b"ab")
+    assert app.notes == ["part", "sent", "part", "sent"]
+    again = ask(app.app, "/stream")
+    assert (again.status, json.loads(again.body)["status"], app.count) == (409, 409, 1)
+    assert ask(app.app, "/stream", "k-2").body == b"ab"
+    assert [record.__dict__["lock_event"] for record in caplog.records].count("answer_not_kept") == 1
+
+
+def test_a_background_task_runs_after_the_answer_of_which_the_request_is_done_then() -> None:
+    app = App()
+    exchange = Exchange("/later")
+    exchange.on_send = lambda message: app.notes.append(message["type"])
+    asyncio.run(exchange.by(app.app))
+    assert app.notes[-2:] == ["http.response.body", "later"]
+    assert exchange.body == b'{"n":1}'
+    assert ask(app.app, "/later").replayed
+    assert app.notes.count("later") == 1
+
+
+def test_an_error_of_the_application_is_raised_and_the_next_request_is_carried_out() -> None:
+    app = App()
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="boom"):
+            ask(app.app, "/fails")
+    assert app.count == 2
+
+
+def test_what_has_no_key_or_another_method_passes_untouched() -> None:
+    seen = []
+
+    async def inner(scope: Any, receive: Any, send: Any) -> None:
+        seen.append((scope, receive, send))
+
+    app = IdempotencyMiddleware(inner)
+    for exchange in (Exchange("/", None), Exchange("/", method="GET"), Exchange("/", method="PUT")):
+        asyncio.run(exchange.by(app))
+        scope, receive, _ = seen.pop()
+        assert scope is exchange.scope
+        assert receive == exchange.receive
+    websocket = {"type": "websocket", "path": "/"}
+    untouched: Any = object()
+    asyncio.run(app(websocket, untouched, untouched))
+    assert seen.pop() == (websocket, untouched, untouched)
+
+
+def test_a_required_key_that_is_missing_or_repeated_is_400() -> None:
+    app = App(required=True)
+    assert ask(app.app, "/plain", None).status == 400
+    repeated = Exchange("/plain")
+    repeated.scope["headers"].append((b"idempotency-key", b"k-2"))
+    assert asyncio.run(repeated.by(app.app)).status == 400
+    assert app.count == 0
+
+
+def test_a_client_that_leaves_while_it_sends_its_body_has_asked_nothing() -> None:
+    app = App()
+    exchange = Exchange("/plain")
+    exchange.asked = [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}]
+    asyncio.run(exchange.by(app.app))
+    assert (exchange.sent, app.count) == ([], 0)
+
+
+def test_a_body_above_10_mib_is_413() -> None:
+    app = App()
+    assert ask(app.app, "/plain", body=b"x" * (10 * 1024 * 1024 + 1)).status == 413
+    assert app.count == 0
+
+
+def test_a_request_that_is_cancelled_gives_its_key_back(rows: Rows) -> None:
+    ended = []
+
+    async def run() -> None:
+        begun = asyncio.Event()
+
+        async def inner(scope: Any, receive: Any, send: Any) -> None:
+            try:
+                begun.set()
+                await asyncio.Event().wait()
+            finally:
+                ended.append(True)
+
+        app = IdempotencyMiddleware(inner, scope="s")
+        task = asyncio.create_task(Exchange("/").by(app))
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(run())
+    assert ended == [True]
+    assert not rows.is_held("s#POST /#k-1")
+    assert "completedUntil" not in rows["s#POST /#k-1"]
+
+
+def test_a_client_that_leaves_before_its_answer_gets_it_when_it_asks_again() -> None:
+    app = App()
+
+    def gone(message: object) -> None:
+        raise OSError("the client has gone")
+
+    exchange = Exchange("/plain")
+    exchange.on_send = gone
+    with pytest.raises(OSError, match="the client has gone"):
+        asyncio.run(exchange.by(app.app))
+    assert ask(app.app, "/plain").replayed
+    assert app.count == 1
+
+
+@pytest.mark.parametrize("sent", [0, 1, 2])
+def test_an_answer_that_never_ends_is_not_kept(sent: int) -> None:
+    start: dict[str, Any] = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]}
+    part = {"type": "http.response.body", "body": b"a", "more_body": True}
+
+    async def inner(scope: Any, receive: Any, send: Any) -> None:
+        for message in [start, part][:sent]:
+            await send(message)
+
+    app = IdempotencyMiddleware(inner)
+    assert ask(app, "/").sent == [start, part][:sent]
+
+
+def test_callers_may_be_named_by_a_function_of_the_scope_and_keys_never_run_together() -> None:
+    async def inner(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": scope["user"].encode()})
+
+    app = IdempotencyMiddleware(inner, caller=lambda scope: scope["user"])
+
+    def asked(user: str, key: str, path: str = "/") -> bytes:
+        exchange = Exchange(path, key)
+        exchange.scope["user"] = user
+        return asyncio.run(exchange.by(app)).body
+
+    assert asked("a", "k") == b"a"
+    assert asked("b", "k") == b"b"
+    assert asked("a#k", "k") == asked("a#k", "k", "/#k") == b"a#k"
+    assert asked("", "k").startswith(b'{"title": "Bad Request"')
+
+
+def test_an_invocation_s_deadline_ends_the_claim() -> None:
+    """The middleware of the context stands outside."""
+    app = FastAPI()
+    app.add_middleware(IdempotencyMiddleware)
+    app.add_middleware(LambdaContextMiddleware)
+    assert ask(app, "/none").status == 404
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"methods": "POST"}, "methods= must be a list of methods"),
+        ({"methods": []}, "methods= must be a list of methods"),
+        ({"header": ""}, "header= must be the name of a header"),
+        ({"header": "a{b}"}, "header= must be the name of a header"),
+        ({"caller": 5}, "caller= must be a template or a plain function"),
+        ({"store": 5}, "store= must be a plain function of the status"),
+        ({"client": "locks"}, "client= must be a LockClient or an AsyncLockClient"),
+        ({"watt": 5}, "unexpected .*'watt'"),
+    ],
+)
+@pytest.mark.parametrize("wrap", [IdempotencyMiddleware, IdempotencyWsgi])
+def test_what_cannot_be_is_told_when_the_application_is_wrapped(wrap: Any, options: Any, words: str) -> None:
+    with pytest.raises(TypeError, match=words):
+        wrap(lambda *args: None, **options)
+    with pytest.raises(TypeError, match="app must be the application"):
+        wrap("app:app")
+
+
+# WSGI
+
+
+def wsgi_app() -> tuple[Client, list[str]]:
+    app, notes = flask.Flask(__name__), []
+    app.wsgi_app = IdempotencyWsgi(app.wsgi_app)  # type: ignore[method-assign]
+
+    @app.post("/stream")
+    def stream() -> Any:
+        def parts() -> Iterator[bytes]:
+            for part in (b"a", b"b"):
+                notes.append("part")
+                yield part
+
+        return flask.Response(parts(), 201)
+
+    @app.post("/empty")
+    def empty() -> Any:
+        notes.append("empty")
+        return "", 204
+
+    @app.post("/file")
+    def file() -> Any:
+        notes.append("file")
+        return flask.send_file(__file__)
+
+    return Client(app), notes
+
+
+HEADERS = {"Idempotency-Key": "k-1"}
+
+
+def test_a_stream_of_wsgi_passes_and_its_request_is_done(caplog: pytest.LogCaptureFixture) -> None:
+    client, notes = wsgi_app()
+    first = client.post("/stream", headers=HEADERS)
+    assert (first.status_code, first.data, notes) == (201, b"ab", ["part", "part"])
+    again = client.post("/stream", headers=HEADERS)
+    assert (again.status_code, len(notes)) == (409, 2)
+    assert client.post("/stream").data == b"ab"
+    assert [record.__dict__["lock_event"] for record in caplog.records].count("answer_not_kept") == 1
+
+
+@pytest.mark.parametrize("path", ["/empty", "/file"])
+def test_answers_of_wsgi_without_a_body_or_from_a_file_are_kept(path: str) -> None:
+    client, notes = wsgi_app()
+    first, again = client.post(path, headers=HEADERS), client.post(path, headers=HEADERS)
+    assert (again.status, again.data) == (first.status, first.data)
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert len(notes) == 1
+
+
+def test_a_body_of_wsgi_above_10_mib_is_413() -> None:
+    client, notes = wsgi_app()
+    assert client.post("/empty", headers=HEADERS, data=b"x" * (10 * 1024 * 1024 + 1)).status_code == 413
+    assert notes == []
