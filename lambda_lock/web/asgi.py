@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from urllib.parse import quote
 
-from .context import application
 from .once import LARGEST, LONGEST_BODY, Answer, Headers, Middleware, Request, refuse
 
 TYPE_CHECKING = False
@@ -49,8 +48,8 @@ class IdempotencyMiddleware(Middleware):
     Example: ``app.add_middleware(IdempotencyMiddleware, caller="{headers[x-api-key]}")``
     """
 
-    def _checked(self, app: Any) -> Any:
-        return application(app, 3, "IdempotencyWsgi")
+    __module__ = "lambda_lock.web"  # a part of the default scope
+    _count, _other = 3, "IdempotencyWsgi"
 
     def _runner(self) -> Callable[..., Any]:
         async def run(request: _Request, payload: object, context: object) -> Answer:

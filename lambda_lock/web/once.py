@@ -19,6 +19,7 @@ from ..errors import KeyTemplateError
 from ..keys.arguments import builder, from_template, quoted, scalar_text, scoped
 from ..keys.parameters import Parameters
 from ..observe.log import logger, tell
+from .context import application
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,10 +49,8 @@ if TYPE_CHECKING:
 
 
 KEY_HEADER = "idempotency-key"
-REPLAYED = "Idempotent-Replayed"
-LARGEST = (
-    350 * 1024
-)  # characters of an answer as it is stored: a row has 400 KB, with its key and the lock's attributes
+#: Characters of an answer as it is stored. A row has 400 KB, with its key and the lock's attributes.
+LARGEST = 350 * 1024
 LONGEST_BODY = 10 * 1024 * 1024  # bytes of a request, as API Gateway takes them: it is read before it is answered
 #: Of one exchange: connections (RFC 9110, section 7.6.1), times, and what is for one client's session.
 _PASSING = {
@@ -151,14 +150,8 @@ class Request:
         is_json = not content_type or "json" in content_type.lower()
         return {"query": query, "body": body if is_json else memoryview(body)}
 
-    def replayed(self, status: int | str, headers: list[tuple[str, str]], content: Any) -> Any:
-        raise NotImplementedError
 
-    def refused(self, status: int, headers: list[tuple[str, str]], body: str) -> Any:
-        raise NotImplementedError
-
-
-def refuse(request: Request, status: int, detail: str, *headers: tuple[str, str]) -> Answer:
+def refuse(request: Any, status: int, detail: str, *headers: tuple[str, str]) -> Answer:
     """The answer to a request that is not carried out, as problem details (RFC 9457)."""
     body = json.dumps({"title": HTTPStatus(status).phrase, "status": status, "detail": detail})
     given = request.refused(status, [("Content-Type", "application/problem+json"), *headers], body)
@@ -171,15 +164,14 @@ def once(
     key: Text,
     *,
     caller: Text | None = None,
-    store: Callable[[int], bool] | None = None,
+    store: Any = None,
     **options: Any,
 ) -> Callable[..., Any]:
     """A function of a Request, its payload and its context that gives its Answer; awaited if ``run`` is.
 
     run: makes the answer. named: gives the scope its name. The rest as `IdempotencyMiddleware` says.
     """
-    of_status: Any = store
-    if store is not None and (not callable(of_status) or is_async(store) or not Parameters(store).take(1)):
+    if store is not None and (not callable(store) or is_async(store) or not Parameters(store).take(1)):
         raise TypeError(
             f"store= must be a plain function of the status, such as lambda status: status < 400, got {store!r}"
         )
@@ -197,19 +189,19 @@ def once(
         return reduce(lambda inner, outer: scoped(outer, inner), reversed(parts), read_key(request))
 
     def is_kept(answer: Answer) -> bool:
-        kept = answer.status < 500 and answer.status not in _NOT_KEPT if store is None else store(answer.status)
+        kept: bool = answer.status < 500 and answer.status not in _NOT_KEPT if store is None else store(answer.status)
         if kept and answer.lost and not told:
             told.append(answer.lost)
             message = "an answer with status %s %s: its request counts as done, and duplicates are answered 409"
             tell(logger, "answer_not_kept", message, answer.status, answer.lost)
         return kept
 
-    def replay(request: Request, payload: object, context: object, *, error: Any) -> Answer:
+    def replay(request: Any, payload: object, context: object, *, error: Any) -> Answer:
         stored = error.result or {"lost": True}
         if "lost" in stored:
             return refuse(request, 409, "This request was carried out before. Its answer could not be kept.")
         content = kinds.load(stored["content"])
-        headers = [*((name, value) for name, value in stored["headers"]), (REPLAYED, "true")]
+        headers = [*((name, value) for name, value in stored["headers"]), ("Idempotent-Replayed", "true")]
         return Answer(stored["status"], request.replayed(stored["status"], headers, content), lost="is a replay")
 
     def running(request: Request, payload: object, context: object, *, error: LockNotGrantedError) -> Answer:
@@ -223,14 +215,14 @@ def once(
     def bad_key(request: Request, payload: object, context: object, *, error: KeyTemplateError) -> Answer:
         if error.field == "caller":
             return refuse(request, 400, "The request does not say who calls.")
-        return refuse(request, 400, f"The request needs a usable key, as in Idempotency-Key: 8e03978e. {_KEYS}")
+        return refuse(request, 400, "The header of the key must be there once, with printable ASCII characters.")
 
     run.__module__ = str(getattr(named, "__module__", None) or "lambda_lock.web")
     run.__qualname__ = run.__name__ = str(getattr(named, "__qualname__", type(named).__name__))
     return deduplicate(
         key_of,
         result=_Stored(),
-        validate=[f"payload[{part}]" for part in ("query", "body")],
+        validate=["payload[query]", "payload[body]"],
         done_if=is_kept,
         on_duplicate=replay,
         on_not_granted=running,
@@ -238,9 +230,6 @@ def once(
         on_mismatch=mismatch,
         **options,
     )(run)
-
-
-_KEYS = "A key is sent once, and is a short text of printable ASCII characters."
 
 
 def _text(name: str, given: Any) -> Callable[[Request], str]:
@@ -259,7 +248,10 @@ def _text(name: str, given: Any) -> Callable[[Request], str]:
 
 
 class Middleware:
-    """What the middlewares have in common."""
+    """What the middlewares have in common. _count: how many arguments the application takes; _other: the other class."""
+
+    _count: int
+    _other: str
 
     def __init__(
         self,
@@ -278,12 +270,10 @@ class Middleware:
         found = () if isinstance(given, str) or not hasattr(given, "__iter__") else tuple(given)
         if not found or not all(isinstance(method, str) and method.isalpha() for method in found):
             raise TypeError(f"methods= must be a list of methods, such as ('POST', 'PATCH'), got {methods!r}")
-        self._app, self._header, self._required = self._checked(app), header, required
+        self._app, self._header, self._required = application(app, self._count, self._other), header, required
         self._methods = {method.upper() for method in found}
         self._once = once(self._runner(), type(self), f"{{headers[{header}]}}", caller=caller, **options)
 
-    def _checked(self, app: Any) -> Any:
-        raise NotImplementedError
-
     def _runner(self) -> Callable[..., Any]:
+        """What asks the application."""
         raise NotImplementedError

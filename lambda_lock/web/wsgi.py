@@ -6,7 +6,6 @@ import io
 from http import HTTPStatus
 from urllib.parse import quote
 
-from .context import application
 from .once import LARGEST, LONGEST_BODY, Answer, Headers, Middleware, Request, refuse
 
 TYPE_CHECKING = False
@@ -28,8 +27,8 @@ class IdempotencyWsgi(Middleware):
     Example: ``app.wsgi_app = IdempotencyWsgi(app.wsgi_app)``
     """
 
-    def _checked(self, app: Any) -> Any:
-        return application(app, 2, "IdempotencyMiddleware")
+    __module__ = "lambda_lock.web"  # a part of the default scope
+    _count, _other = 2, "IdempotencyMiddleware"
 
     def _runner(self) -> Callable[..., Any]:
         def run(request: _Request, payload: object, context: object) -> Answer:
