@@ -248,7 +248,7 @@ def _text(name: str, given: Any) -> Callable[[Request], str]:
 
 
 class Middleware:
-    """What the middlewares have in common. _count: how many arguments the application takes; _other: the other class."""
+    """What the middlewares have in common. _count: arguments that the application takes; _other: the other class."""
 
     _count: int
     _other: str
