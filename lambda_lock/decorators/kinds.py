@@ -34,8 +34,8 @@ def _of_werkzeug(response: Any) -> dict[str, Any]:
 
 
 def _of_starlette(response: Any) -> dict[str, Any]:
-    names = ("status_code", "raw_headers", "body")
-    return {"background": None, **{name: getattr(response, name) for name in names}}
+    state = {"status_code": response.status_code, "raw_headers": response.raw_headers, "background": None}
+    return {**state, "body": bytes(response.body)}
 
 
 def _attributes(made: Any, state: dict[str, Any], base: Any) -> None:

@@ -40,7 +40,7 @@ def of_flask() -> flask.Response:
 def seen(value: Any) -> Any:
     """All that a response says, in the words of its own framework."""
     if isinstance(value, Response):
-        return value.status_code, value.raw_headers, value.body
+        return value.status_code, value.raw_headers, bytes(value.body)
     if isinstance(value, flask.Response):
         return value.status, list(value.headers), value.get_data()
     if isinstance(value, (PowertoolsResponse, chalice.app.Response)):
@@ -56,6 +56,7 @@ WEB: list[Any] = [
     ({"lambda_lock": "starlette", "class": ["os", "system"], "value": {}}, 200),
     starlette(JSONResponse({"a": "é"}, 201)),
     starlette(Response(BINARY, 200, {"content-type": "image/png"})),
+    Response(memoryview(BINARY)),
     PlainTextResponse("", 204),
     of_flask(),
     (flask.Response("text", "299 As One Likes"), 201),
