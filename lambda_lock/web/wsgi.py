@@ -45,7 +45,7 @@ class IdempotencyWsgi(Middleware):
             return self._app(environ, start_response)  # type: ignore[no-any-return]
         body = request.read()
         if body is None:
-            answer = refuse(request, 413, f"A request with a key has at most {LONGEST_BODY} bytes.")
+            answer = refuse(request, 413, f"A request with a key is sent whole, and has at most {LONGEST_BODY} bytes.")
         else:
             query = sorted(environ.get("QUERY_STRING", "").split("&"))
             payload = request.payload(query, body, environ.get("CONTENT_TYPE", ""))
@@ -67,13 +67,13 @@ class _Request(Request):
         self.path = quote(path.encode("latin-1", "replace"))
 
     def read(self) -> bytes | None:
-        """The body, which the application may read once more. None if it is too long."""
+        """The body, which the application may read once more. None if it is too long, or not all there."""
         environ = self.source
         length = environ.get("CONTENT_LENGTH") or ""
         in_chunks = LONGEST_BODY + 1 if environ.get("wsgi.input_terminated") else 0  # some servers give their end
         size = int(length) if length.isdecimal() else in_chunks
         body = environ["wsgi.input"].read(min(size, LONGEST_BODY + 1))
-        if len(body) > LONGEST_BODY:
+        if len(body) > LONGEST_BODY or (length and len(body) < size):
             return None
         self.source = environ | {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
         return bytes(body)

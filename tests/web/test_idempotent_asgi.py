@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -359,3 +360,11 @@ def test_a_body_of_wsgi_above_10_mib_is_413() -> None:
     client, notes = wsgi_app()
     assert client.post("/empty", headers=HEADERS, data=b"x" * (10 * 1024 * 1024 + 1)).status_code == 413
     assert notes == []
+
+
+def test_a_client_of_wsgi_that_leaves_while_it_sends_its_body_has_asked_nothing() -> None:
+    client, notes = wsgi_app()
+    cut = {"input_stream": io.BytesIO(b"{"), "environ_overrides": {"CONTENT_LENGTH": "9"}}
+    assert client.post("/empty", headers=HEADERS, **cut).status_code == 413  # which nobody reads
+    assert notes == []
+    assert client.post("/empty", headers=HEADERS, data=b"{        ").status_code == 204
