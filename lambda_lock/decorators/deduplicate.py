@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
     from ..client.async_client import AsyncLockClient
     from ..client.async_lock import AsyncLock
+    from ..client.held import HeldLock
     from ..client.lock import Lock
     from ..client.lock_client import LockClient
     from ..client.options import DecoratorOptions
@@ -440,11 +441,12 @@ class _EventGuard(Guard):
 
     def text(self, lock: Any, result: object) -> str | None:
         """The text to store: of the result, and of the payload's hash. None if there is neither."""
+        held: HeldLock = held_by(lock)
         if not self.stores_result:
-            return held_by(lock).checked_result(None)
+            return held.checked_result(None)
         from .returned import stored_text
 
-        return stored_text(held_by(lock), result, as_json=self.serializer is None)
+        return stored_text(held, result, as_json=self.serializer is None)
 
     def forget(self, *args: Any, wait: float | None = 0, **kwargs: Any) -> Any:
         """Forget the event of a call with these arguments, as `LockClient.forget`; awaited for an async def function.

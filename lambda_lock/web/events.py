@@ -55,7 +55,7 @@ def idempotent_request(
         @idempotent_request("{headers[idempotency-key]}")
         def handler(event, context): ...
     """
-    refuse_bare(key, idempotent_request, {})
+    refuse_bare(key, idempotent_request)
 
     def decorate(func: Callable[..., Any]) -> Any:
         check_function(func, "idempotent_request")
