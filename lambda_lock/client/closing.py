@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from ..core.outcome import expected
-from ..core.protocol import DECISION, OUTAGE, SEND, Send, may_pass
+from ..core.outcome import expected, may_pass
+from ..core.protocol import DECISION, OUTAGE, SEND, Send
 from ..errors import LockError
 from ..runtime.drive import drive
 from ..runtime.timeline import SYSTEM

@@ -12,7 +12,7 @@ import threading
 from contextlib import suppress  # the Lambda runtime has it loaded
 
 from ..core import keep, lease, protocol
-from ..core.outcome import ServiceError, expected
+from ..core.outcome import ServiceError, expected, may_pass
 from ..errors import LockError, TransportError
 from ..observe.log import tell_not_released
 from ..runtime.drive import Pause
@@ -179,7 +179,7 @@ class Renewer:
                 pause = lease.backoff(tries, 1.0, self._session.entropy.jitter())
                 tries += 1
                 error = renewal.error
-                if error is None or not protocol.may_pass(error) or self._elapsed() + pause >= until:
+                if error is None or not may_pass(error) or self._elapsed() + pause >= until:
                     raise self._unknown(error)
                 yield from talk.wait(pause)
         finally:  # also after an error: a shorter lease cuts validity before it is sent

@@ -11,8 +11,8 @@ from ..errors import (
     TransportError,
 )
 from . import lease, requests
-from .outcome import ConditionFailed, Reply, ServiceError, another_answer, is_interrupt, undated
-from .protocol import DECISION, SEND, STEPS, Hold, may_pass, row_of, undone
+from .outcome import ConditionFailed, Reply, ServiceError, another_answer, is_interrupt, may_pass, undated
+from .protocol import DECISION, SEND, STEPS, Hold, row_of, undone
 from .row import make_version
 
 TYPE_CHECKING = False

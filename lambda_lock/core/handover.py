@@ -26,8 +26,8 @@ from ..errors import LockFormatError
 from . import requests
 from .acquire import Acquisition, Read, Take
 from .keep import is_mine, not_there
-from .outcome import ConditionFailed, Reply, expected
-from .protocol import DECISION, STEPS, is_ambiguous, row_of
+from .outcome import ConditionFailed, Reply, expected, is_ambiguous
+from .protocol import DECISION, STEPS, row_of
 from .requests import bare_name
 from .row import MOST_PERMITS, base_of, is_attempt
 

@@ -132,6 +132,22 @@ class TransactionCanceled(Exception):
         self.date = date
 
 
+def is_ambiguous(outcome: Outcome) -> bool:
+    """Return whether a request with this outcome may have been carried out."""
+    if isinstance(outcome, TransactionCanceled):
+        return False
+    if isinstance(outcome, ServiceError):
+        return outcome.retryable and not is_throttled(outcome)
+    return not isinstance(outcome, TransportError) or outcome.ambiguous
+
+
+def may_pass(outcome: Outcome) -> bool:
+    """Return whether sending again is worthwhile: there was no answer from DynamoDB, or one that it calls temporary."""
+    if isinstance(outcome, ServiceError):
+        return outcome.retryable
+    return isinstance(outcome, TransportError)
+
+
 def unusable(what: str) -> TransportError:
     """Return the error for an answer that did not come from DynamoDB. The request may have been carried out anyway."""
     return TransportError(True, f"no usable answer, the request may have been carried out: {what}")

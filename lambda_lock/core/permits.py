@@ -115,11 +115,11 @@ def read_entry(value: Any, token: int | None = None) -> Entry | None:
     if not isinstance(text, str) or text[_VERSION_LENGTH : _VERSION_LENGTH + 1] != ":":
         return None
     version = text[:_VERSION_LENGTH]
-    lease, colon, prefix = text[_VERSION_LENGTH + 1 :].partition(":")
+    length, colon, prefix = text[_VERSION_LENGTH + 1 :].partition(":")
     expiry_ms = expiry_of(version)
-    if expiry_ms is None or not colon or not (lease.isascii() and lease.isdigit()) or len(lease) > 11:
+    if expiry_ms is None or not colon or not (length.isascii() and length.isdigit()) or len(length) > 11:
         return None
-    lease_ms = int(lease)
+    lease_ms = int(length)
     if not 0 < lease_ms <= LONGEST_LEASE * 1000:
         return None
     return Entry(text, version, expiry_ms, lease_ms, prefix, token)

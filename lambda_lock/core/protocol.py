@@ -89,7 +89,7 @@ from __future__ import annotations
 
 from ..errors import LockConfigurationError, TransportError
 from . import lease, requests
-from .outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled, is_interrupt, is_throttled
+from .outcome import ConditionFailed, Reply, is_ambiguous, is_interrupt, is_throttled, may_pass
 from .row import make_version
 
 TYPE_CHECKING = False
@@ -237,10 +237,7 @@ class AcquireRequest:
 
     def like(self, place: Place, owner: str) -> AcquireRequest:
         """Return the same request for another lock, or under another owner."""
-        made = AcquireRequest.__new__(AcquireRequest)
-        vars(made).update(vars(self))
-        made.place, made.owner = place, owner
-        return made
+        return AcquireRequest(**{**vars(self), "place": place, "owner": owner})
 
 
 class Hold:
@@ -388,7 +385,7 @@ class Conversation:
     """What one operation and DynamoDB say to each other, in turns. All steps of the operation share it.
 
     Operations that may run at the same time, such as a renewal and a release, have one each.
-    memory: what the client remembers. reading: the newest reading of the clocks; `send` and `wait` replace it.
+    memory: what the client remembers. reading: the newest reading of the clocks; only this class replaces it.
     """
 
     __slots__ = ("entropy", "memory", "reading")
@@ -405,14 +402,18 @@ class Conversation:
     def now(self) -> float:
         return self.memory.server.now(self.reading)
 
+    def heard(self, event: Resumption) -> Outcome | None:
+        """Note the clocks of a resumption, also of one that other code was given. Return its outcome."""
+        self.reading = event.reading
+        return event.outcome
+
     def wait(self, seconds: float, step: type[Wait] = Wait) -> Steps[None]:
-        self.reading = (yield step(seconds)).reading
+        self.heard((yield step(seconds)))
 
     def send(self, request: requests.Request, left: float = SEND) -> Steps[Outcome]:
         """Send a request once. left: the seconds that are left for it. It takes no longer than SEND."""
         sent = self.reading
-        event = yield Send(*request, min(SEND, max(left, WORTH_SENDING)))
-        self.reading, outcome = event.reading, event.outcome
+        outcome = self.heard((yield Send(*request, min(SEND, max(left, WORTH_SENDING)))))
         assert outcome is not None
         self.memory.server.note(getattr(outcome, "date", None), sent, self.reading)
         return outcome
@@ -479,20 +480,6 @@ def undone(steps: Steps[T], undo: Callable[[BaseException | None], Steps[None]])
             if is_interrupt(again):  # an interrupt takes precedence, a closed client does not
                 raise
         raise
-
-
-def is_ambiguous(outcome: Outcome) -> bool:
-    """Return whether a request with this outcome may have been carried out."""
-    if isinstance(outcome, TransactionCanceled):
-        return False
-    if isinstance(outcome, ServiceError):
-        return outcome.retryable and not is_throttled(outcome)
-    return not isinstance(outcome, TransportError) or outcome.ambiguous
-
-
-def may_pass(outcome: Outcome) -> bool:
-    """Return whether sending again is worthwhile: there was no answer from DynamoDB, or one that it calls temporary."""
-    return outcome.retryable if isinstance(outcome, ServiceError) else isinstance(outcome, TransportError)
 
 
 def row_of(outcome: Outcome | None, place: Place) -> Row | None:

@@ -44,8 +44,8 @@ from __future__ import annotations
 
 from ..errors import LockConfigurationError, LockFormatError, RateLimitedError
 from . import lease
-from .outcome import ConditionFailed, Reply, another_answer, undated
-from .protocol import STEPS, WORTH_SENDING, is_ambiguous, may_pass, undone
+from .outcome import ConditionFailed, Reply, another_answer, is_ambiguous, may_pass, undated
+from .protocol import STEPS, WORTH_SENDING, undone
 from .requests import Content, Update, read
 from .row import RATE, kind_of, read_row, text_of
 

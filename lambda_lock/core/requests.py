@@ -490,11 +490,5 @@ def release(
     return update.request()
 
 
-def commit(items: list[dict[str, Any]], last: Request, client_token: str) -> Request:
-    """Carry out the application's writes and the lock's ``last`` write, all or none. The same client token means the
-    same commit."""
-    return "TransactWriteItems", {"TransactItems": [*items, {"Update": last[1]}], "ClientRequestToken": client_token}
-
-
 def read(place: Place) -> Request:
     return "GetItem", {"TableName": place.table, "Key": place.item_key, "ConsistentRead": True}

@@ -22,8 +22,8 @@ from __future__ import annotations
 from ..errors import LockNotGrantedError, LockTimeoutError, TransportError
 from . import keep, lease
 from .acquire import Acquisition
-from .outcome import ServiceError
-from .protocol import OUTAGE, Wait, may_pass, undone
+from .outcome import ServiceError, may_pass
+from .protocol import OUTAGE, Wait, undone
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -209,7 +209,7 @@ class SeveralAcquisition:
                     while True:  # inside the try: an interrupt may come between any two steps of this loop
                         step = resume(value)
                         event = yield step
-                        self.talk.reading = event.reading
+                        self.talk.heard(event)
                         lost = self.lost() if self.watching and isinstance(step, Wait) else None
                         resume, value = (steps.send, event) if lost is None else (steps.throw, lost)
                 except GeneratorExit:

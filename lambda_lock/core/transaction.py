@@ -31,8 +31,8 @@ from __future__ import annotations
 from ..errors import CommitRefusedError, LockError
 from . import lease, requests
 from .keep import completion, is_mine, last_write, not_there
-from .outcome import Reply, ServiceError, TransactionCanceled, unknown
-from .protocol import OUTAGE, may_pass
+from .outcome import Reply, ServiceError, TransactionCanceled, may_pass, unknown
+from .protocol import OUTAGE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def commit(
     done = completion(alone, talk, result) if alone is not None and alone.window is not None else None
     updates = [{"Update": last_write(hold, None, None, talk.elapsed)[1]} for hold in holds[:-1]]
     last = last_write(holds[-1], data, done, talk.elapsed)
-    request, until = requests.commit([*items, *updates], last, talk.entropy.nonce()), talk.elapsed + _TOKEN_KNOWN
+    request, until = all_or_none([*items, *updates], last, talk.entropy.nonce()), talk.elapsed + _TOKEN_KNOWN
     shortest = min(holds, key=lambda hold: hold.valid_until)
     refused, unclear = yield from _send(request, shortest, talk)
     if may_pass(refused) and unclear:
@@ -112,6 +112,12 @@ def commit(
     if alone is not None and (not doubtful or talk.elapsed >= alone.valid_until):
         alone.lose()
     raise _refusal(holds, alone, refused)
+
+
+def all_or_none(items: list[dict[str, Any]], last: requests.Request, client_token: str) -> requests.Request:
+    """Carry out the application's writes and the lock's ``last`` write, all or none. The same client token means the
+    same commit."""
+    return "TransactWriteItems", {"TransactItems": [*items, {"Update": last[1]}], "ClientRequestToken": client_token}
 
 
 def _note_done(alone: Hold | None, done: requests.Completion | None) -> None:

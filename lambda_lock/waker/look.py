@@ -188,8 +188,7 @@ class Look:
 
     def _call(self, sleeper: Sleeper) -> Steps[Exception | None]:
         event = yield Send(CALL, {"kind": sleeper.kind, "callback": sleeper.callback, "holder": sleeper.holder}, 0)
-        self.talk.reading = event.reading
-        return event.outcome  # type: ignore[return-value]  # no Reply
+        return self.talk.heard(event)  # type: ignore[return-value]  # no Reply
 
     # -- marks
 

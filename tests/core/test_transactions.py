@@ -14,6 +14,7 @@ from lambda_lock.core.outcome import ConditionFailed, ServiceError, TransactionC
 from lambda_lock.core.requests import Content, Grant, Place
 from lambda_lock.core.row import Row, make_version
 from lambda_lock.core.schema import JAVA
+from lambda_lock.core.transaction import all_or_none
 from lambda_lock.decorators.disabled import unguarded_item
 from lambda_lock.testing.table import Table
 from rig.engine import EngineError, Ministack
@@ -142,12 +143,12 @@ def test_a_replacement_of_nothing_makes_a_row_only_where_there_is_none(locks: Ta
 
 def test_a_commit_writes_and_releases_or_does_neither(locks: Table) -> None:
     held(locks)
-    commit = requests.commit([put("row")], release(), "token-1")
+    commit = all_or_none([put("row")], release(), "token-1")
     locks.apply(*commit)
     assert locks.get("row") == {"key": {"S": "row"}}
     assert (locks.get("k") or {})["isReleased"] == {"S": "1"}
     with pytest.raises(TransactionCanceled) as refused:
-        locks.apply(*requests.commit([put("other")], release(), "token-2"))
+        locks.apply(*all_or_none([put("other")], release(), "token-2"))
     assert refused.value.reasons == ["None", "ConditionalCheckFailed"]
     assert refused.value.items == [None, locks.get("k")]
     assert locks.get("other") is None
@@ -201,11 +202,11 @@ def test_a_request_during_a_transaction_meets_a_conflict(locks: Table) -> None:
         locks.apply(*release())
     assert refused.value.retryable
     with pytest.raises(TransactionCanceled) as cancelled:
-        locks.apply(*requests.commit([put("row")], release(), "token"))
+        locks.apply(*all_or_none([put("row")], release(), "token"))
     assert cancelled.value.reasons == ["None", "TransactionConflict"]
     assert locks.apply(*requests.read(PLACE)) == before
     locks.busy = set()
-    locks.apply(*requests.commit([put("row")], release(), "token"))
+    locks.apply(*all_or_none([put("row")], release(), "token"))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from lambda_lock import GO, JAVA, PYTHON, Schema
-from lambda_lock.core import permits, rate, requests, tickets
+from lambda_lock.core import permits, rate, requests, tickets, transaction
 from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.permits import PermitPlace
 from lambda_lock.core.protocol import AcquireRequest, ClientMemory, Conversation, Entropy
@@ -194,7 +194,7 @@ def permit_requests(place: Place, row: Item, draw: st.DrawFn) -> dict[str, Any]:
             permit, owner="me", **({"token": token} if draw(flags) else {"version": version}), expiry_ms=0,
             content=content, held_ms=draw(st.sampled_from([None, 7])),
         ),
-        "commit under a permit": lambda: requests.commit(
+        "commit under a permit": lambda: transaction.all_or_none(
             [PermitPlace(_beside(place), 2, f"me#{nonce}").transact_item("me", token), *_writes(draw)],
             requests.release(permit, owner="me", token=token, expiry_ms=0, content=content),
             "token",
@@ -225,7 +225,7 @@ def _commit(place: Place, owner: str, token: int, last: Request, draw: st.DrawFn
     """Writes of the application together with the lock's last write."""
     guard = _beside(place).transact_item(owner, token)
     free = unguarded_item(_beside(place))
-    return requests.commit([*draw(st.sampled_from([[], [guard], [free]])), *_writes(draw)], last, "token")
+    return transaction.all_or_none([*draw(st.sampled_from([[], [guard], [free]])), *_writes(draw)], last, "token")
 
 
 def _beside(place: Place) -> Place:

@@ -159,8 +159,8 @@ def _unguarded(request: dict[str, Any]) -> dict[str, Any]:
 def _last_part(change: Callable[[dict[str, Any]], dict[str, Any]]) -> Change:
     """Pass the lock's part of a commit through ``change``."""
     return wrap(
-        requests,
-        "commit",
+        transaction,
+        "all_or_none",
         lambda original: lambda items, last, token: original(items, (last[0], change(last[1])), token),
     )
 
@@ -628,7 +628,7 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a commit under several locks with the condition of one": Mutation(
         "several-commits", 100,
-        wrap(requests, "commit", lambda real: lambda items, last, token: real(_of_one(items), last, token)),
+        wrap(transaction, "all_or_none", lambda real: lambda items, last, token: real(_of_one(items), last, token)),
         shows="late write",
     ),
     "a refused commit under several locks not followed by releases": Mutation(
