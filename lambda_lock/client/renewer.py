@@ -275,7 +275,7 @@ class Renewer:
                 return None
         danger_at = None if options.safe_time is None else self._danger_at()
         moments = [hold.valid_until] if danger_at is None else [hold.valid_until, danger_at]
-        if hold.hold_on_unavailable and hold.unavailable and now >= hold.valid_until:
+        if hold.unavailable and now >= hold.valid_until:
             moments.clear()  # held on through an outage: only a renewal can change that
         if planned is not None and not sending:
             moments.append(planned)

@@ -58,31 +58,6 @@ The rules
     and give a duplicate the result. A claim removes that only when no front end can say so any more.
 12. **The release itself completes an event**, in one request and under the same condition. So a late owner can neither
     complete nor release what another owns. A release that follows a failed commit completes nothing.
-
-The states of a Hold
---------------------
-Only the Hold's own methods change them. A Hold is held while it is neither lost nor ended and its validity lasts.
-
-| from                    | when                                               | to             | by               |
-|-------------------------|----------------------------------------------------|----------------|------------------|
-| held                    | its validity passes                                | lost           | expire           |
-| held                    | it passes in an outage, with hold_on_unavailable   | unavailable    | expire           |
-| unavailable             | a renewal is granted                               | held           | extend           |
-| unavailable             | DynamoDB refuses a renewal with a lasting error    | lost           | answered, expire |
-| held, unavailable       | a renewal is refused by its condition              | lost           | lose             |
-| held, unavailable, lost | a release, commit or handover begins               | ended          | end, hand_over   |
-| ended                   | its last act shows that it was lost before         | ended and lost | lose             |
-
-Lost and ended are final, and a Hold can be both. These marks come with them:
-
-- ``gone`` (lost): a refused renewal showed that the row is another's, released or deleted. So no release of mine can be
-  carried out from then on.
-- ``handed_over`` (ended): a string was returned, or may have been, with which another process continues as the same
-  owner. `withdraw` says that none was.
-- ``resumed``: earlier strings of the hold are still good. So a handover that fails leaves it to the next attempt.
-- ``unclear`` (ended): the outcome of a release or commit that was sent is unknown. A second one interprets a refusal
-  accordingly. `settle` changes it.
-- ``completed`` (ended): DynamoDB has confirmed the commit or release that completed the event.
 """
 
 from __future__ import annotations
@@ -95,13 +70,15 @@ from .row import make_version
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Generator
-    from typing import Any, TypeAlias, TypeVar
+    from typing import Any, Literal, TypeAlias, TypeVar
 
     from .lease import ClockReading
     from .outcome import Outcome
     from .requests import Content, Place, Request
     from .row import Row
 
+    State: TypeAlias = tuple[str, ...]
+    Event: TypeAlias = Literal["expired", "unanswered", "failed", "granted", "lost", "ending"]
     T = TypeVar("T")
     Steps: TypeAlias = Generator["Send | Wait", "Resumption", T]
 
@@ -110,6 +87,28 @@ DECISION = 5.0  # seconds for all sends of one decision
 STEPS = 6  # how many requests may follow each other without a pause, no matter what the rows say; honest rows need four
 OUTAGE = 2  # after so many releases in a row without an answer, no more are sent. A single one may be due to its row
 WORTH_SENDING = 0.25  # seconds; if less is left of a decision, nothing more is sent
+
+# The states of a Hold: the marks that are set in each. A lock is held in HELD and UNAVAILABLE while its validity lasts.
+# In UNAVAILABLE, there is an outage, and hold_on_unavailable was chosen. So the end of validity is not yet the loss.
+HELD: State = ()
+UNAVAILABLE: State = ("unavailable",)
+LOST: State = ("lost",)
+ENDED: State = ("ended",)  # its last act has begun: a release, commit or handover
+ENDED_AND_LOST: State = ("ended", "lost")
+#: The state after each event: its validity "expired"; a renewal was "unanswered", "failed" with a lasting error, or was
+#: "granted"; it turned out to be "lost"; its last act begins ("ending"). What is not listed changes nothing.
+AFTER: dict[tuple[State, Event], State] = {
+    (HELD, "expired"): LOST,
+    (HELD, "unanswered"): UNAVAILABLE,
+    (HELD, "lost"): LOST,
+    (HELD, "ending"): ENDED,
+    (UNAVAILABLE, "granted"): HELD,
+    (UNAVAILABLE, "failed"): HELD,  # and lost as soon as its validity has passed
+    (UNAVAILABLE, "lost"): LOST,
+    (UNAVAILABLE, "ending"): ENDED,
+    (LOST, "ending"): ENDED_AND_LOST,
+    (ENDED, "lost"): ENDED_AND_LOST,
+}
 
 
 class Send:
@@ -241,17 +240,20 @@ class AcquireRequest:
 
 
 class Hold:
-    """A granted lock, until it is lost or ended. The module's docstring lists the states.
+    """A granted lock, until it is lost or ended.
 
     valid_until: elapsed seconds on the driver's timeline.
     since: elapsed seconds before the first send of the request that was granted.
     claims: all versions that its acquisition sent.
     version, expiry_ms: the newest that were *sent*.
-    window: as in AcquireRequest.
+    gone: a refused renewal showed that the row is another's, released or deleted: no release of mine can come any more.
     holder: the owner that has the lock now, if a refused renewal named one.
-    unavailable: DynamoDB did not answer the latest renewal.
+    handed_over: a string was returned, or may have been, with which another process continues as the same owner.
+    resumed: earlier strings of the hold are still good. So a handover that fails leaves it to the next attempt.
+    unclear: the outcome of a release or commit that was sent is unknown. A second one interprets a refusal accordingly.
+    completed: DynamoDB has confirmed the commit or release that completed the event.
 
-    Other code may read these attributes, but changes them only through the methods.
+    Other code only reads these attributes. The methods may run on several threads at once, and in signal handlers.
     """
 
     def __init__(
@@ -303,27 +305,38 @@ class Hold:
     def is_over(self) -> bool:
         return self.lost or self.ended
 
-    def expire(self, elapsed: float) -> bool:
-        """Lose the lock if its validity is over. Return whether it is lost.
+    @property
+    def state(self) -> State:
+        if self.ended:
+            return ENDED_AND_LOST if self.lost else ENDED
+        return LOST if self.lost else UNAVAILABLE if self.unavailable else HELD
 
-        With hold_on_unavailable, the lock is not lost if DynamoDB did not answer the latest renewal. It is not held
-        either, until a renewal is granted. That proves that no other client had it in between.
-        """
-        if not self.ended and elapsed >= self.valid_until and not (self.hold_on_unavailable and self.unavailable):
-            self.lost = True
+    def _become(self, event: Event) -> None:
+        """Change the state as AFTER says. It takes back neither ``lost`` nor ``ended``, whoever sets them meanwhile."""
+        after = AFTER.get((self.state, event))
+        for mark in after or ():
+            setattr(self, mark, True)
+        if after == HELD:
+            self.unavailable = False
+
+    def expire(self, elapsed: float) -> bool:
+        """Note that validity has passed, if it has. Return whether the lock is lost."""
+        # In this order: a renewal that is granted changes valid_until first, and then clears the mark.
+        if not self.unavailable and elapsed >= self.valid_until:
+            self._become("expired")
         return self.lost
 
     def lose(self, *, gone: bool = False, holder: str | None = None) -> None:
         self.gone = self.gone or gone
         self.holder = holder or self.holder
-        self.lost = True  # set last: a thread that sees it also reads the others
+        self._become("lost")  # last: a thread that sees it also reads the others
 
     def end(self) -> None:
-        """Note that a last act begins."""
-        self.ended = True
+        self._become("ending")
 
     def hand_over(self) -> None:
-        self.ended = self.handed_over = True
+        self.end()
+        self.handed_over = True
 
     def withdraw(self) -> None:
         """Note that no string was returned after all. The hold stays ended."""
@@ -367,12 +380,14 @@ class Hold:
             if self.lease_end is not None and self.resumed:  # the row's lease lasts longer
                 valid_until = min(valid_until, self.lease_end)
             self.valid_until = max(self.valid_until, valid_until)
-        self.unavailable = False  # set last: another thread that looks in between finds the hold valid or unavailable
+        self._become("granted")  # last: whoever looks in between finds the hold valid or unavailable
 
     def answered(self, outcome: Outcome) -> None:
         """Note that a renewal was neither granted nor refused by its condition. Throttling does not end an outage."""
-        no_answer = is_ambiguous(outcome) or isinstance(outcome, TransportError)
-        self.unavailable = no_answer or (self.unavailable and may_pass(outcome))
+        if self.hold_on_unavailable and (is_ambiguous(outcome) or isinstance(outcome, TransportError)):
+            self._become("unanswered")
+        elif not may_pass(outcome):
+            self._become("failed")
 
     def note_data(self, data: str | None) -> None:
         """Note that the row holds this data now (base64; None: none). Its size counts when more is stored."""

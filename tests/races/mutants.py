@@ -58,7 +58,9 @@ MUTANTS: dict[str, Mutant] = {
         held.LastAct.steps, ("self._check()\n → pass\n",), ("release / release", "release / commit")
     ),
     "a last act does not end the lock": Mutant(
-        protocol.Hold.end, ("self.ended = True → pass",), ("renewal / release", "heartbeat() / hand_over")
+        protocol.Hold.end,
+        ('self._become("ending") → pass',),
+        ("renewal / release", "heartbeat() / hand_over"),
     ),
     "a renewal that was refused after the release counts": Mutant(
         keep.renew, ("if hold.ended: → if False:",), ("renewal / release", "heartbeat() / release")
