@@ -18,7 +18,7 @@ from aws_cdk import aws_kms as kms
 from aws_cdk.region_info import RegionInfo
 from constructs import Construct, Dependable
 
-from ..client.record import PREWARM_KEY
+from ..client.reads import PREWARM_KEY
 from ..errors import LockArgumentError, LockConfigurationError
 from ..permissions import ACTIONS, IN_WORDS
 from .arguments import report_look_up, wrong

@@ -23,7 +23,8 @@ from rich.text import Text
 from ..client.base import run, session_of
 from ..client.listing import pages_of
 from ..client.lock_client import LockClient
-from ..client.record import LockRecord, ask
+from ..client.reads import ask
+from ..client.record import LockRecord
 from ..core.requests import encode_data
 from ..errors import LockError, printable
 from .exits import say

@@ -53,7 +53,7 @@ class AskingClient(Client):
 
         Example: ``record = client.get("invoice#7")``
         """
-        from .record import get
+        from .reads import get
 
         return self._runner.run(get(self._session, key, sort_key))
 
@@ -68,7 +68,7 @@ class AskingClient(Client):
         Example: ``held = [record.key for record in client.list() if not record.is_released]``
         """
         from .listing import pages_of
-        from .record import ask
+        from .reads import ask
 
         pages = pages_of(self._session, key)
         while (request := pages.request()) is not None:
@@ -81,7 +81,7 @@ class AskingClient(Client):
 
         Example: ``client.prewarm()  # at INIT``
         """
-        from .record import prewarm
+        from .reads import prewarm
 
         return self._runner.run(prewarm(self._session))
 

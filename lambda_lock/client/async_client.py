@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Coroutine  # asyncio has it loaded
 
-from . import record
+from . import reads
 from .async_lock import AsyncLock, AsyncMultiLock, awaited
 from .async_runner import AsyncRunner
 from .base import Client, init_of, session_of
@@ -155,7 +155,7 @@ class AsyncLockClient(Client):
 
         pages = pages_of(self._session, key)
         while (request := pages.request()) is not None:
-            for found in pages.records(await self._runner.run(record.ask(self._session, pages.place, request))):
+            for found in pages.records(await self._runner.run(reads.ask(self._session, pages.place, request))):
                 yield found
 
     def held(self) -> tuple[AsyncLock, ...]:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from ..core.protocol import Conversation, Hold, Steps
     from ..observe.observer import Observer
-    from .record import Storing
+    from .event_results import Storing
     from .session import Session
 
     T = TypeVar("T")
@@ -428,7 +428,7 @@ class HeldLock(Holding):
                 f"result= is for the duplicates of an event, but lock {self.key!r} does not belong to one: use data=",
                 key=self.key,
             )
-        from .record import encode_result
+        from .event_results import encode_result
 
         return encode_result(result, self.hold, data, self._storing)
 
@@ -441,7 +441,7 @@ class HeldLock(Holding):
         """Data as it is stored. Raises LockArgumentError if the row would be too large."""
         if data is None:
             return None
-        from .record import check_size
+        from .values import check_size
 
         encoded = requests.encode_data(checks.data(data))
         check_size({**self.hold.item, self.hold.place.schema.data: {"B": encoded}}, self.key)

@@ -94,14 +94,14 @@ class Handle(HandleBase):
     @property
     def data(self) -> bytes | None:
         """The application's bytes in the row, as of the grant or of the last `heartbeat` with data."""
-        from .record import row_data
+        from .values import row_data
 
         return row_data(self._held.hold.item, self._held.hold.place)
 
     @property
     def attributes(self) -> dict[str, Any]:
         """The application's additional attributes in the row, as of the grant."""
-        from .record import row_attributes
+        from .values import row_attributes
 
         return row_attributes(self._held.hold.item, self._held.hold.place)
 

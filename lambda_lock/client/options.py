@@ -365,7 +365,7 @@ def content_of(
     """What a claim writes for the application. Raises LockArgumentError or TypeError if a row cannot hold it."""
     if data is None and attributes is None:
         return Content(None, replace_data, {}, ttl)
-    from .record import check_size, columns_of
+    from .values import check_size, columns_of
 
     encoded = None if data is None else encode_data(checks.data(data))
     columns = {} if attributes is None else columns_of(attributes, place)

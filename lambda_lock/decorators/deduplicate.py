@@ -6,9 +6,9 @@ from functools import partial  # the Lambda runtime has it loaded
 
 from ..client import checks
 from ..client.base import run, session_of
+from ..client.event_results import Storing, result_parts
 from ..client.lock import held_by
 from ..client.options import EVENT, checked, terms_of, wanted
-from ..client.record import Storing, result_parts
 from ..client.taking import Taking, entered_before, tell_refused
 from ..errors import DuplicateEventError, KeyTemplateError
 from ..keys.compile import compile_key

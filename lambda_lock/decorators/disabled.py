@@ -7,7 +7,7 @@ import threading
 
 from ..client import checks
 from ..client.base import run, session_of
-from ..client.record import ask
+from ..client.reads import ask
 from ..core.several import ordered
 from ..errors import LockAlreadyReleasedError, LockConfigurationError
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from typing import Any, TypeAlias
 
     from ..client.async_client import AsyncLockClient
-    from ..client.record import Storing
+    from ..client.event_results import Storing
     from ..client.settings import Settings
     from ..keys.arguments import KeyBuilder
 

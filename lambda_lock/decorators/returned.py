@@ -5,7 +5,7 @@ Loaded for functions with ``result=``, ``done_if=`` or a function as ``window=``
 
 from __future__ import annotations
 
-from ..client.record import decode_result
+from ..client.event_results import decode_result
 from ..errors import DuplicateEventError, LockArgumentError, LockFormatError, PayloadMismatchError
 from ..keys.parameters import Parameters, name_of
 from ..observe.log import logger, tell

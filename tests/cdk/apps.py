@@ -9,7 +9,7 @@ import aws_cdk as cdk
 from aws_cdk import assertions
 from aws_cdk import aws_lambda as lambda_
 
-from lambda_lock.client.record import PREWARM_KEY
+from lambda_lock.client.reads import PREWARM_KEY
 
 ACCOUNT = "111111111111"
 REGION = "eu-central-1"

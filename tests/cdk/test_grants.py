@@ -15,7 +15,7 @@ from aws_cdk import aws_lambda as lambda_
 
 from lambda_lock import LockArgumentError, LockConfigurationError
 from lambda_lock.cdk import ACTIONS, LockTable
-from lambda_lock.client.record import PREWARM_KEY
+from lambda_lock.client.reads import PREWARM_KEY
 from tests.cdk.apps import (
     ACCOUNT,
     FOUR_ACTIONS,

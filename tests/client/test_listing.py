@@ -11,7 +11,7 @@ from typing import Any, Literal
 import pytest
 
 from lambda_lock import GO, PYTHON, LockClient
-from lambda_lock.client.record import PREWARM_KEY
+from lambda_lock.client.reads import PREWARM_KEY
 from lambda_lock.errors import ClientClosedError, LockArgumentError, LockConfigurationError, LockError
 from lambda_lock.testing import ManualClock, in_memory
 from rig.engine import Ministack

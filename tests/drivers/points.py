@@ -36,8 +36,10 @@ _PURE = tuple(
         "core/row.py",
         "core/schema.py",
         "client/checks.py",
+        "client/event_results.py",
         "client/record.py",
         "client/settings.py",
+        "client/values.py",
         "transport/answers.py",
         "transport/endpoint.py",
     )

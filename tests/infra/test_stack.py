@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lambda_lock.client.record import PREWARM_KEY
+from lambda_lock.client.reads import PREWARM_KEY
 from tests.cdk.snapshot import SNAPSHOT
 
 from .conftest import Assembly

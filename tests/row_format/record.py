@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from lambda_lock.client.record import result_parts
+from lambda_lock.client.event_results import result_parts
 from lambda_lock.core.lease import ClockReading, Observation, may_take_over, validity
 from lambda_lock.core.outcome import ConditionFailed
 from lambda_lock.core.permits import read_entry
