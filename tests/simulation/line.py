@@ -251,9 +251,12 @@ class Line:
         return max((end for end in ends if end <= self.world.now), default=0.0)
 
     def ended(self, waiter: Waiter) -> None:
-        """An acquisition is over. If no fault hit it, none of its tickets is left."""
+        """An acquisition is over. If no fault hit it, none of its tickets is left.
+
+        One whose process died is only collected: that may be at any moment, also after the run, and it left its ticket.
+        """
         left = [name for name in _tickets(self.world.table.get(waiter.key)) or () if name in waiter.tickets]
-        if left and waiter.unharmed and waiter.key not in self.disturbed:
+        if left and waiter.unharmed and not waiter.process.dead and waiter.key not in self.disturbed:
             self.world.judge.fail("ticket left", f"{waiter.wanted.owner} is done, and left its ticket {left[0]}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import shlex
@@ -57,6 +58,15 @@ def test_a_run_can_be_repeated_event_for_event() -> None:
     simulate(7, "stormy", second.append)
     assert first == second
     assert len(first) > 100
+
+
+def test_a_process_that_died_in_the_queue_is_not_judged_when_it_is_collected() -> None:
+    trace: list[str] = []
+    result = simulate(1, "queue-dying", trace.append)
+    gc.collect()
+    assert any("dies" in line for line in trace)
+    assert not result.failures
+    assert not [line for line in trace if "JUDGE" in line]
 
 
 def test_the_command_that_replays_a_failure_breaks_the_same_rule() -> None:
