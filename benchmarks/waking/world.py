@@ -25,7 +25,7 @@ from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import LockNotGrantedError
 from lambda_lock.testing.table import Table
 from lambda_lock.waker.function import FILTERS
-from lambda_lock.waker.look import CALL, MESSAGE, ClosedError, Look
+from lambda_lock.waker.look import Call, ClosedError, Look, Message
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -268,16 +268,16 @@ class World:
             step = next(life) if event is None else life.send(Resumption(self._look(), event.outcome))
         except StopIteration:
             return
-        if isinstance(step, Wait):
+        if isinstance(step, Call):
+            self._then(self._draw(ANSWER), lambda: self._called(life, step.sleeper.callback))
+        elif isinstance(step, Message):
+            self._then(step.delay + self._draw(QUEUE), self._message)
+            self._then(self._draw(ANSWER), life, event=Resumption(self._look(), None))
+        elif isinstance(step, Wait):
             self._then(step.seconds, life, event=Resumption(self._look(), None))
         elif isinstance(step, Sleep):
             self._suspended[step.callback] = life
             self._then(step.seconds, lambda: self._call(step.callback))
-        elif step.operation == CALL:
-            self._then(self._draw(ANSWER), lambda: self._called(life, step.request["callback"]))
-        elif step.operation == MESSAGE:
-            self._then(step.request["seconds"] + self._draw(QUEUE), self._message)
-            self._then(self._draw(ANSWER), life, event=Resumption(self._look(), None))
         else:
             self._then(self._draw(TRIP) / 2, life, sent=step)
 

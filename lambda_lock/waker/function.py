@@ -12,13 +12,13 @@ import os
 from ..client.base import run, session_of
 from ..client.lock_client import LockClient
 from ..client.session import Operation
-from ..core.protocol import Resumption, Send, Wait
+from ..core.protocol import Resumption
 from ..core.row import OF_SLEEPERS
 from ..core.schema import ASLEEP
 from ..core.sleepers import NEWEST
 from ..errors import LockConfigurationError, LockError
 from ..observe.log import logger, tell
-from .look import CALL, LONGEST_LOOK, MESSAGE, ClosedError, Look
+from .look import LONGEST_LOOK, Call, ClosedError, Look, Message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -115,17 +115,16 @@ def performed(steps: Steps[None], calls: Calls, place: Place, tell: Callable[...
             step = steps.send(event)
         except StopIteration:
             return
-        if not isinstance(step, Send) or step.operation not in (CALL, MESSAGE):
-            event = yield step
-            continue
-        asked, answer = step.request, None
-        if step.operation == CALL:
-            answer = calls.call(asked["kind"], asked["callback"])
+        answer = None
+        if isinstance(step, Call):
+            answer = calls.call(step.sleeper.kind, step.sleeper.callback)
             name = "woken" if answer is None or type(answer) is ClosedError else "wake_failed"
-            tell(place, name, "lock %r: %s was called%s", asked["holder"], f": {answer}" if answer else "")
-        else:
-            calls.put(place, asked["seconds"])
-        event = Resumption((yield Wait(0)).reading, answer)
+            tell(place, name, "lock %r: %s was called%s", step.sleeper.holder, f": {answer}" if answer else "")
+        elif isinstance(step, Message):
+            calls.put(place, step.delay)
+        event = yield step
+        if answer is not None:
+            event = Resumption(event.reading, answer)
 
 
 class WakerFunction:

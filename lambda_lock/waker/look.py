@@ -38,7 +38,7 @@ from ..core import keep, lease, requests, sleepers
 from ..core.acquire import Acquisition, Blocked, Take
 from ..core.outcome import ConditionFailed, Reply
 from ..core.permits import PermitPlace, name_of
-from ..core.protocol import STEPS, AcquireRequest, Send
+from ..core.protocol import STEPS, AcquireRequest, Wait
 from ..core.requests import NOBODY_WAITS, Content, QueueCondition, Update
 from ..core.resume import holder_of
 from ..core.row import MOST_WAITERS, SLEEPERS, counts, is_of_sleepers, ticket_expiry, whole_of
@@ -64,13 +64,31 @@ AGAIN = 10  # seconds after a claim, at which its sleeper is called again; the c
 HELD_UP = 15  # seconds that the ticket counts beyond wakeAt, for a look that is late
 MOST_SERVED = 20  # entries that one look removes; the next goes on
 LONGEST_LOOK = 20.0  # seconds
-#: Operations of a Send that are not DynamoDB's. CALL is made once: its outcome is None (answered), ClosedError, or
-#: another error (unknown); if it was certainly not called, the look ends. MESSAGE causes a look at this key.
-CALL, MESSAGE = "Call", "Message"
 
 
 class ClosedError(Exception):
     """Nobody waits for this call any more, or the waker may not make it."""
+
+
+class Call(Wait):
+    """Yielded: call this sleeper, once. The look is resumed with outcome None (it answered), ClosedError, or another
+    error (unknown). If it was certainly not called, the look ends. The driver of the core sees a pause of no time."""
+
+    __slots__ = ("sleeper",)
+
+    def __init__(self, sleeper: Sleeper) -> None:
+        super().__init__(0)
+        self.sleeper = sleeper
+
+
+class Message(Wait):
+    """Yielded: cause a look at this key after ``delay`` seconds. The driver of the core sees a pause of no time."""
+
+    __slots__ = ("delay",)
+
+    def __init__(self, delay: int) -> None:
+        super().__init__(0)
+        self.delay = delay
 
 
 class Claim(Acquisition):
@@ -148,7 +166,7 @@ class Look:
             steps = 0 if self.served > served else steps + 1
             if steps >= STEPS:
                 raise sleepers.contended(self.place.key)
-        yield Send(MESSAGE, {"seconds": SOONEST}, 0)
+        yield Message(SOONEST)
 
     # -- somebody sleeps
 
@@ -187,8 +205,7 @@ class Look:
         return min(seconds, left) if row.lease_ms == LEASE * 1000 and 0 < left <= AGAIN + SPARED else None
 
     def _call(self, sleeper: Sleeper) -> Steps[Exception | None]:
-        event = yield Send(CALL, {"kind": sleeper.kind, "callback": sleeper.callback, "holder": sleeper.holder}, 0)
-        return self.talk.heard(event)  # type: ignore[return-value]  # no Reply
+        return self.talk.heard((yield Call(sleeper)))  # type: ignore[return-value]  # no Reply
 
     # -- marks
 
@@ -200,7 +217,7 @@ class Look:
         wake_at = whole_of(row.item, WAKE_AT, 11) or 0
         if not now < wake_at <= now + delay + SPARED:
             wake_at = int(now) + delay
-            yield Send(MESSAGE, {"seconds": delay + LATER}, 0)
+            yield Message(delay + LATER)
         names = {attribute: update.name(attribute) for attribute in (ASLEEP, WAKE_AT)}
         for attribute, value in ((ASLEEP, count), (WAKE_AT, wake_at)):
             if row.item.get(attribute) != {"N": str(value)}:

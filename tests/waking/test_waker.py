@@ -30,11 +30,11 @@ from lambda_lock.core.sleepers import MOST_SLEEPERS, Sleeper, read_sleeper
 from lambda_lock.core.sleepers import lie_down as lie_down_steps
 from lambda_lock.core.tickets import make_ticket
 from lambda_lock.testing.memory import Memory
-from lambda_lock.waker.function import Calls, WakerFunction
+from lambda_lock.waker.function import Calls, WakerFunction, performed
 from lambda_lock.waker.look import ClosedError, Look
 from tests.core.driver import OnTable, place
 
-from .support import Scene, lain_down, message, record
+from .support import Noted, Scene, lain_down, message, record
 
 
 def sleepers(scene: Scene, key: str = "k") -> list[str]:
@@ -108,22 +108,19 @@ def test_a_dead_holder_is_taken_over_at_its_expiry_which_the_look_before_asked_a
     "row", [{}, {"isReleased": {"S": "1"}, "recordVersionNumber": {"S": "x"}}], ids=["none", "free"]
 )
 def test_a_look_whose_claim_is_answered_too_late_looks_again_if_the_lock_can_be_taken(row: Any) -> None:
-    driver, called, late = OnTable(), [], [6.0, 0.0]
+    driver, calls, late = OnTable(), Noted(), [6.0, 0.0]
     sleeper = Sleeper("a", "task", "token-a")
     driver.run(lie_down_steps(place(), sleeper, driver.talk()))
 
     def answer(operation: str, request: dict[str, Any]) -> Any:
-        if operation == "Call":
-            called.append(request["callback"])
-            return None
         if "if_not_exists(#token" in request.get("UpdateExpression", "") and late[0]:
             driver.now += late.pop(0)
             raise ConditionFailed({"key": {"S": "k"}, **row} if row else None, 0)
         return driver.apply(operation, request)
 
     driver.answer = answer
-    driver.run(Look(place(), driver.talk()).run())
-    assert called == ["token-a"]
+    driver.run(performed(Look(place(), driver.talk()).run(), calls, place(), lambda *_: None))
+    assert calls.called == ["token-a"]
 
 
 def test_a_look_that_finds_everything_as_it_left_it_writes_and_asks_for_nothing(scene: Scene) -> None:

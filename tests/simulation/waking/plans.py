@@ -71,7 +71,7 @@ def _no_message(original: Any) -> Any:
         try:
             while True:
                 step = steps.send(event)
-                skipped = getattr(step, "operation", "") == look.MESSAGE
+                skipped = isinstance(step, look.Message)
                 event = Resumption(arguments[0].talk.reading) if skipped else (yield step)
         except StopIteration as end:
             return end.value
@@ -114,10 +114,10 @@ MUTATIONS: dict[str, Mutation] = {
     "wakeAt written before the message": Mutation(
         "holders that die", 400,
         together(alter("Look._mark", "start", "late = 0"),
-        alter("Look._mark", "line MESSAGE", "late = delay + LATER"),
+        alter("Look._mark", "line Message", "late = delay + LATER"),
         alter("Look._mark", "line Reply",
         "sent = yield from self.talk.write(update.request())\n"
-        'if late:\n    yield Send(MESSAGE, {"seconds": late}, 0)\nreturn isinstance(sent, Reply)')),
+        'if late:\n    yield Message(late)\nreturn isinstance(sent, Reply)')),
         *_FORGOTTEN, killed=0.15, after=True,
     ),
     "a claim by holder instead of an ordinary one": Mutation(

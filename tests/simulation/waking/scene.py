@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping
-from typing import Any, TypeGuard
+from typing import Any
 
 from lambda_lock.core import acquire, keep, resume, sleepers
 from lambda_lock.core.lease import ClockReading
@@ -17,7 +17,7 @@ from lambda_lock.core.requests import Content
 from lambda_lock.core.row import counts, is_of_sleepers
 from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import LockError, LockNotGrantedError, TransportError
-from lambda_lock.waker.look import CALL, MESSAGE, ClosedError, Look
+from lambda_lock.waker.look import Call, ClosedError, Look, Message
 from tests.simulation.clients import place_of
 from tests.simulation.clocks import EPOCH
 from tests.simulation.judge import Judge, OurHolding
@@ -69,10 +69,6 @@ class Plan:
         for name, value in changes.items():
             getattr(type(self), name)
             setattr(self, name, value)
-
-
-def is_call(step: Send | Wait) -> TypeGuard[Send]:
-    return isinstance(step, Send) and step.operation == CALL
 
 
 class WakingJudge(Judge):
@@ -243,20 +239,20 @@ class Scene:
                 if self._kill_at == number or rng.random() < plan.killed:
                     self._kill_at = None
                     self.again(key, source)
-                    if plan.after and is_call(step):
+                    if plan.after and isinstance(step, Call):
                         self.called(step)
-                    elif plan.after and isinstance(step, Send) and step.operation != MESSAGE:
+                    elif plan.after and isinstance(step, Send):
                         world.at(world.now + 0.0005, process.die)
                         yield step
                     process.die()
                     return
-                if is_call(step):
+                if isinstance(step, Call):
                     event = yield Wait(rng.uniform(0.01, 0.2))
                     event.outcome = self.called(step)
-                elif isinstance(step, Send) and step.operation == MESSAGE:
+                elif isinstance(step, Message):
                     event = yield Wait(rng.uniform(0.01, 0.2))
-                    world.trace(process.name, f"message in {step.request['seconds']} s")
-                    self.queued(key, step.request["seconds"])
+                    world.trace(process.name, f"message in {step.delay} s")
+                    self.queued(key, step.delay)
                 else:
                     event = yield step
                 step = steps.send(event)
@@ -268,10 +264,10 @@ class Scene:
             self.queued(key, 5)
             self._warm.append((process, memory))
 
-    def called(self, step: Send) -> Exception | None:
+    def called(self, step: Call) -> Exception | None:
         """A call arrives or not, and so does its answer. Returns what the waker gets."""
-        callback = step.request["callback"]
-        execution = next(each for each in self.executions if each.name == step.request["holder"])
+        callback = step.sleeper.callback
+        execution = next(each for each in self.executions if each.name == step.sleeper.holder)
         self.world.trace(execution.name, f"is called by {callback}")
         draw = self.rng.random()
         if draw < self.plan.unclear:
