@@ -80,7 +80,8 @@ class Heartbeat:
         """
         identity, number = id(lock), next(self._numbers)
         self._live[identity] = number
-        # put() gets the dead reference as well. It takes that for `block`, which it does not use.
+        # Called when the lock is collected, as put((identity, number), reference). The second is put()'s `block`, which
+        # has no effect. It is no function of ours: in one, a signal handler could raise, and the entry would stay.
         reference = weakref.ref(lock, functools.partial(self._commands.put, (identity, number)))
         self._commands.put((elapsed() + seconds, number, reference))
         try:

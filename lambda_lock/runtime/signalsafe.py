@@ -107,6 +107,7 @@ class Turn:
 
     def take(self, caller: Caller) -> bool:
         """Take the turn if it is free. Return whether ``caller`` has it, also if it had it before."""
+        # setdefault() is one step: it enters this caller, or gives the one that has the turn. () asks who that is.
         return self._taken.setdefault(None, weakref.ref(caller, self._end))() is caller
 
     def holder(self) -> Caller | None:
