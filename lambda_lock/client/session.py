@@ -352,9 +352,9 @@ class Session:
     def disconnect(self) -> None:
         """Close connections and end the threads for renewals, after all locks were released or abandoned."""
         if self.observer.unended:
-            from ..observe.timing import tell_unended
+            from ..observe.timing import write_unended
 
-            tell_unended(self.observer)
+            write_unended(self.observer)
         if self._renewals is not None:
             self._renewals.close()
         for transport in (self._chosen, None if self._mocked is None else self._mocked.transport):

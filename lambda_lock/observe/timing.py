@@ -67,7 +67,7 @@ def timed(operation: Measured, observer: Observer, talk: Conversation, steps: St
         outcome = next(name for kind, name in _OUTCOMES if isinstance(error, kind))
         raise
     finally:
-        tell_unended(observer)
+        write_unended(observer)
         what, table, keys, (token, since) = operation.what, operation.place.table, operation.keys(), operation.of_hold()
         more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
         now, text = observer.timeline.elapsed(), ", ".join(keys[:_SHOWN]) + more
@@ -77,7 +77,7 @@ def timed(operation: Measured, observer: Observer, talk: Conversation, steps: St
             measured(observer, "hold", table, text, now - since, ago, outcome=outcome, fencing_token=token)
 
 
-def tell_unended(observer: Observer) -> None:
+def write_unended(observer: Observer) -> None:
     """Write the traces and times of holds whose handles were dropped: up to the drop, or to their validity's end."""
     while observer.unended:
         try:
