@@ -92,16 +92,7 @@ def resume(
         if row is not None:
             assert row.expiry_ms is not None
             seen, newest_ms = row.owner, max(newest_ms, row.expiry_ms)
-        left = None if wanted.lease_end is None else wanted.lease_end - talk.elapsed
-        if left is not None and left < lease.MIN_LEASE:
-            raise too_late(place.key, int(left * 1000))
-        if talk.elapsed >= until:
-            raise TransportError(
-                False,
-                f"lock {place.key!r} was not resumed within {wanted.decision:g} s: DynamoDB's answers took too long. "
-                "Resume it again",
-                key=place.key,
-            )
+        _check_time(wanted, talk.elapsed, until)
         newest_ms = max(lease.expiry_ms(talk.now(), wanted.lease_ms), newest_ms + 1)
         version = make_version(newest_ms, talk.entropy.nonce())
         sent[version] = requests.Grant(owner, version, wanted.lease_ms, newest_ms, started=talk.elapsed)
@@ -137,6 +128,16 @@ def resume(
                 keep(hold)
             return hold
     raise _contended(place, "resumed", unclear=False) if len(shown) > 1 else damaged(place.key)
+
+
+def _check_time(wanted: AcquireRequest, now: float, until: float) -> None:
+    """Raise an error if too little time is left until the deadline of the invocation, or none until ``until``."""
+    key, left = wanted.place.key, None if wanted.lease_end is None else wanted.lease_end - now
+    if left is not None and left < lease.MIN_LEASE:
+        raise too_late(key, int(left * 1000))
+    if now >= until:
+        message = f"lock {key!r} was not resumed within {wanted.decision:g} s: DynamoDB's answers took too long"
+        raise TransportError(False, f"{message}. Resume it again", key=key)
 
 
 def _row_of_hold(place: Place, item: Item | None, owner: str, token: int) -> Row:
