@@ -83,6 +83,12 @@ def session_of(client: Client) -> Session:
     return client._session
 
 
+def settings_of(client: object) -> Settings | None:
+    """The settings of the client that a decorator was given. None: it was given none, or one of another kind."""
+    session = getattr(client, "_session", None)  # a mock may say that it is a client of ours, and have no session
+    return session.settings if isinstance(session, Session) else None
+
+
 def run(client: Client | HandleBase, operation: Operation[Any]) -> Any:
     """Run an operation of a client or handle, for modules of this package. Awaited for those of asyncio."""
     return client._runner.run(operation)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial  # the Lambda runtime has it loaded
 
 from ..client import checks
-from ..client.base import run, session_of
+from ..client.base import run, session_of, settings_of
 from ..client.event_results import Storing, result_parts
 from ..client.lock import held_by
 from ..client.options import EVENT, checked, terms_of, wanted
@@ -23,16 +23,7 @@ from .functions import (
     check_object,
     refuse_bare,
 )
-from .guard import (
-    Call,
-    CurrentLocks,
-    Guard,
-    default_async_client,
-    default_client,
-    prepare,
-    scoped_keys,
-    settings_of,
-)
+from .guard import Call, CurrentLocks, Guard, default_async_client, default_client, prepare, scoped_keys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,9 +9,10 @@ import os
 from contextlib import suppress  # the Lambda runtime has it loaded
 from contextvars import ContextVar  # a few lines over a built-in module
 from functools import partial, wraps  # the Lambda runtime has it loaded
+from types import MethodType  # functools has it loaded
 
 from .. import errors
-from ..client.base import Client, run, session_of
+from ..client.base import Client, run, session_of, settings_of
 from ..client.lock import held_by
 from ..client.lock_client import OURS, LockClient, all_under, under
 from ..client.options import terms_of
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     from ..client.async_client import AsyncLockClient
     from ..client.event_results import Storing
-    from ..client.settings import Settings
     from ..keys.arguments import KeyBuilder
 
     #: What names a lock: its client, key and sort key.
@@ -416,11 +416,6 @@ def disabled() -> bool:
     return False
 
 
-def settings_of(client: object) -> Settings | None:
-    """The settings of the client that a decorator was given. None: they are not known yet, or it is not one of ours."""
-    return session_of(client).settings if isinstance(client, Client) else None
-
-
 def locking(options: dict[str, Any], client: object, *, several: bool = False) -> Callable[[Call], Any]:
     """What acquires the lock or locks of a call under ``options``, which were checked.
 
@@ -431,11 +426,13 @@ def locking(options: dict[str, Any], client: object, *, several: bool = False) -
 
     def acquire(call: Call) -> Any:
         acquire = getattr(call.client, method)
-        if getattr(acquire, "__func__", None) not in OURS:  # a client of another kind, or one whose calls are traced
+        # A client of another kind, or one whose calls are traced: what wraps a method may pass on its attributes.
+        if type(acquire) is not MethodType or acquire.__func__ not in OURS:
             return acquire(call.key, **options)
-        session = session_of(call.client)
+        client: Any = acquire.__self__  # `call.client` may be a wrapper that passes this method on
+        session = session_of(client)
         begin = all_under if several else under
-        return run(call.client, begin(session, terms(session.settings), call.key))
+        return run(client, begin(session, terms(session.settings), call.key))
 
     return acquire
 

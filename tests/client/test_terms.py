@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -185,6 +187,54 @@ def test_a_client_whose_acquire_is_replaced_is_asked_by_it(local: LockClient, mo
     assert with_lock("a", client=local)(handler)("event") == "ran"
     assert with_lock(["b", "c"], client=local)(handler)("event") == "ran"
     assert asked == ["a", "b", "c"]
+
+
+class Passing:
+    """Passes on the public attributes of what it wraps, as a client of an application's own does."""
+
+    def __init__(self, wrapped: object) -> None:
+        self.wrapped = wrapped
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("_session", "_runner"):
+            raise AttributeError(name)
+        return getattr(self.wrapped, name)
+
+
+class Traced(Passing):
+    """A method with all its attributes, as tracers wrap it (wrapt)."""
+
+    def __init__(self, wrapped: object, asked: list[object]) -> None:
+        super().__init__(wrapped)
+        self.asked = asked
+
+    def __call__(self, key: object, **options: Any) -> Any:
+        self.asked.append(key)
+        return self.wrapped(key, **options)  # type: ignore[operator]
+
+
+def test_a_client_may_be_wrapped(local: LockClient) -> None:
+    wrapped: Any = Passing(local)
+    namespace: Any = SimpleNamespace(acquire=local.acquire, acquire_all=local.acquire_all)
+    for client in (wrapped, namespace):
+        assert with_lock("a", client=client)(handler)("event") == "ran"
+        assert with_lock(["b", "c"], client=client)(handler)("event") == "ran"
+
+
+def test_a_mock_of_a_client_may_be_given(local: LockClient) -> None:
+    mocked = Mock(spec=LockClient)
+    assert with_lock("a", client=mocked)(handler)("event") == "ran"
+    mocked.acquire.assert_called_once()
+    mocked.acquire.return_value.release.assert_called_once_with()
+
+
+def test_a_method_that_a_tracer_has_wrapped_is_called(local: LockClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    for name in ("acquire", "acquire_all"):
+        monkeypatch.setattr(local, name, Traced(getattr(local, name), asked))
+    assert with_lock("a", client=local)(handler)("event") == "ran"
+    assert with_lock(["b", "c"], client=local)(handler)("event") == "ran"
+    assert asked == ["a", ("b", "c")]
 
 
 def test_a_decorator_of_an_async_function_checks_as_that_of_a_plain_one(local: LockClient) -> None:
