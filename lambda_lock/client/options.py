@@ -245,12 +245,14 @@ def terms_of(given: Mapping[str, Any], settings: Settings | None) -> Callable[[S
     """
     if settings is None and given.get("lease_duration") is not None:
         checks.safe_time(given.get("safe_time"), given["lease_duration"])
-    made = [] if settings is None else [Terms(settings, given)]
+    made = None if settings is None else Terms(settings, given)
 
     def terms(settings: Settings) -> Terms:
-        if not made or made[0].settings is not settings:
-            made[:] = [Terms(settings, given)]
-        return made[0]
+        nonlocal made
+        found = made  # read once: another thread may make those of another client meanwhile
+        if found is None or found.settings is not settings:
+            made = found = Terms(settings, given)
+        return found
 
     return terms
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from types import FrameType, SimpleNamespace
 from typing import Any
 from unittest.mock import Mock
 
@@ -12,7 +13,8 @@ import pytest
 
 from lambda_lock import AsyncLockClient, Lock, LockArgumentError, LockClient, deduplicate, rate_limit, with_lock
 from lambda_lock.batch import process_sqs, sqs_batch
-from lambda_lock.client.options import Terms
+from lambda_lock.client.base import session_of
+from lambda_lock.client.options import Terms, terms_of
 from lambda_lock.decorators.functions import undecorated
 from lambda_lock.testing import in_memory
 from rig.wire import Wire
@@ -168,6 +170,32 @@ def test_the_terms_of_a_decorator_are_those_of_the_client_of_the_call() -> None:
                 assert lease() == seconds
     finally:
         set_default_client(None)
+
+
+def test_threads_with_different_clients_never_get_the_terms_of_each_other() -> None:
+    one, other = (session_of(LockClient(table)).settings for table in ("one", "other"))
+    terms = terms_of({}, None)
+    got: list[Terms] = []
+
+    def between_two_lines(frame: FrameType, event: str, argument: object) -> Any:
+        if event == "line":
+            sys.settrace(None)
+            frame.f_trace = None
+            terms(other)
+            sys.settrace(begin_of_call)
+            frame.f_trace = between_two_lines
+        return between_two_lines
+
+    def begin_of_call(frame: FrameType, event: str, argument: object) -> Any:
+        return between_two_lines if frame.f_code is terms.__code__ else None
+
+    before = sys.gettrace()
+    try:
+        sys.settrace(begin_of_call)
+        got += [terms(one), terms(one)]
+    finally:
+        sys.settrace(before)
+    assert [found.settings for found in got] == [one, one]
 
 
 def test_a_client_whose_acquire_is_replaced_is_asked_by_it(local: LockClient, monkeypatch: pytest.MonkeyPatch) -> None:
