@@ -15,10 +15,11 @@ import asyncio
 import os
 
 from ..core.protocol import DECISION
+from ..errors import LockNotGrantedError
 from ..runtime.drive_async import drive_async, unsent
 from ..runtime.threads import Busy, Threads
 from ..runtime.timeline import SYSTEM
-from .session import Explained, Uncontended
+from .session import Explained, is_contention
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,8 +104,11 @@ class AsyncRunner:
 
     async def tried(self, acquire: Any, *args: Any, **options: Any) -> Any:
         """`Session.tried`, awaited."""
-        with Uncontended():
+        try:
             return await acquire(*args, **options)
+        except LockNotGrantedError as error:
+            if not is_contention(error):
+                raise
         return None
 
     async def settle(self, function: Callable[[], T]) -> T:

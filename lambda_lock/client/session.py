@@ -183,8 +183,11 @@ class Session:
 
     def tried(self, acquire: Callable[..., T], *args: Any, **options: Any) -> T | None:
         """Return what ``acquire`` returns, or None in case of contention."""
-        with Uncontended():
+        try:  # no context: an interrupt in its end would drop the lock
             return acquire(*args, **options)
+        except LockNotGrantedError as error:
+            if not is_contention(error):
+                raise
         return None
 
     def drive(self, operation: Operation[Any]) -> Any:
@@ -415,14 +418,9 @@ class Explained:
             error.retry_after = max(1, int(-(-error.retry_after // 1)))  # as headers and visibility timeouts take it
 
 
-class Uncontended:
-    """A context for try_acquire: it drops the error of contention, but not the one of too little time left."""
-
-    def __enter__(self) -> None:
-        """There is nothing to begin."""
-
-    def __exit__(self, kind: object, error: object, trace: object) -> bool:
-        return isinstance(error, LockNotGrantedError) and not (error.too_late or is_interrupt(error))
+def is_contention(error: LockNotGrantedError) -> bool:
+    """Whether try_acquire returns None instead of it: not if too little time is left."""
+    return not (error.too_late or is_interrupt(error))
 
 
 class Entered:

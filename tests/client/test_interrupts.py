@@ -150,6 +150,22 @@ def _interrupted_acquire(memory: Memory, opcodes: bool) -> None:
     assert points > 200
 
 
+def test_an_interrupted_try_acquire_leaves_nothing_held() -> None:
+    apart(_interrupted_try_acquire)
+
+
+def _interrupted_try_acquire(memory: Memory) -> None:
+    client, locks, points = LockClient(heartbeat_period=0), list[Lock | None](), 0
+    client.acquire("warm").release()
+
+    def act() -> None:
+        locks[:] = [client.try_acquire("a")]
+
+    for points in sweep(act, event="line"):
+        assert held(memory) == ["a"] * len(locks), f"point {points}"
+    assert points > 200
+
+
 def test_an_interrupted_release_can_be_repeated_or_is_done_by_close() -> None:
     apart(_interrupted_release)
 
