@@ -83,10 +83,19 @@ def session_of(client: Client) -> Session:
     return client._session
 
 
+def session_in(client: object) -> Session | None:
+    """The session of what a decorator was given as its client. None: it has none, as a client of another kind.
+
+    A mock may say that it is a client of ours, and have none.
+    """
+    session = getattr(client, "_session", None)
+    return session if isinstance(session, Session) else None
+
+
 def settings_of(client: object) -> Settings | None:
-    """The settings of the client that a decorator was given. None: it was given none, or one of another kind."""
-    session = getattr(client, "_session", None)  # a mock may say that it is a client of ours, and have no session
-    return session.settings if isinstance(session, Session) else None
+    """The settings of `session_in`. None: there is none."""
+    session = session_in(client)
+    return None if session is None else session.settings
 
 
 def run(client: Client | HandleBase, operation: Operation[Any]) -> Any:

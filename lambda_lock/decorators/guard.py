@@ -12,7 +12,7 @@ from functools import partial, wraps  # the Lambda runtime has it loaded
 from types import MethodType  # functools has it loaded
 
 from .. import errors
-from ..client.base import Client, run, session_of, settings_of
+from ..client.base import run, session_in, session_of, settings_of
 from ..client.lock import held_by
 from ..client.lock_client import OURS, LockClient, all_under, under
 from ..client.options import terms_of
@@ -297,8 +297,7 @@ class Guard:
         call.targets, call.storing = (), None
         text = call.key if isinstance(call.key, str) else ", ".join(call.key)
         message = 'the call runs without its lock %r, as on_unavailable="run" asks for: %s'
-        if isinstance(call.client, Client):
-            session = session_of(call.client)
+        if (session := session_in(call.client)) is not None:
             session.observer.tell("unavailable", None, session.settings.names()[0], message, text, error, key=text)
         else:
             tell(logger, "unavailable", message, text, error, key=text)
@@ -365,8 +364,8 @@ def prepare(client: Any, func: object, *, permits: bool = False, several: bool =
         if several and is_async(func):
             from ..client import async_lock  # noqa: F401
         client = client or (default_async_client() if is_async(func) else default_client())
-        if isinstance(client, Client):
-            session_of(client).prepare()
+        if (session := session_in(client)) is not None:
+            session.prepare()
 
 
 def set_default_client(client: LockClient | AsyncLockClient | None) -> None:

@@ -16,6 +16,7 @@ from lambda_lock.batch import process_sqs, sqs_batch
 from lambda_lock.client.base import session_of
 from lambda_lock.client.options import Terms, terms_of
 from lambda_lock.decorators.functions import undecorated
+from lambda_lock.errors import TransportError
 from lambda_lock.testing import in_memory
 from rig.wire import Wire
 
@@ -254,6 +255,12 @@ def test_a_mock_of_a_client_may_be_given(local: LockClient) -> None:
     assert with_lock("a", client=mocked)(handler)("event") == "ran"
     mocked.acquire.assert_called_once()
     mocked.acquire.return_value.release.assert_called_once_with()
+
+
+def test_a_mock_of_a_client_may_get_no_answer(local: LockClient) -> None:
+    mocked = Mock(spec=LockClient)
+    mocked.acquire.side_effect = TransportError(False, "no answer")
+    assert with_lock("a", client=mocked, on_unavailable="run")(handler)("event") == "ran"
 
 
 def test_a_method_that_a_tracer_has_wrapped_is_called(local: LockClient, monkeypatch: pytest.MonkeyPatch) -> None:
