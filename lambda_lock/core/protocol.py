@@ -433,13 +433,11 @@ class Conversation:
         self.memory.server.note(getattr(outcome, "date", None), sent, self.reading)
         return outcome
 
-    def exchange(
-        self, request: Request, until: float | None = None, insist: bool = True
-    ) -> Steps[tuple[Outcome, bool]]:
+    def exchange(self, request: Request, until: float | None = None, retry: bool = True) -> Steps[tuple[Outcome, bool]]:
         """Send a request. Send the same body again, after a pause, while its outcome is unknown or temporary (rule 3).
 
         until: no further send is planned after this, in elapsed seconds. None: after the time of a decision.
-        insist: False: what DynamoDB throttled is not sent again, unless an earlier send of it was ambiguous.
+        retry: False: what DynamoDB throttled is not sent again, unless an earlier send of it was ambiguous.
         Returns the last outcome, and whether any send was ambiguous.
         """
         until, unclear, tries = self.elapsed + DECISION if until is None else until, False, 0
@@ -452,7 +450,7 @@ class Conversation:
             if isinstance(outcome, (Reply, ConditionFailed)):
                 return outcome, unclear
             unclear = unclear or is_ambiguous(outcome)
-            if not may_pass(outcome) or not (insist or unclear or not is_throttled(outcome)):
+            if not may_pass(outcome) or not (retry or unclear or not is_throttled(outcome)):
                 return outcome, unclear
             pause = lease.backoff(tries, 1.0, self.entropy.jitter())
             if self.elapsed + pause + WORTH_SENDING > until:

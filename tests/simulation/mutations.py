@@ -848,7 +848,7 @@ MUTATIONS: dict[str, Mutation] = {
         shows=("thrown out", "starved"),
         redundant="a nap of its own refresh_period follows only a decision that failed, which is a fault",
     ),
-    "a throttled waiter with a place that sleeps like those outside": Mutation(
+    "a throttled waiter with a ticket that sleeps like those outside": Mutation(
         "queue-throttled queue-throttled-full", 100,
         alter("Queue._pause", "set outside throttled", "throttled or ..."), shows=("thrown out", "starved"),
         redundant="whoever had no answer to its last look may be passed. tests/core/test_queue.py shows the nap",
@@ -859,7 +859,7 @@ MUTATIONS: dict[str, Mutation] = {
         shows=("left behind", "starved", "stuck", "refused"),
     ),
     "a last try that is not sent again when it is throttled": Mutation(
-        "queue-throttled queue-throttled-full", 100, alter("Acquisition.exchange", "set insist ends", "self.ends"),
+        "queue-throttled queue-throttled-full", 100, alter("Acquisition.exchange", "set retry has_failed", "self.has_failed"),
         shows=("refused", "starved", "stuck"),
         redundant="a wait may end without an answer to its last try. tests/core/test_queue.py shows it sent again",
     ),
