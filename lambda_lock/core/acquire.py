@@ -257,7 +257,7 @@ class Acquisition:
             until = self.started + self.wanted.decision
         elif until is None:
             until = max(now + min(1.0, self.wanted.decision), min(now + self.wanted.decision, self.wait_until))
-        # Who queues looks instead, which takes less of what a hot key is served. At the end of its wait, it tries again.
+        # Who queues looks instead, which takes less of what a hot key is served, until the end of its wait.
         retry = self.wanted.queue is None or self.has_failed or now >= self.wait_until
         return self.talk.exchange(request, until, retry=retry)
 

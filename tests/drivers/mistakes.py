@@ -11,7 +11,7 @@ from typing import NamedTuple
 from tests.prove.mistakes import Change, alter, together
 
 _DRIVE = ("runtime/drive.py", "transport/http1.py")
-_ENDING = ("runtime/drive.py", "client/lock.py", "client/held.py", "core/keep.py")
+_ENDING = ("runtime/drive.py", "client/session.py", "client/held.py", "core/keep.py")
 
 
 class Mistake(NamedTuple):
@@ -28,19 +28,19 @@ MISTAKES = {
         alter("drive.carried", "return Interrupted", "TransportError(True, 'no answer')"), "acquire: interrupt"
     ),
     "a release that was interrupted is not completed": Mistake(
-        alter("LastActs.run_last", "line give_up -if", ""), "release: interrupt", _ENDING
+        alter("LastAct.leaves", "return is_interrupt", "False"), "release: interrupt", _ENDING
     ),
     "a last act does not keep others from beginning": Mistake(
         alter("Turn.take", "return caller", "True"), "release: handler ends the same"
     ),
     "a release says that it is done when the handler has done it": Mistake(
-        alter("LastActs.last", "line check", ""), "release: handler ends the same", _ENDING
+        alter("LastAct.steps", "line _check", ""), "release: handler ends the same", _ENDING
     ),
     "the requests of the closing are not repeated after the one that was interrupted": Mistake(
-        alter("Session.run", "line send request -for", ""), "acquire: handler closes"
+        alter("Session.drive", "line send request -for", ""), "acquire: handler closes"
     ),
     "an acquire that closing has ended returns its lock": Mistake(
-        together(alter("Session.run", "if ends end", "False"), alter("Fresh._register", "line check_open", "")),
+        together(alter("Session.drive", "if closed end", "False"), alter("Taking._register", "line check_open", "")),
         "acquire: handler closes",
     ),
     "a forked child goes on with its parent's operation": Mistake(
@@ -48,8 +48,8 @@ MISTAKES = {
     ),
     "a forked child may release its parent's locks": Mistake(
         together(
-            alter("LastActs.check_process", "if pid", "False"),
-            alter("LastActs.is_in_this_process", "return pid", "True"),
+            alter("Holding.check_process", "if pid", "False"),
+            alter("Holding.is_in_this_process", "return pid", "True"),
         ),
         "acquire: fork and go on",
     ),

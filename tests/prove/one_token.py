@@ -43,7 +43,8 @@ RINGS: dict[str, tuple[str, ...]] = {
     "testing/": ("testing", "expressions"),
     "transport/": ("transport",),
     "waker/": ("waking", "simulation"),
-    "web.py": ("web",),
+    "web/": ("web",),
+    "stopping.py": ("stopping", "mistakes"),
 }
 _MINUTES = 4  # for one folder
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)

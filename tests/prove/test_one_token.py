@@ -70,20 +70,20 @@ def test_every_file_has_its_tests_and_every_folder_of_them_exists() -> None:
 
 
 def test_a_process_with_the_plugin_imports_the_mutated_module() -> None:
-    (limit,) = (each for each in tokens.mutations("transport/http1.py") if each.change == "32 → 33")
-    program = "import tests.prove.tokens; from lambda_lock.transport import http1; print(http1.MAX_IDLE)"
+    (limit,) = (each for each in tokens.mutations("transport/http1.py") if each.change == "20.0 → 21.0")
+    program = "import tests.prove.tokens; from lambda_lock.transport import http1; print(http1.IDLE)"
     environment = os.environ | {tokens.VARIABLE: limit.name}
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert done.stdout == "33\n", done.stderr
+    assert done.stdout == "21.0\n", done.stderr
 
 
 @pytest.mark.prove
 def test_what_no_test_notices_is_told_and_what_one_notices_has_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(one_token, "RINGS", {"": ("greenlets",), "web.py": ("web",)})
+    monkeypatch.setattr(one_token, "RINGS", {"": ("greenlets",), "web/context.py": ("web",)})
     file = tmp_path / "figures.json"
-    for only, noticed in (("cdk/lock_layer.py", 0), ("web.py#2", 1)):
+    for only, noticed in (("cdk/lock_layer.py", 0), ("web/context.py#2", 1)):
         assert one_token.main(["--only", only, "--count", "1", "--seed", "1", "--json", str(file)]) == 0
         figures = json.loads(file.read_text())
         assert (figures["mutations"], figures["noticed"], len(figures["survivors"])) == (1, noticed, 1 - noticed)

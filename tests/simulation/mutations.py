@@ -859,7 +859,8 @@ MUTATIONS: dict[str, Mutation] = {
         shows=("left behind", "starved", "stuck", "refused"),
     ),
     "a last try that is not sent again when it is throttled": Mutation(
-        "queue-throttled queue-throttled-full", 100, alter("Acquisition.exchange", "set retry has_failed", "self.has_failed"),
+        "queue-throttled queue-throttled-full", 100,
+        alter("Acquisition.exchange", "set retry has_failed", "self.has_failed"),
         shows=("refused", "starved", "stuck"),
         redundant="a wait may end without an answer to its last try. tests/core/test_queue.py shows it sent again",
     ),

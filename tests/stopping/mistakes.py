@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from lambda_lock.decorators import stopping
+from lambda_lock import stopping
 from tests.prove.mistakes import Change, alter
 
 
