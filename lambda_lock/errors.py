@@ -153,21 +153,21 @@ class LockTimeoutError(LockNotGrantedError):
 class RateLimitedError(LockError):
     """A rate limit has no start within the wait. Nothing was taken.
 
-    retry_after: the seconds until this start would have been free, a float of 0 or more: starts may be less than a
-        second apart, so it is not the whole number that it is for locks. Others may come first.
+    retry_after: the seconds until this start would have been free, rounded up: an int of 1 or more, as the header
+        Retry-After and a visibility timeout take it. Others may come first.
     waited: how long the call waited, in seconds.
 
     Example::
 
         except RateLimitedError as error:
-            return {"statusCode": 429, "headers": {"Retry-After": str(ceil(error.retry_after) or 1)}}
+            return {"statusCode": 429, "headers": {"Retry-After": str(error.retry_after)}}
     """
 
     def __init__(
-        self, message: str = "", *, key: str | None = None, retry_after: float = 0.0, waited: float = 0.0
+        self, message: str = "", *, key: str | None = None, retry_after: float = 1, waited: float = 0.0
     ) -> None:
         super().__init__(message, key=key)
-        self.retry_after = retry_after
+        self.retry_after = max(1, int(-(-retry_after // 1)))
         self.waited = waited
 
 

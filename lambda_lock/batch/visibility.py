@@ -92,7 +92,7 @@ class Visibility:
         if self._rate is not None and isinstance(error, RateLimitedError):
             limit, per = self._rate
             refused[error.key] += 1
-            return min(ceil(error.retry_after + (refused[error.key] - 1) * per / limit) or 1, _MOST_AFTER)
+            return min(ceil(error.retry_after + (refused[error.key] - 1) * per / limit), _MOST_AFTER)
         try:
             seconds = self._wanted(record, error) if callable(self._wanted) else self._wanted
             return None if seconds is None else _whole(seconds)

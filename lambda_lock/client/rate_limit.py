@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..core.rate import LONGEST_WAIT, Limit, Start
+from ..core.rate import LONGEST_WAIT, Limit, Start, changed, in_words
 from ..core.row import LONGEST_LEASE
 from ..errors import LockArgumentError, LockConfigurationError, RateLimitedError
 from ..runtime.signalsafe import given_back
@@ -33,7 +33,7 @@ def rate_limit(
         )
 
     def differs(rate: str) -> None:
-        message = f"rate limit {key!r} is {asked.text} (limit/per/burst) here and {rate} elsewhere: pass the same"
+        message = f"rate limit {key!r} is {in_words(asked.text)} here, and elsewhere or before {changed(key, rate)}"
         session.tell_once("rate_differs", place, message)
 
     return Starting(session, request, lambda talk: Start(request, asked, talk, differs).steps())

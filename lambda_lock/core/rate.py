@@ -64,6 +64,7 @@ _NAME = 8  # characters of a take's name
 _APART = 2.0  # seconds between the bounds of DynamoDB's time: more is a freeze, or a slow reply
 _OLD = 300.0  # seconds; an older Date says too little, because clocks drift
 _REFUSES = 5.0  # seconds for which a nextAt that was seen refuses without a request
+_UNITS = ((86_400, "day"), (3600, "h"), (60, "min"))
 _MOST = 10_000  # rate limits that one client remembers
 
 
@@ -79,7 +80,7 @@ class Limit:
         self.room = burst * micros // limit
         self.patience = max(0.5, per / limit / 10)
         self.text = f"{limit}/{per:.15g}/{burst}"
-        self.said = f"{limit} per {per:g} s, one every {per / limit:.3g} s"
+        self.said = f"{limit} per {duration(per)}, one every {duration(per / limit)}"
 
 
 class Start:
@@ -144,7 +145,7 @@ class Start:
             now = self.now()
             known = (0, 0.0, False, self.limit.text)
             next_at, seen, busy, rate = self.talk.memory.rates.get(self.place.where, known)
-            if rate != self.limit.text:  # that of another caller of this client, who takes by the same row
+            if rate != self.limit.text:  # that of another caller, who takes by the same row
                 self.differs(rate)
             wait = max(self.wanted.wait_until - self.talk.elapsed, 0.0)
             latest = now + max(int(wait * 1e6) + self.limit.room - self.limit.cost, 0)
@@ -235,20 +236,18 @@ class Start:
 
         busy: the form by which it was just written. None: the next form follows from the row.
         """
-        schema, key, next_at = self.place.schema, self.place.key, 0
+        schema, key, next_at, rate = self.place.schema, self.place.key, 0, self.limit.text
         self.shown = "", 0
         row = read_row(item, schema, key)
         if row is not None and (row.version is not None or row.token is not None or schema.permits in row.item):
             if row.version != RATE or row.next_at is None or row.released:
                 kind = "a damaged rate limit" if row.version == RATE else f"{kind_of(row.version)}, not a rate limit"
                 raise LockFormatError(f"{key!r} is {kind}: give the rate limit another key, or delete the row", key=key)
-            next_at = row.next_at
+            next_at, rate = row.next_at, str(row.rate)
             self.shown = text_of(row.item, schema.last_take or "") or "", next_at
-            if row.rate != self.limit.text:
-                self.differs(str(row.rate))
         rates, where = self.talk.memory.rates, self.place.where
         busy = next_at > self.now() if busy is None else busy
-        rates[where] = next_at, self.talk.elapsed, busy, self.limit.text
+        rates[where] = next_at, self.talk.elapsed, busy, rate
         lease.drop_oldest(rates, _MOST)
 
     # -- time
@@ -272,15 +271,43 @@ class Start:
 
     def limited(self, why: str = "no start is free within the wait") -> RateLimitedError:
         limit = self.limit
-        next_at = self.talk.memory.rates.get(self.place.where, (0,))[0]
+        known = (0, 0.0, False, limit.text)
+        next_at, _, _, rate = self.talk.memory.rates.get(self.place.where, known)
         after = max(next_at + limit.cost - limit.room - self.now(), 0) / 1e6
-        advice = self.wanted.advice or "Wait longer, or try again then. burst=N lets N start at once"
+        advice = self.wanted.advice or "Wait longer, or try again then"
+        if rate != limit.text:
+            advice += f". Others started by another rate: {changed(self.place.key, rate)}"
         return RateLimitedError(
-            f"rate limit {self.place.key!r} ({limit.said}): {why}, the next one is in {after:.3g} s. {advice}",
+            f"rate limit {self.place.key!r} ({limit.said}): {why}, the next one is in {duration(after)}. {advice}",
             key=self.place.key,
             retry_after=after,
             waited=self.talk.elapsed - self.started,
         )
+
+
+def duration(seconds: float) -> str:
+    """A duration for people, to three digits: "0.1 s", "1.5 min", "1 day"."""
+    seconds = float(f"{seconds:.3g}")
+    size, unit = next((each for each in _UNITS if seconds >= each[0]), (1, "s"))
+    count = f"{float(f'{seconds / size:.3g}'):,.6f}".rstrip("0").rstrip(".")
+    return f"{count} {unit}{'s' * (unit == 'day' and count != '1')}"
+
+
+def in_words(rate: str) -> str:
+    """The rate in a row, ``limit/per/burst``, for people. What cannot be read stays as it is."""
+    try:
+        limit, per, burst = rate.split("/")
+        return f"{limit} per {duration(float(per))}, burst {burst}"
+    except ValueError:
+        return rate
+
+
+def changed(key: str, rate: str) -> str:
+    """What to say and do if the row has another ``rate``."""
+    return (
+        f"{in_words(rate)}. Pass the same everywhere. If you changed it, what was taken at the old rate still counts: "
+        f"`lambda-lock release {key!r} --force` clears that backlog"
+    )
 
 
 class _RateUpdate(Update):

@@ -38,7 +38,7 @@ STATES: list[tuple[type[LockError], dict[str, Any]]] = [
     (LockError, {"key": "a"}),
     (LockNotGrantedError, CONTENTION),
     (LockTimeoutError, CONTENTION),
-    (RateLimitedError, {"key": "a", "retry_after": 2.5, "waited": 1.5}),
+    (RateLimitedError, {"key": "a", "retry_after": 3, "waited": 1.5}),
     (LockLostError, {"key": "a", "holder": "b#1"}),
     (LockAlreadyReleasedError, {"key": "a"}),
     (OwnerMismatchError, {"key": "a"}),

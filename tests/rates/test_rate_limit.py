@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import threading
 from typing import Any
 
@@ -21,6 +22,8 @@ from lambda_lock import (
     LockNotGrantedError,
     RateLimitedError,
 )
+from lambda_lock.cli.forced import force_release
+from lambda_lock.core.rate import duration
 from lambda_lock.testing import lambda_context
 from rig.wire import Wire
 from tests.support.clients import Make
@@ -42,11 +45,12 @@ def test_a_cold_process_reads_once_and_each_start_is_one_write(wire: Wire, wired
 def test_a_refusal_says_when_the_next_start_is_and_is_not_sent_again(wire: Wire, wired: LockClient) -> None:
     wired.rate_limit("api", 1, per=86_400)
     count = len(wire.requests)
-    with pytest.raises(RateLimitedError, match="1 per 86400 s") as refused:
+    with pytest.raises(RateLimitedError, match=r"1 per 1 day, one every 1 day.*the next one is in 1 day\.") as refused:
         wired.rate_limit("api", 1, per=86_400, wait=0)
     assert len(wire.requests) == count
     assert refused.value.key == "api"
     assert 86_000 < refused.value.retry_after <= 86_400
+    assert isinstance(refused.value.retry_after, int)
     assert refused.value.waited < 60
 
 
@@ -201,7 +205,7 @@ def test_another_rate_elsewhere_is_warned_about_once(make: Make, caplog: pytest.
         make().rate_limit("api", 100, wait=10)
     warned = [record for record in caplog.records if vars(record).get("lock_event") == "rate_differs"]
     assert [vars(record)["lock_key"] for record in warned].count("api") <= 4  # each client says it once
-    assert "10/1/1 (limit/per/burst) here and 100/1/1 elsewhere" in caplog.text
+    assert "'api' is 10 per 1 s, burst 1 here, and elsewhere or before 100 per 1 s, burst 1" in caplog.text
 
 
 def test_two_rates_of_one_client_are_warned_about_once(make: Make, caplog: pytest.LogCaptureFixture) -> None:
@@ -212,4 +216,49 @@ def test_two_rates_of_one_client_are_warned_about_once(make: Make, caplog: pytes
         client.rate_limit("api", 10, wait=10)
     warned = [record for record in caplog.records if vars(record).get("lock_event") == "rate_differs"]
     assert [vars(record)["lock_key"] for record in warned] == ["api"]
-    assert "10/1/1 (limit/per/burst) here and 100/1/5 elsewhere" in caplog.text
+    assert "'api' is 10 per 1 s, burst 1 here, and elsewhere or before 100 per 1 s, burst 5" in caplog.text
+
+
+def test_a_start_that_is_free_in_less_than_a_second_is_tried_again_after_a_whole_one(client: LockClient) -> None:
+    def start_often() -> None:
+        for _ in range(1000):
+            client.rate_limit("api", 3, wait=0)
+
+    with pytest.raises(RateLimitedError) as refused:
+        start_often()
+    assert (refused.value.retry_after, type(refused.value.retry_after)) == (1, int)
+    assert "burst" not in str(refused.value)
+
+
+def test_a_changed_rate_says_what_the_old_one_was_and_a_forced_release_clears_its_backlog(
+    make: Make, caplog: pytest.LogCaptureFixture
+) -> None:
+    make().rate_limit("a key", 1, per=86_400)
+    client, words = make(), "1 per 1 day, burst 1. Pass the same.*`lambda-lock release 'a key' --force` clears"
+    for _ in range(2):  # the second one is refused without a request
+        with pytest.raises(RateLimitedError, match=words):
+            client.rate_limit("a key", 10, wait=0)
+    assert re.search(words, caplog.text)
+    record = client.get("a key")
+    assert record is not None
+    assert force_release(client, record, None) is None
+    assert make().rate_limit("a key", 10, wait=0) < 60
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0, "0 s"),
+        (1e-6, "0.000001 s"),
+        (0.09969, "0.0997 s"),
+        (59.99, "1 min"),
+        (90, "1.5 min"),
+        (3600, "1 h"),
+        (86_399.97, "1 day"),
+        (129_600, "1.5 days"),
+        (365 * 86_400, "365 days"),
+        (1e12, "11,600,000 days"),
+    ],
+)
+def test_durations_are_written_for_people(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
