@@ -156,6 +156,7 @@ class RateLimitedError(LockError):
     retry_after: the seconds until this start would have been free, rounded up: an int of 1 or more, as the header
         Retry-After and a visibility timeout take it. Others may come first.
     waited: how long the call waited, in seconds.
+    every: the seconds from one start to the next at the limit; 0 if that is not known.
 
     Example::
 
@@ -164,11 +165,18 @@ class RateLimitedError(LockError):
     """
 
     def __init__(
-        self, message: str = "", *, key: str | None = None, retry_after: float = 1, waited: float = 0.0
+        self,
+        message: str = "",
+        *,
+        key: str | None = None,
+        retry_after: float = 1,
+        waited: float = 0.0,
+        every: float = 0.0,
     ) -> None:
         super().__init__(message, key=key)
         self.retry_after = max(1, int(-(-retry_after // 1)))
         self.waited = waited
+        self.every = every
 
 
 class LockLostError(LockError):

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
         """The options that all batches share. process_sqs describes them."""
 
         lock_key: Keys | None
-        rate: tuple[Key, int, float] | None
+        rate: tuple[Key, int, float] | Sequence[tuple[Key, int, float]] | None
         on_bad_key: Literal["raise", "skip"]
         max_workers: int
         window: float
@@ -89,9 +89,9 @@ def process_sqs(
     lock_key: says which records must not run at the same time. A template, a function or payload_hash(), as for
         dedup_key; a list of these: several locks at once, as for with_lock; None: no lock.
     rate: a key, a limit and seconds (per): at most so many records start in so many seconds, over all functions that
-        use the key (see rate_limit; the key is a template or function, as for lock_key). A record that cannot start in
-        the time left, less ``reserve``, comes back when its turn is, and so does what follows it in a FIFO group. That
-        needs what retry_visibility needs. None: no rate limit.
+        use the key (see rate_limit; the key is a template or function, as for lock_key). A list of these: all of them,
+        each with a key of its own. A record that cannot start in the time left, less ``reserve``, comes back when its
+        turn is, and so does what follows it in a FIFO group. That needs what retry_visibility needs. None: no limit.
     on_bad_key: what is done with a record of which a key or ``validate`` cannot be built, because a field is missing,
         say. "raise": it failed, and comes back. "skip": it counts as done, with a warning, and record_handler is not
         called. A function says so by KeyTemplateError, or by returning ""; after other errors the record comes back.
@@ -277,7 +277,7 @@ class _Batch:
         /,
         *,
         lock_key: Keys | None = None,
-        rate: tuple[Key, int, float] | None = None,
+        rate: tuple[Key, int, float] | Sequence[tuple[Key, int, float]] | None = None,
         on_bad_key: Literal["raise", "skip"] = "raise",
         max_workers: int = 1,
         window: float = DAY,
@@ -306,16 +306,18 @@ class _Batch:
             )
         if on_bad_key not in ("raise", "skip"):
             raise TypeError(f"on_bad_key= of {called} must be 'raise' or 'skip', got {on_bad_key!r}")
-        asked: Any = rate
-        if rate is not None and (not isinstance(asked, tuple) or len(asked) != 3):
-            raise TypeError(f"rate= must be (key, limit, per), such as ('api', 10, 1), got {rate!r}")
+        rates: list[Any] = list(rate) if isinstance(rate, list) else [] if rate is None else [rate]
+        if rate == [] or not all(isinstance(each, tuple) and len(each) == 3 for each in rates):
+            raise TypeError(
+                f"rate= must be (key, limit, per), such as ('api', 10, 1), or a list of these, got {rate!r}"
+            )
         self.called = called
         self.source = source
         self.visibility: Visibility | None = None
         if source.has_visibility and (retry_visibility is not None or rate is not None):
             from .visibility import Visibility
 
-            self.visibility = Visibility(retry_visibility, None if rate is None else rate[1:])
+            self.visibility = Visibility(retry_visibility, has_rate=bool(rates))
         self.skips = on_bad_key == "skip"
         self.max_workers = checks.whole("max_workers", max_workers, least=1)
         # Of the record that this thread runs. delivery: the record. began: when it began, or its slot if there is a
@@ -359,13 +361,13 @@ class _Batch:
 
             return key_now
 
-        if rate is not None:  # innermost, because the work must follow its slot at once
+        if rates:  # innermost, because the work must follow its slot at once; of several, the narrowest
             from ..decorators.rate_limit import rate_limit
 
-            key, limit, per = rate
-            self.handler = rate_limit(of_record(key), limit, per=per, reserve=shared.get("reserve"), client=client)(
-                work
-            )
+            for key, limit, per in sorted(rates, key=lambda each: checks.seconds("per", each[2], least=1e-6)):
+                self.handler = rate_limit(of_record(key), limit, per=per, reserve=shared.get("reserve"), client=client)(
+                    self.handler
+                )
         common: dict[str, Any] = {"client": client, **shared}  # to a record's lock and event
         if isinstance(lock_key, (list, tuple)):
             self.handler = with_lock([of_record(key, "lock") for key in lock_key], **common)(self.handler)

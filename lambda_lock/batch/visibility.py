@@ -34,14 +34,14 @@ _BATCH = 10  # messages in one request
 class Visibility:
     """Changes the visibility of returned messages.
 
-    rate: limit and per of the batch's rate limit. Messages that it refused come back when their turn is, one after
-        another. None: there is none.
+    has_rate: whether the batch has a rate limit. Messages that it refused come back when their turn is, one after
+        another.
 
     Raises TypeError for a value that is neither a number nor a function, LockArgumentError for a time out of range, and
     LockConfigurationError if boto3 is not installed.
     """
 
-    def __init__(self, wanted: RetryVisibility | None, rate: tuple[int, float] | None = None) -> None:
+    def __init__(self, wanted: RetryVisibility | None, has_rate: bool = False) -> None:
         if wanted == "retry_after":
             wanted = lambda _, error: getattr(error, "retry_after", None)  # noqa: E731 - None: it was not contention
         if wanted is not None and not callable(wanted):
@@ -54,7 +54,7 @@ class Visibility:
                 "out retry_visibility= to keep the queue's visibility timeout. The same goes for rate="
             ) from error
         self._wanted = wanted
-        self._rate = rate
+        self._has_rate = has_rate
 
     def change(self, returned: list[tuple[Record, Exception | None]]) -> None:
         """Change the visibility of the ``returned`` messages, each as it was delivered, with its error.
@@ -89,10 +89,9 @@ class Visibility:
             tell(logger, "visibility_failed", message, type(error).__name__, error)
 
     def _seconds(self, record: Record, error: Exception | None, refused: Counter[str | None]) -> int | None:
-        if self._rate is not None and isinstance(error, RateLimitedError):
-            limit, per = self._rate
+        if self._has_rate and isinstance(error, RateLimitedError):
             refused[error.key] += 1
-            return min(ceil(error.retry_after + (refused[error.key] - 1) * per / limit), _MOST_AFTER)
+            return min(ceil(error.retry_after + (refused[error.key] - 1) * error.every), _MOST_AFTER)
         try:
             seconds = self._wanted(record, error) if callable(self._wanted) else self._wanted
             return None if seconds is None else _whole(seconds)

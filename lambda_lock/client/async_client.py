@@ -182,4 +182,4 @@ class AsyncLockClient(Client):
         await self.close()
 
 
-OURS.update((AsyncLockClient.acquire, AsyncLockClient.acquire_all))
+OURS.update((AsyncLockClient.acquire, AsyncLockClient.acquire_all, AsyncLockClient.rate_limit))

@@ -387,4 +387,4 @@ class LockClient(AskingClient):
 
 
 #: The methods that take locks as `under` and `all_under` do. An application may replace them, to trace calls.
-OURS: set[object] = {LockClient.acquire, LockClient.acquire_all}
+OURS: set[object] = {LockClient.acquire, LockClient.acquire_all, LockClient.rate_limit}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def rate_limit(
     session: Session, key: str, limit: int, per: float, burst: int, n: int, wait: float | None, **times: Any
-) -> Operation[float]:
+) -> Starting:
     """The operation of `Client.rate_limit`. times: reserve, sort_key and context, as for `LockClient.acquire`."""
     asked = limit_of(limit, per, burst, n, wait)
     request = request_for(session, key, wait=wait, **times)
@@ -36,18 +36,18 @@ def rate_limit(
         message = f"rate limit {key!r} is {in_words(asked.text)} here, and elsewhere or before {changed(key, rate)}"
         session.tell_once("rate_differs", place, message)
 
-    return Starting(session, request, lambda talk: Start(request, asked, talk, differs).steps())
+    return Starting(session, request, lambda talk: Start(request, asked, talk, differs))
 
 
 class Starting(Operation[float]):
     """Waits for a start of a rate limit.
 
-    begin: gives the steps, which return the seconds that were waited.
+    begin: makes the Start, whose steps return the seconds that were waited.
     """
 
     what, closed = "rate", staticmethod(given_back)
 
-    def __init__(self, session: Session, wanted: AcquireRequest, begin: Callable[[Conversation], Steps[float]]) -> None:
+    def __init__(self, session: Session, wanted: AcquireRequest, begin: Callable[[Conversation], Start]) -> None:
         self.place = wanted.place
         self.after_wait = session.check_open
         self._session = session
@@ -57,7 +57,8 @@ class Starting(Operation[float]):
         """The requests, and what is told of the start or its refusal."""
         tell, table, key = self._session.observer.tell, self.place.table, self.place.key
         try:
-            waited = yield from self._begin(talk)
+            self._start = self._begin(talk)
+            waited = yield from self._start.steps()
         except Exception as error:
             refused = error
             if isinstance(error, RateLimitedError):
@@ -66,6 +67,16 @@ class Starting(Operation[float]):
             raise
         tell("started", None, table, "rate limit %r gave a start after %.3f s", key, waited, key=key)
         return waited
+
+    def give_back(self) -> Operation[None]:
+        """Gives the start that it waited for back: nobody ran in it. If later ones were given out, it is used up."""
+        start = self._start
+
+        def steps(talk: Conversation) -> Steps[None]:
+            start.talk = talk
+            return start.give_back()
+
+        return Operation(self.place, steps)
 
     def outcome(self, done: object) -> str:
         return "started"

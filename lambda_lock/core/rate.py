@@ -78,9 +78,10 @@ class Limit:
         micros = round(per * 1e6)
         self.cost = -(-n * micros // limit)
         self.room = burst * micros // limit
-        self.patience = max(0.5, per / limit / 10)
+        self.every = per / limit
+        self.patience = max(0.5, self.every / 10)
         self.text = f"{limit}/{per:.15g}/{burst}"
-        self.said = f"{limit} per {duration(per)}, one every {duration(per / limit)}"
+        self.said = f"{limit} per {duration(per)}, one every {duration(self.every)}"
 
 
 class Start:
@@ -282,6 +283,7 @@ class Start:
             key=self.place.key,
             retry_after=after,
             waited=self.talk.elapsed - self.started,
+            every=limit.every,
         )
 
 

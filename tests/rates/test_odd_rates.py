@@ -80,8 +80,6 @@ def test_a_client_remembers_a_bounded_number_of_limits(monkeypatch: pytest.Monke
         assert len(client._session.memory.rates) == 5
 
 
-def test_two_rates_on_one_function_are_refused_with_the_reason() -> None:
-    with pytest.raises(TypeError, match="once: a slot does not wait for another"):
-        rate_limit("hourly", 1000, per=3600)(rate_limit("api", 10)(lambda: None))
+def test_a_rate_above_a_lock_is_refused_with_the_reason() -> None:
     with pytest.raises(TypeError, match="write @rate_limit below @with_lock"):
         rate_limit("api", 10)(with_lock("lock")(lambda: None))

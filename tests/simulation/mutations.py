@@ -1113,7 +1113,7 @@ MUTATIONS: dict[str, Mutation] = {
         shows=_OFTEN,
     ),
     "a start given back without its name": Mutation(
-        "rates-rare rates-late", 60,
+        "rates-rare rates-late rates-stacked", 60,
         alter("Start.give_back", "set last_take", ""), shows=_OFTEN,
     ),
     "a start given back by the number that it left": Mutation(

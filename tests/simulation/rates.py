@@ -7,6 +7,7 @@ The judge knows no clock but the true one. It counts the starts of each row: in 
 from __future__ import annotations
 
 from collections import defaultdict
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lambda_lock.core import rate
@@ -152,6 +153,13 @@ class RateClient(Client):
                 judge.fail(
                     "refused late", f"{process.name} was refused after {error.waited:.1f} s, wait={wait:g}: {error}"
                 )
+            return
+        if world.settings.refused_inside and rng.random() < world.settings.refused_inside:
+            yield Wait(rng.choice((0.0, 0.1, 5.0)))  # for the inner limit
+            world.trace(process.name, f"gives back {n} of {key}")
+            start.talk = Conversation(self.memory, world.entropy, process.reading())
+            with suppress(*THROWN):
+                yield from self.watched(Errand(world, process, key), start.give_back(), "rate_limit")
             return
         world.trace(process.name, f"STARTS {n} of {key}")
         judge.started(process, key, next(iter(start.sent)), n)

@@ -94,6 +94,7 @@ class Settings:
     grants = 6
     rates: tuple[tuple[int, float, int], ...] = ()  # limit, per and burst, if all keys are rate limits
     several_starts = 0.0  # of the starts are more than one, where the burst allows it
+    refused_inside = 0.0  # of the starts are given back when they are due, because an inner limit refused
     reset = 0.0  # of the starts are followed by somebody who deletes the row
     rate_waits = (0.0, 0.0, 1.0, 5.0, 20.0)  # seconds
     hurry = 1.5  # how many starts are asked for, as a multiple of the limit
@@ -542,6 +543,7 @@ BIASES: dict[str, dict[str, Any]] = {
         skews=("right",), interrupt=0.0, die=0.0,
     ),
     "rates-reset": _bias(_RATES, reset=0.05),
+    "rates-stacked": _bias(_LATE, _RATES, refused_inside=0.4),
     "rates-one-a-day": _bias(
         _RATES, rates=((1, 86_400.0, 1), (7, 3600.0, 1)), grants=40, rate_waits=(0.0, 3600.0, 86_400.0),
     ),

@@ -1,0 +1,207 @@
+"""@rate_limit written one above the other: the order, what is taken, and what an inner refusal gives back."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from typing import Any
+
+import pytest
+
+from lambda_lock import (
+    AsyncLockClient,
+    KeyTemplateError,
+    LockClient,
+    LockConfigurationError,
+    RateLimitedError,
+    rate_limit,
+    with_lock,
+)
+from lambda_lock.batch import process_sqs
+from rig import events
+from rig.wire import Wire
+from tests.support.context import Context
+
+HOUR = 3600.0
+
+
+def taken(client: LockClient, key: str) -> float:
+    """For how many seconds from now on the limit is taken."""
+    record = client.get(key)
+    if record is None or record.next_at is None or record.read_at is None:
+        return 0.0
+    return max(record.next_at - record.read_at, 0.0)
+
+
+def two(client: LockClient, **inner: Any) -> Any:
+    """A function with 5 starts in two hours at once, outside, and one in an hour."""
+
+    @rate_limit("wide", 5, per=2 * HOUR, burst=5, wait=0, client=client)
+    @rate_limit("narrow", 1, per=HOUR, wait=0, client=client, **inner)
+    def call() -> str:
+        return "done"
+
+    return call
+
+
+@pytest.mark.parametrize("answer", ["raise", "skip", lambda error: None])
+def test_what_an_inner_refusal_leaves_is_given_back(client: LockClient, answer: Any) -> None:
+    call = two(client, on_limited=answer)
+    assert call() == "done"
+    before = client.get("wide")
+    for _ in range(3):
+        if answer == "raise":
+            with pytest.raises(RateLimitedError) as refused:
+                call()
+            assert refused.value.key == "narrow"
+        else:
+            assert call() is None
+    after = client.get("wide")
+    assert before is not None
+    assert after is not None
+    assert after.next_at == before.next_at
+
+
+def test_an_outer_refusal_takes_nothing_of_the_inner_limit(client: LockClient) -> None:
+    @rate_limit("wide", 1, per=HOUR, wait=0, client=client)
+    @rate_limit("narrow", 2, per=HOUR, burst=2, wait=0, client=client)
+    def call() -> None: ...
+
+    call()
+    before = client.get("narrow")
+    with pytest.raises(RateLimitedError) as refused:
+        call()
+    assert refused.value.key == "wide"
+    assert client.get("narrow").next_at == before.next_at  # type: ignore[union-attr]
+
+
+def test_three_limits_give_back_from_the_inside_out(client: LockClient) -> None:
+    @rate_limit("day", 9, per=24 * HOUR, burst=9, wait=0, client=client)
+    @rate_limit("hours", 9, per=2 * HOUR, burst=9, wait=0, client=client)
+    @rate_limit("hour", 1, per=HOUR, wait=0, client=client)
+    def call() -> None: ...
+
+    call()
+    before = [client.get(key).next_at for key in ("day", "hours")]  # type: ignore[union-attr]
+    with pytest.raises(RateLimitedError):
+        call()
+    assert [client.get(key).next_at for key in ("day", "hours")] == before  # type: ignore[union-attr]
+
+
+def test_a_start_is_used_up_if_the_function_fails(client: LockClient) -> None:
+    @rate_limit("wide", 2, per=2 * HOUR, burst=2, wait=0, client=client)
+    @rate_limit("narrow", 1, per=0.001, client=client)
+    def call() -> None:
+        raise RateLimitedError("of its own")
+
+    for _ in range(2):
+        with pytest.raises(RateLimitedError, match="of its own"):
+            call()
+    with pytest.raises(RateLimitedError, match="'wide'"):
+        call()
+
+
+def test_a_start_is_given_back_for_a_call_without_a_key(client: LockClient) -> None:
+    @rate_limit("wide", 5, per=HOUR, burst=5, client=client)
+    @rate_limit("narrow#{account}", 1, client=client)
+    def call(account: str) -> None: ...
+
+    call("a")
+    before = client.get("wide")
+    with pytest.raises(KeyTemplateError):
+        call("")
+    assert client.get("wide").next_at == before.next_at  # type: ignore[union-attr]
+
+
+def test_a_later_start_of_another_is_not_touched(client: LockClient, wire: Wire) -> None:
+    others: list[float] = []
+
+    def amount() -> int:  # asked between the two takes
+        others.append(client.rate_limit("wide", 5, per=2 * HOUR, burst=5, wait=0))
+        return 1
+
+    call = two(client, n=amount)
+    assert call() == "done"
+    with pytest.raises(RateLimitedError):
+        call()
+    assert len(others) == 2
+    assert taken(client, "wide") == pytest.approx(4 * 2 * HOUR / 5, abs=60)
+
+
+def test_it_runs_in_an_outage_and_its_starts_are_used_up(client: LockClient) -> None:
+    broken = LockClient("locks", endpoint_url="http://127.0.0.1:9", region_name="eu-west-1", decision_time=0.25)
+
+    @rate_limit("wide", 5, per=2 * HOUR, burst=5, wait=0, client=client)
+    @rate_limit("narrow", 1, per=HOUR, client=broken, on_unavailable="run")
+    def call() -> str:
+        return "done"
+
+    assert call() == "done"
+    assert taken(client, "wide") > 2 * HOUR / 5 - 60
+
+
+def test_async_functions_give_back_as_well(table: str) -> None:
+    async def main() -> None:
+        async with AsyncLockClient() as client:
+
+            @rate_limit("wide", 5, per=2 * HOUR, burst=5, wait=0, client=client)
+            @rate_limit("narrow", 1, per=HOUR, wait=0, client=client, on_limited="skip")
+            async def call() -> str:
+                return "done"
+
+            assert await call() == "done"
+            before = await client.get("wide")
+            assert await call() is None
+            assert (await client.get("wide")).next_at == before.next_at  # type: ignore[union-attr]
+
+    asyncio.run(main())
+
+
+def test_with_a_decorator_in_between_the_start_is_used_up(client: LockClient) -> None:
+    def logged(function: Any) -> Any:
+        return functools.wraps(function)(lambda: function())
+
+    @rate_limit("wide", 2, per=2 * HOUR, burst=2, wait=0, client=client)
+    @logged
+    @rate_limit("narrow", 1, per=HOUR, wait=0, client=client, on_limited="skip")
+    def call() -> str:
+        return "done"
+
+    assert call() == "done"
+    assert call() is None
+    with pytest.raises(RateLimitedError, match="'wide'"):
+        call()
+
+
+def test_the_widest_window_is_outside() -> None:
+    with pytest.raises(TypeError, match=r"write @rate_limit\('a', 10, per=1\) below the one with per=86400"):
+        rate_limit("a", 10)(rate_limit("day", 1000, per=86_400)(lambda: None))
+    assert callable(rate_limit("all", 100)(rate_limit("one#{name}", 10)(lambda name: None)))
+    with pytest.raises(TypeError, match="below @with_lock"):
+        rate_limit("day", 1000, per=86_400)(with_lock("lock")(rate_limit("a", 10)(lambda: None)))
+
+
+def test_two_limits_with_one_key_are_refused(client: LockClient, wire: Wire) -> None:
+    @rate_limit("api", 1000, per=86_400, client=client)
+    @rate_limit("api", 10, client=client)
+    def call() -> None: ...
+
+    with pytest.raises(LockConfigurationError, match="two rate limits of one function have the key 'api'"):
+        call()
+
+
+@pytest.mark.usefixtures("table")
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_batch_takes_several_rates_in_any_order(order: int, client: LockClient) -> None:
+    done: list[Any] = []
+    rates = [("second#{body[n]}", 100, 1), ("hour", 2, HOUR)][::order]
+    event = events.sqs([{"n": 0}, {"n": 1}])
+    process_sqs(event, lambda record: done.append(record), context=Context(4), rate=rates, client=client)
+    assert len(done) == 1
+    assert client.get("second#1") is None, "the hour's limit is outside"
+
+
+@pytest.mark.parametrize("rate", [[], [("a", 1)], ["a", 1, 1], ["abc"], ("a", 1), {"a": 1}])
+def test_a_rate_of_another_form_is_refused(rate: Any) -> None:
+    with pytest.raises(TypeError, match=r"rate= must be .* or a list of these"):
+        process_sqs(events.sqs([]), lambda record: None, context=Context(), rate=rate)
