@@ -360,11 +360,11 @@ def _no_such_lock(key: str) -> Failure:
 
 
 @app.command()
-@click.option("--scope", metavar="TEXT", default="", help="The scope of the function, if KEY is without it.")
+@options.of_event
 @options.seconds("--wait", 0, 0.0, "How long to wait while the event is in progress.")
 @options.of_lock
 @_with_shared
-def forget(shared: Shared, key: str, sort_key: str | None, scope: str, wait: float) -> None:
+def forget(shared: Shared, key: str, sort_key: str | None, scope: str, wait: float, if_result: Any) -> None:
     """Forget the event KEY that is done, with its stored result, so that its next delivery runs.
 
     KEY is the row's key, as `ls` shows it, or with --scope the event's. Environments whose functions have a cache_size
@@ -378,14 +378,15 @@ def forget(shared: Shared, key: str, sort_key: str | None, scope: str, wait: flo
     """
     with shared.client() as client:
         try:
-            done = client.forget(key, scope=scope, sort_key=sort_key, wait=wait)
+            done = client.forget(key, scope=scope, sort_key=sort_key, wait=wait, if_result=if_result)
         except LockNotGrantedError as error:
             found = exits.in_words_of_options(str(error))
             raise Failure(f"nothing was forgotten, because event {key!r} is in progress: {found}") from error
         except LockFormatError as error:
             found = exits.in_words_of_options(str(error)).partition(". ")[0]
             raise Failure(f"nothing was forgotten, because no event has this row: {found}", CONFIGURATION) from error
-    said = f"forgot event {key!r}" if done else f"event {key!r} is not done: there was nothing to forget"
+    other = "" if if_result is ... else " with this result"
+    said = f"forgot event {key!r}" if done else f"event {key!r} is not done{other}: there was nothing to forget"
     if not done and not scope:
         said += ". If KEY is the event's and not the row's, pass --scope as well. `ls` shows the rows' keys"
     shared.report({"forgotten": done}, said)

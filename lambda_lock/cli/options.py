@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Callable
@@ -89,6 +90,13 @@ def units(name: str, help: str) -> Callable[[F], F]:
     return click.option(name, type=click.IntRange(min=1), metavar="UNITS", help=help)
 
 
+def _json_value(_: object, __: object, text: str | None) -> Any:
+    try:
+        return ... if text is None else json.loads(text)
+    except ValueError as error:
+        raise click.BadParameter("it is not JSON: write a text as '\"text\"', with both kinds of quotes") from error
+
+
 def together(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     """Several options as one decorator."""
     return lambda function: reduce(lambda decorated, option: option(decorated), reversed(options), function)
@@ -96,6 +104,10 @@ def together(*options: Callable[[Any], Any]) -> Callable[[F], F]:
 
 sort_value = click.option(
     "--sort-value", "sort_key", metavar="VALUE", help="The value of the sort key, if the table has one."
+)
+of_event = together(
+    click.option("--scope", metavar="TEXT", default="", help="The scope of the function, if KEY is without it."),
+    click.option("--if-result", metavar="JSON", callback=_json_value, help="Only while this is the stored result."),
 )
 prefix = click.option("--prefix", metavar="TEXT", default="", help="Only keys that begin with TEXT.")
 port = click.option(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json  # the Lambda runtime has it loaded
+
 from ..core import forget as core
-from ..errors import LockConfigurationError
+from ..errors import LockArgumentError, LockConfigurationError
 from ..keys.arguments import scoped
 from . import checks
 from .options import request_for
@@ -11,13 +13,15 @@ from .session import Operation
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from .session import Session
 
 _ADVICE = "What runs may have read what has changed since: forget it again when it has ended, or pass wait=seconds"
 
 
 def forget(
-    session: Session, key: str, scope: str, sort_key: str | None, wait: float | None, context: object
+    session: Session, key: str, scope: str, sort_key: str | None, wait: float | None, context: object, if_result: object
 ) -> Operation[bool]:
     """The operation of `LockClient.forget`."""
     if scope != "":
@@ -32,4 +36,21 @@ def forget(
             key=key,
         )
     request.advice = request.advice or _ADVICE
-    return Operation(place, lambda talk: core.forget(request, talk), session.check_open)
+    is_meant = None if if_result is ... else _is(if_result, key)
+    return Operation(place, lambda talk: core.forget(request, talk, is_meant), session.check_open)
+
+
+def _is(result: object, key: str) -> Callable[[str | None], bool]:
+    """Tells whether a stored text is this result, as JSON, in whatever order its fields are."""
+    try:
+        wanted = json.dumps(result, sort_keys=True)
+    except Exception as error:
+        what = f"a {type(result).__name__} with a value that is not"
+        raise LockArgumentError(f"if_result= is {what} JSON: pass the result as JSON values", key=key) from error
+
+    def is_meant(text: str | None) -> bool:
+        from .record import decode_result
+
+        return json.dumps(decode_result(text, key), sort_keys=True) == wanted
+
+    return is_meant

@@ -324,7 +324,14 @@ class LockClient(AskingClient):
         return self._runner.run(released(self._session, string, **parts))
 
     def forget(
-        self, key: str, *, scope: str = "", sort_key: str | None = None, wait: float | None = 0, context: object = None
+        self,
+        key: str,
+        *,
+        scope: str = "",
+        sort_key: str | None = None,
+        wait: float | None = 0,
+        context: object = None,
+        if_result: object = ...,
     ) -> bool:
         """Forget an event of @deduplicate that is done, with its stored result, so that its next delivery runs.
 
@@ -332,13 +339,15 @@ class LockClient(AskingClient):
         scope: the scope of the function, if the key is without it. "": ``key`` is the row's key.
         sort_key, context: as for `acquire`.
         wait: seconds to wait while the event is in progress, 0 or more. 0: raise at once. None, inf: as for `acquire`.
+        if_result: forget only while the stored result is this JSON value, which may be None. Otherwise nothing is
+            written and nothing waited for: that is False, also while the event is in progress. ...: any result.
 
         Once this has returned True, no caller gets the result of a run that began before it was called, except from the
         caches of functions (``cache_size``), until their entries end. ``handler.forget`` clears the cache of its
         function, in this environment.
 
-        Returns True if the event was done, and False if there was nothing to forget. An event in progress is neither:
-        its run may have read data that has changed since.
+        Returns True if the event was done, and False if there was nothing to forget. An event in progress is neither,
+        without ``if_result``: its run may have read data that has changed since.
 
         Raises LockNotGrantedError if the event is in progress (LockTimeoutError after a wait), TransportError(
         ambiguous=True) if the outcome is unknown (forget it again), LockConfigurationError also for the schema PYTHON,
@@ -348,7 +357,7 @@ class LockClient(AskingClient):
         """
         from .forget import forget
 
-        return self._runner.run(forget(self._session, key, scope, sort_key, wait, context))
+        return self._runner.run(forget(self._session, key, scope, sort_key, wait, context, if_result))
 
     def held(self) -> tuple[Lock, ...]:
         """The locks of this client that are held now, in this process.

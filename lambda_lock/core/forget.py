@@ -13,20 +13,24 @@ It reads the row, and acts on what that shows:
    result would be served for a whole window. A dead holder's completion could still arrive. So a dead holder is taken
    over by rule 2 of protocol.py, under rule 11, and the row is released.
 
-So after forget has returned True, no caller gets the result of a run that began before it was called. After False, a
-front end whose Date is behind may still give one whose window ends in this second. A claim that is in flight meanwhile
-expects no completion, or another one, and is refused by rule 11 or seen as a holder.
+4. Only one result (``is_meant``): a row that does not show it as done, held or not, is left alone, and that is False.
+   The write requires the result as seen, beside rule 2. So of many who forget one result, one has True.
+
+So after forget has returned True, no caller gets the result of a run that began before it was called. After False
+without ``is_meant``, a front end whose Date is behind may still give one whose window ends in this second. A claim that
+is in flight meanwhile expects no completion, or another one, and is refused by rule 11 or seen as a holder.
 """
 
 from __future__ import annotations
 
 from ..errors import DuplicateEventError
-from .acquire import Acquisition, Blocked, Take
+from .acquire import Acquisition, Blocked, Held, Take
 from .outcome import ConditionFailed, Reply, unknown
 from .protocol import STEPS, Hold, row_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
 
     from .protocol import AcquireRequest, Conversation, Steps
@@ -34,20 +38,26 @@ if TYPE_CHECKING:
     from .row import Row
 
 
-def forget(wanted: AcquireRequest, talk: Conversation) -> Steps[bool]:
+def forget(
+    wanted: AcquireRequest, talk: Conversation, is_meant: Callable[[str | None], bool] | None = None
+) -> Steps[bool]:
     """Forget an event. Return whether it was done.
 
     wanted: as for a plain lock (``window`` None). Its owner and lease are for a take-over of a dead holder.
+    is_meant: whether a stored text is the result to forget. None: any is.
 
     Raises LockNotGrantedError if the event is in progress (LockTimeoutError after a wait), LockFormatError if the row
     cannot be read, TransportError(ambiguous=True) if the outcome is unknown, and what acquire.acquire raises.
     """
     forgetting: Any = Forgetting(wanted, talk)
+    forgetting.is_meant = is_meant
     return forgetting.finish()  # type: ignore[no-any-return]
 
 
 class Forgetting(Acquisition):
     """One forget. It waits, takes over and gives back as an acquisition does."""
+
+    is_meant: Callable[[str | None], bool] | None = None
 
     def run(self) -> Steps[Any]:
         """Look, and act on what is seen.
@@ -59,6 +69,8 @@ class Forgetting(Acquisition):
         step, failed = (yield from self.read()), 0
         while failed < STEPS:
             failed += isinstance(step, Take)
+            if not self.sent and isinstance(step, (Take, Held)) and not self.is_of_meant(step.row):
+                return False
             if isinstance(step, Take) and step.version is not None:
                 if step.row is not None:
                     self.is_done(step.row)  # raises for a completion that cannot be read
@@ -85,12 +97,19 @@ class Forgetting(Acquisition):
             return True
         return False
 
+    def is_of_meant(self, row: Row | None) -> bool:
+        """Whether this row may be of the event to forget. True if any result is meant."""
+        if self.is_meant is None:
+            return True
+        stored = None if row is None or not self.is_done(row) else row.item.get(row.schema.result, {})
+        return stored is not None and self.is_meant(stored.get("S"))
+
     def erase(self, row: Row | None) -> Steps[bool | None]:
         """Remove the completion of a row that nobody holds. Returns whether there was one. None: look again."""
-        if row is None or not self.is_done(row):
+        if row is None or not self.is_done(row) or not self.is_of_meant(row):
             return False
         place = self.wanted.place
-        outcome, unclear = yield from self.exchange(erasure(place, row))
+        outcome, unclear = yield from self.exchange(erasure(place, row, self.is_meant is not None))
         if isinstance(outcome, Reply):
             return True
         if isinstance(outcome, ConditionFailed):
@@ -102,11 +121,16 @@ class Forgetting(Acquisition):
         raise unknown(f"event {place.key!r} was forgotten: no clear answer came. Forget it again", place.key, outcome)
 
 
-def erasure(place: Place, row: Row) -> Request:
-    """Remove the completion that ``row`` shows, and its result: only while it is the same, of the same grant."""
+def erasure(place: Place, row: Row, of_result: bool = False) -> Request:
+    """Remove the completion that ``row`` shows, and its result: only while it is the same, of the same grant.
+
+    of_result: require that the result is the same, too.
+    """
     schema, update, item = place.schema, place.update_type(place), row.item
     assert schema.released is not None, "rows of this schema remember no events"
     done = item.get(schema.completed_until)
     update.expect(token=item.get(schema.token), completed_until=done)
+    if of_result:
+        update.expect(result=item.get(schema.result))
     update.removes += ["#completed_until", "#result"]
     return update.request()

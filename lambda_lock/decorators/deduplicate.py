@@ -439,11 +439,12 @@ class _EventGuard(Guard):
 
         return stored_text(held, result, as_json=self.serializer is None)
 
-    def forget(self, *args: Any, wait: float | None = 0, **kwargs: Any) -> Any:
+    def forget(self, *args: Any, wait: float | None = 0, if_result: object = ..., **kwargs: Any) -> Any:
         """Forget the event of a call with these arguments, as `LockClient.forget`; awaited for an async def function.
 
         wait: seconds to wait while the event is in progress, as for `LockClient.forget`. It is never an argument of the
             function's own, which is passed by position.
+        if_result: forget only while this is the stored result, as a call returned it. Otherwise that is False, at once.
 
         The function's cache (``cache_size``) in this environment forgets it, too.
 
@@ -463,7 +464,16 @@ class _EventGuard(Guard):
         client: Any = self.client or (default_async_client() if self.is_async else default_client())
         found = call.invocation  # without a deadline it may be an earlier one, which is not to be read anew
         context = None if found is None or found.deadline is None else found.context
-        ask = partial(client.forget, key, sort_key=self.sort_key, wait=wait, context=context)
+        meant = {}
+        if if_result is not ...:
+            if not self.stores_result:
+                raise TypeError(
+                    f"if_result= needs a stored result: pass result= to @deduplicate of {name_of(self.func)}"
+                )
+            from .returned import as_stored
+
+            meant["if_result"] = as_stored(if_result) if self.serializer is None else self.serializer.dump(if_result)
+        ask = partial(client.forget, key, sort_key=self.sort_key, wait=wait, context=context, **meant)
         return ask() if self.known is None else self.known.forgetting(key, ask)
 
     def tell_lost(self, lock: Any) -> None:

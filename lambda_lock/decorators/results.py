@@ -220,7 +220,7 @@ class _Types:
         one = self.converter(members[0] if members else Any, f"{where}[]")
         if one is _PLAIN and make is list:
             return _PLAIN
-        return Converter(_each(one, "dump", list), _each(one, "load", make))
+        return Converter(_each(one, "dump", _in_order if make in (set, frozenset) else list), _each(one, "load", make))
 
     def _dict(self, members: tuple[Any, ...], where: str) -> Converter:
         name, value = members or (str, Any)
@@ -298,6 +298,11 @@ class _Types:
             return make(**found)
 
         return dump, load
+
+
+def _in_order(parts: list[Any]) -> list[Any]:
+    """The parts of a set, which gives one text in every process."""
+    return sorted(parts, key=repr)
 
 
 def _each(one: Converter, act: str, make: Callable[[Any], Any]) -> Callable[[Any], Any]:

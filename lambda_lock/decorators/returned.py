@@ -69,14 +69,20 @@ def stored_text(held: HeldLock, result: object, as_json: bool) -> str | None:
 
     Raises TypeError for one that cannot be stored. Its duplicates would be answered wrongly.
     """
-    if as_json and not isinstance(result, _JSON) and (not isinstance(result, dict) or _MARK in result):
-        result = _marked(result)
+    if as_json:
+        result = as_stored(result)
     try:
         return held.checked_result(result)
     except LockArgumentError as unfit:
         message = "a result is not stored, and duplicates of the event get None: %s"
         tell(logger, "result_not_stored", message, unfit, key=held.key, owner=held.hold.owner)
         return held.checked_result(None)
+
+
+def as_stored(result: object) -> object:
+    """A result as it is stored without a serializer. Raises TypeError for one that cannot be."""
+    is_plain = isinstance(result, _JSON) or (isinstance(result, dict) and _MARK not in result)
+    return result if is_plain else _marked(result)
 
 
 def _marked(result: object) -> object:

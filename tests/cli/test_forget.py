@@ -61,3 +61,13 @@ def test_a_release_of_an_event_that_is_done_says_how_to_forget_it(run: Run) -> N
     command = shlex.split(result.stderr.partition("let its next delivery run: lambda-lock ")[2])
     assert command == ["forget", "prices#it's"]
     assert "forgot event" in run(*command).stderr
+
+
+def test_only_the_result_that_is_meant_is_forgotten(run: Run, rows: Rows) -> None:
+    done()
+    result = run("forget", "prices#sku-7", "--if-result", "991")
+    assert "is not done with this result: there was nothing to forget" in result.stderr
+    assert parsed(run("forget", "prices#sku-7", "--if-result", "990", "--json")) == {"forgotten": True}
+    result = run("forget", "prices#sku-7", "--if-result", "text")
+    assert result.returncode == 2
+    assert "it is not JSON" in result.stderr

@@ -412,3 +412,62 @@ def test_who_does_not_forget_loads_nothing_of_it() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout == "[]\n"
+
+
+def test_only_the_result_that_is_meant_is_forgotten(once: Any, rows: Rows) -> None:
+    results = iter([{"b": 1, "a": [1]}, {"a": [2]}, None])
+
+    @once("{id}", scope="", result="json")
+    def handler(event: Any) -> Any:
+        return next(results)
+
+    first = handler(EVENT)
+    for other in ({"a": [1]}, None, [1], "x"):
+        assert handler.forget(EVENT, if_result=other) is False
+    assert handler(EVENT) == first
+    assert handler.forget(EVENT, if_result={"a": [1], "b": 1}) is True
+    second = handler(EVENT)
+    assert handler.forget(EVENT, if_result=first) is False
+    assert handler(EVENT) == second == {"a": [2]}
+    assert handler.forget(EVENT, if_result=second) is True
+    handler(EVENT)
+    assert handler.forget(EVENT, if_result=None) is True
+    assert handler.forget(EVENT, if_result=None) is False
+
+
+def test_what_is_in_progress_has_no_result_that_is_meant(rows: Rows) -> None:
+    begun, end = threading.Event(), threading.Event()
+
+    @deduplicate("{id}", scope="", result="json")
+    def handler(event: Any) -> int:
+        begun.set()
+        end.wait(60)
+        return 1
+
+    done = in_thread(lambda: handler(EVENT))
+    begun.wait(60)
+    assert handler.forget(EVENT, if_result=1, wait=30) is False
+    end.set()
+    assert done() == 1
+    assert handler.forget(EVENT, if_result=1) is True
+
+
+def test_results_of_types_and_sets_are_compared_as_they_are_stored(rows: Rows) -> None:
+    @deduplicate("{id}", scope="", result="json", validate=["n"])
+    def handler(event: Any) -> set[str]:
+        return {str(number) for number in range(50)}
+
+    found = handler({"id": "a", "n": 1})
+    assert found is not None
+    assert handler.forget({"id": "a"}, if_result=found - {"1"}) is False
+    assert handler.forget({"id": "a"}, if_result={*list(found)[::-1]}) is True
+
+
+def test_a_result_that_cannot_be_meant_is_refused_before_anything_is_sent(wire: Wire) -> None:
+    client = LockClient()
+    with pytest.raises(LockArgumentError, match="if_result= is a list with a value that is not JSON") as refused:
+        client.forget("a", if_result=[object()])
+    assert "object at" not in str(refused.value)
+    with pytest.raises(TypeError, match="if_result= needs a stored result"):
+        deduplicate("{id}", client=client)(lambda event: 1).forget({"id": "a"}, if_result=1)
+    assert not wire.requests

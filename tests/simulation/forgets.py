@@ -43,6 +43,8 @@ class Forgets:
             judge.fail("forgot a holder", f"{errand.wanted.owner} removed the completion of {key}, which is held")
         if until and self._completed[key] > sent:
             judge.fail("forgot a later one", f"{errand.wanted.owner} removed a completion of {key} that came after it")
+        if errand.meant is not ... and before.get(JAVA.result, {}).get("S") != errand.meant:
+            judge.fail("forgot another result", f"{errand.wanted.owner} removed a result of {key} that it did not mean")
         if JAVA.completed_until in after or JAVA.result in after:
             judge.fail("forgot in part", f"{errand.wanted.owner} left a part of the completion of {key}")
         judge.completed.setdefault(key, []).append(0)  # none counts now; who saw one before may still say so
@@ -52,6 +54,15 @@ class Forgets:
         if done and self._erased.get(errand.key, -1.0) < errand.started:
             self.world.judge.fail("false success", f"{errand.wanted.owner} was told that it forgot {errand.key}")
         self._over.setdefault(errand.key, []).append((self.world.now, errand.started))
+
+    def refused(self, errand: Forget, before: Any) -> None:
+        """A forget of one result returned False. before: the row when it began."""
+        after, world = self.world.table.get(errand.key) or {}, self.world
+        until = int(after.get(JAVA.completed_until, {"N": "0"})["N"])
+        if before == after and until > EPOCH + world.now + 3 and after.get(JAVA.result, {}).get("S") == errand.meant:
+            world.judge.fail(
+                "forgot too little", f"{errand.wanted.owner} left the result of {errand.key} that it meant"
+            )
 
     def served(self, key: str, until: float, asked: float) -> None:
         """A delivery that began at ``asked`` was told that the event is done until then."""

@@ -6,7 +6,7 @@ and late like all others.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lambda_lock.core import forget
 from lambda_lock.core.outcome import ServiceError
@@ -26,9 +26,10 @@ if TYPE_CHECKING:
 class Forget(Waiter):
     """Watches one forget. As for every acquisition, a dead holder is not waited for, and what it takes is released."""
 
-    def __init__(self, world: World, process: Process, wanted: AcquireRequest) -> None:
+    def __init__(self, world: World, process: Process, wanted: AcquireRequest, meant: Any) -> None:
         super().__init__(world, process, wanted)
         self.what = "forget"
+        self.meant = meant  # the result to forget; ...: any
 
     def sends(self, action: Send) -> None:
         if not is_erasure(action):
@@ -49,10 +50,18 @@ def turn(client: Client) -> Part[None]:
     wanted = client.draw_wish()
     wanted.window = wanted.queue = None
     wanted.replace = wanted.delete_on_release = False
-    watcher = Forget(world, process, wanted)
+    meant: Any = ...
+    if client.rng.random() < world.settings.if_result:
+        results = [
+            found for (key, _), known in world.judge.results.items() if key == wanted.place.key for found in known
+        ]
+        meant = client.rng.choice(sorted(results[-2:], key=str) or [None])
+    watcher = Forget(world, process, wanted, meant)
     world.trace(process.name, f"forgets {wanted.place.key}")
     world.counts["forgets"] += 1
-    steps = forget.forget(wanted, Conversation(client.memory, world.entropy, process.reading()))
+    is_meant = None if meant is ... else lambda text: bool(text == meant)
+    before = world.table.get(wanted.place.key)
+    steps = forget.forget(wanted, Conversation(client.memory, world.entropy, process.reading()), is_meant)
     try:
         done = yield from client.watched(watcher, steps, watcher.what)
     except (LockNotGrantedError, LockConfigurationError, TransportError, ServiceError, *THROWN) as error:
@@ -61,4 +70,7 @@ def turn(client: Client) -> Part[None]:
         client.judge_error(error)
         return
     world.trace(process.name, f"forgot {wanted.place.key}: {done}")
-    world.judge.forgets.over(watcher, done)
+    if done or meant is ...:
+        world.judge.forgets.over(watcher, done)
+    else:
+        world.judge.forgets.refused(watcher, before)

@@ -715,6 +715,19 @@ MUTATIONS: dict[str, Mutation] = {
         _FORGETS, 60, alter("erasure", "call expect", 'update.require("attribute_exists(#key)")'),
         shows=("forgot a later one", "forgot a holder"),
     ),
+    "any result forgotten for one": Mutation(
+        "forgets-result", 60, alter("Forgetting.is_of_meant", "line return stored", "return stored is not None"),
+        shows="forgot another result",
+    ),
+    "a result forgotten without its condition": Mutation(
+        "forgets-result", 60, alter("erasure", "if of_result", "False"), shows="forgot another result",
+        redundant="the token and the completion's time are those of the row that was compared. The condition says what "
+        "is meant, also for a row that another program wrote",
+    ),
+    "one result forgotten by its key": Mutation(
+        "forgets-result", 200, alter("erasure", "call expect token", 'update.require("attribute_exists(#key)")'),
+        alter("erasure", "if of_result", "False"), shows=("forgot another result", "forgot a holder"),
+    ),
     "an event in progress counted as not done": Mutation(
         _FORGETS, 60, alter("Forgetting.run", "line pause", "return False"), shows="stale",
     ),

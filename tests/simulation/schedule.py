@@ -90,6 +90,7 @@ class Settings:
     fail = 0.25  # of the handlers of events fail
     until_the_hour = 0.0  # of the events are done until the full hour, whenever they were
     forgets = 0.0  # of the turns forget an event
+    if_result = 0.0  # of these forget one result only
     polls = 8.0  # a wait's refresh period is the usual lease divided by this, if that is long
     grants = 6
     rates: tuple[tuple[int, float, int], ...] = ()  # limit, per and burst, if all keys are rate limits
@@ -574,6 +575,7 @@ BIASES: dict[str, dict[str, Any]] = {
     "events-odd": _bias(_EVENTS, dateless=0.02, answered_twice=0.05),
     # Events that are forgotten, while they are in progress and after it, and done again at once.
     "forgets": _FORGETS,
+    "forgets-result": _bias(_LATE, _FORGETS, if_result=0.7),
     "forgets-calm": _bias(_CLEAN, _FORGETS, deadline=0.5),
     "forgets-late": _bias(
         _LATE, _FORGETS, no_heartbeat=0.7, late_release=0.6, freeze=0.05, die=0.05, deadline=0.1,
