@@ -258,7 +258,7 @@ def _as_dict(track: Track, since: float) -> dict[str, Any]:
         "is_semaphore": show.is_semaphore(record),
         "seconds_left": show.seconds_left(record),
         "token": record.fencing_token,
-        "waiters": record.waiters,
+        "waiters": (show.queued_starts(record) or (0, record.waiters))[1],
         "sleepers": record.sleepers,
         "unreadable": [_bounded(name) for name in record.unreadable[:_NAMES]],
         "holds": holds,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import json
+import math
 import sys
 import textwrap
 import time
@@ -25,6 +26,7 @@ from ..client.listing import pages_of
 from ..client.lock_client import LockClient
 from ..client.reads import ask
 from ..client.record import LockRecord
+from ..core.rate import in_words
 from ..core.requests import encode_data
 from ..errors import LockError, printable
 from .exits import say
@@ -38,6 +40,7 @@ _FIELDS = (
     *("unreadable", "rate", "next_at"),
 )
 _NONCE_SHOWN = 6  # digits of an owner's nonce in the table: enough to tell two owners apart at a glance
+_FAR = 1e10  # seconds: a start after that is of a damaged row
 _AROUND = 4  # lines of a screen that are not locks
 
 
@@ -107,6 +110,8 @@ def as_dict(record: LockRecord) -> dict[str, Any]:
     """A record as a dict for JSON."""
     found = {name: getattr(record, name, None) for name in _FIELDS}
     holders = [{name: getattr(holder, name) for name in _HOLDER_FIELDS} for holder in record.holders]
+    if (queued := queued_starts(record)) is not None and record.read_at is not None:
+        found |= {"waiters": queued[1], "next_start": round(record.read_at + queued[0], 3)}
     return found | {"state": state(record), "holders": holders, "seconds_left": seconds_left(record)}
 
 
@@ -190,8 +195,8 @@ def print_record(record: LockRecord, *, err: bool = False) -> None:
         ("expires", _moment(record.expires_at) if held else None),
         ("fencing token", _text(record.fencing_token) or None),
         ("waiting", _waiting(record)),
-        ("rate", record.rate and "{} per {} s, burst {}".format(*f"{record.rate}/?/?".split("/"))),
-        ("taken until", _moment(record.next_at)),
+        ("rate", record.rate and in_words(record.rate)),
+        ("next start", _next_start(record)),
         ("completed until", _moment(record.completed_until)),
         ("result", record.result),
         ("data", None if record.data is None else _readable(record.data)),
@@ -205,13 +210,38 @@ def print_record(record: LockRecord, *, err: bool = False) -> None:
         console.print(Text.assemble((f"{name:<{width}}  ", "bold"), (printable(text), style)))
 
 
+def queued_starts(record: LockRecord) -> tuple[float, int] | None:
+    """Of a rate limit: in how many seconds the next start is free, and how many starts were given out that are not due.
+
+    None: it is not one, or cannot be read.
+    """
+    try:
+        limit, per, burst = map(float, (record.rate or "").split("/"))
+        ahead = (record.next_at - record.read_at) * limit / per - burst  # type: ignore[operator]  # see except
+        after, queued = max((ahead + 1) * per / limit, 0.0), max(0, math.ceil(ahead))  # nan stays nan
+    except (TypeError, ValueError, ZeroDivisionError, OverflowError):
+        return None
+    return (after, queued) if after < _FAR else None
+
+
+def _next_start(record: LockRecord) -> str | None:
+    found = queued_starts(record)
+    if found is None or record.read_at is None:
+        return None
+    return f"{_moment(record.read_at + found[0])}, in {duration(found[0])}" if found[0] else "now"
+
+
 def _waiting(record: LockRecord) -> str | None:
+    if (found := queued_starts(record)) is not None:
+        return str(found[1]) if found[1] else None
     asleep = f" ({record.sleepers} asleep)" if record.sleepers else ""
     return f"{record.waiters}{asleep}" if record.waiters or asleep else None
 
 
 def _with_time(record: LockRecord) -> str:
     name, left = state(record), seconds_left(record)
+    if name == "rate" and (found := queued_starts(record)) is not None:
+        return f"rate, next in {duration(found[0])}" if found[0] else "rate"
     if name in ("unreadable", "never a lock", "rate"):
         return name
     if is_semaphore(record):

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -533,13 +534,37 @@ def test_a_rate_limit_is_shown_and_listed_and_nobody_holds_it(run: Run) -> None:
     with LockClient() as client:
         client.rate_limit("api", 7, per=3600)
     shown = run("get", "api")
-    assert "7 per 3600 s, burst 1" in shown.stdout
-    assert "taken until" in shown.stdout
+    assert "7 per 1 h, burst 1" in shown.stdout
+    assert re.search(r"next start +20\d\d-.* UTC, in \d", shown.stdout)
+    assert "until" not in shown.stdout
     assert parsed(run("get", "api", "--json"))["state"] == "rate"
     (listed,) = parsed(run("ls", "--json"))
     assert (listed["state"], listed["rate"], listed["holders"]) == ("rate", "7/3600/1", [])
     assert parsed(run("ls", "--held", "--json")) == []
     assert parsed(run("ls", "--state", "rate", "--json")) == [listed]
+
+
+def test_a_rate_limit_shows_its_next_start_and_how_many_wait(run: Run, rows: Rows) -> None:
+    def of(rate: str, ahead: float) -> tuple[str, Any]:
+        rows.put("api", **row | {"rate": {"S": rate}, "nextAt": {"N": str(int((time.time() + ahead) * 1e6))}})
+        return run("get", "api").stdout, parsed(run("get", "api", "--json"))
+
+    with LockClient() as client:
+        client.rate_limit("api", 1, per=3600)
+    row = {name: value for name, value in (rows.get("api") or {}).items() if name != "key"}
+    text, found = of("1/3600/1", 3 * 3600 - 100)
+    assert found["waiters"] == 2
+    assert 2.9 * 3600 < found["next_start"] - found["read_at"] < 3 * 3600
+    assert re.search(r"waiting +2\n", text)
+    assert re.search(r"state +rate, next in 3 h\n", text)
+    text, found = of("1/3600/5", 3 * 3600)
+    assert (found["waiters"], found["next_start"]) == (0, found["read_at"])
+    assert re.search(r"next start +now\n", text)
+    text, _ = of("1/3600/1", -86_400)
+    assert re.search(r"next start +now\n", text)
+    assert "until" not in text
+    for odd in ("1/inf/1", "nan/1/1", "0/1/1", "x"):
+        assert "next start" not in of(odd, 10)[0]
 
 
 def test_a_forced_release_deletes_the_row_of_a_rate_limit(run: Run, rows: Rows) -> None:
