@@ -18,12 +18,12 @@ from ..core.row import MOST_PERMITS
 from ..errors import Holder, LockError, LockFormatError, LockNotGrantedError
 from ..observe import metrics
 from ..table import check_table, create_table, table_exists
-from . import exits, options, show
+from . import day_two, exits, options, show
 from .exits import CONFIGURATION, Failure, say
-from .forced import force_release
+from .forced import confirm, force_release
 from .options import Shared
 
-_with_shared = click.make_pass_decorator(Shared, ensure=True)
+_with_shared = options.with_shared
 
 _EXIT_CODES = """\b
 Exit codes:
@@ -294,7 +294,7 @@ def release(shared: Shared, key: str, sort_key: str | None, force: bool, yes: bo
             return
         permit = _permit_of(record, owner)
         if not yes:
-            _confirm(record, permit)
+            confirm(record, permit)
         found = force_release(client, record, permit)
     if found is None:
         said = f"released lock {key!r}, which was held by {record.owner}"
@@ -339,22 +339,6 @@ def _permit_of(record: LockRecord, owner: str | None) -> Holder | None:
     raise Failure(f"{owner} has no permit of semaphore {key!r}. `lambda-lock get` names its holders")
 
 
-def _confirm(record: LockRecord, permit: Holder | None) -> None:
-    show.print_record(record, err=True)
-    if permit is not None:
-        say(f"to be released: the permit of {permit.owner}")
-    if record.rate is not None:
-        say("the limit begins anew: who waits for a start now will start beside the new ones", "yellow")
-    elif not record.is_expired:
-        say("the holder may still be working: until it notices the release, two may be working at once", "yellow")
-    try:
-        typed = click.prompt("Type the key to release it", prompt_suffix=": ", err=True)
-    except click.Abort:
-        raise Failure("not released: the key was not typed. In a script, use --yes") from None
-    if typed != record.key:
-        raise Failure(f"not released: {typed!r} is not the key")
-
-
 def _no_such_lock(key: str) -> Failure:
     return Failure(f"there is no lock {key!r} in this table: it was never taken, or its row was deleted")
 
@@ -390,6 +374,9 @@ def forget(shared: Shared, key: str, sort_key: str | None, scope: str, wait: flo
     if not done and not scope:
         said += ". If KEY is the event's and not the row's, pass --scope as well. `ls` shows the rows' keys"
     shared.report({"forgotten": done}, said)
+
+
+app.add_command(day_two.erase)
 
 
 @app.command()

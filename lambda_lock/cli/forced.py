@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import click
+
 from ..client.base import session_of
 from ..client.lock_client import LockClient
 from ..client.record import LockRecord
@@ -11,6 +13,25 @@ from ..core.outcome import ConditionFailed, Reply
 from ..core.permits import PermitPlace
 from ..core.row import RATE, Row
 from ..errors import Holder, TransportError
+from . import show
+from .exits import Failure, say
+
+
+def confirm(record: LockRecord, permit: Holder | None, act: str = "release") -> None:
+    """Show a lock, and ask for its key. Raises Failure if another text is typed. act: what is about to be done."""
+    show.print_record(record, err=True)
+    if permit is not None:
+        say(f"to be released: the permit of {permit.owner}")
+    if record.rate is not None:
+        say("the limit begins anew: who waits for a start now will start beside the new ones", "yellow")
+    elif not (record.is_expired or record.is_released):
+        say("the holder may still be working: until it notices that, two may be working at once", "yellow")
+    try:
+        typed = click.prompt(f"Type the key to {act} it", prompt_suffix=": ", err=True)
+    except click.Abort:
+        raise Failure(f"not {act}d: the key was not typed. In a script, use --yes") from None
+    if typed != record.key:
+        raise Failure(f"not {act}d: {typed!r} is not the key")
 
 
 def force_release(client: LockClient, record: LockRecord, permit: Holder | None) -> Row | None:

@@ -77,6 +77,9 @@ class Shared:
             say(message)
 
 
+with_shared = click.make_pass_decorator(Shared, ensure=True)
+
+
 def seconds(name: str, least: float, default: float | None, help: str) -> Callable[[F], F]:
     """An option for a time in seconds, ``least`` or more."""
     of_kind = click.FloatRange(min=least)

@@ -74,6 +74,30 @@ class AskingClient(Client):
         while (request := pages.request()) is not None:
             yield from pages.records(self._runner.run(ask(self._session, pages.place, request)))
 
+    def erase(self, key: str, *, scope: str = "", sort_key: str | None = None, force: bool = False) -> bool:
+        """Delete the row of a key that nobody uses, with its data, attributes, and the result of an event.
+
+        An event that was done runs again at its next delivery. A rate limit starts anew, and what was a semaphore may
+        become a lock. The tokens of the new row are higher as long as clocks are right.
+
+        key, sort_key: as for `acquire`.
+        scope: the scope of a deduplicated function, if the key is without it. "": ``key`` is the row's key.
+        force: delete also what is held, waited for, or cannot be read. Until a holder notices that, two may work at
+            once: stop it first.
+
+        One read, and one delete of the row as it was read. Returns True if it is erased, and False if there was no row.
+        Backups, streams and logs keep what they have, and those who sleep for the lock have a row of their own.
+
+        Raises LockNotGrantedError if somebody holds the lock, or took it in the meantime; if starts of a rate limit are
+        taken; or if executions sleep for it. LockFormatError if the row cannot be read or was never a lock's,
+        TransportError(ambiguous=True) if the outcome is unknown (erase it again), and otherwise what `get` raises.
+
+        Example: ``client.erase(f"customer#{customer}")``
+        """
+        from .erase import erase
+
+        return self._runner.run(erase(self._session, key, scope, sort_key, force))
+
     def prewarm(self) -> None:
         """Open the connection and learn DynamoDB's time, so that the first lock waits for neither.
 

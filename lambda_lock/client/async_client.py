@@ -127,6 +127,7 @@ class AsyncLockClient(Client):
     resume = entered(LockClient.resume, AsyncLock)
     release = awaited(LockClient.release)
     forget = awaited(LockClient.forget)
+    erase = awaited(LockClient.erase)
     rate_limit = awaited(LockClient.rate_limit)
     sleep = awaited(LockClient.sleep)
     get = awaited(LockClient.get)

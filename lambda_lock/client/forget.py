@@ -49,7 +49,7 @@ def _is(result: object, key: str) -> Callable[[str | None], bool]:
         raise LockArgumentError(f"if_result= is {what} JSON: pass the result as JSON values", key=key) from error
 
     def is_meant(text: str | None) -> bool:
-        from .record import decode_result
+        from .event_results import decode_result
 
         return json.dumps(decode_result(text, key), sort_keys=True) == wanted
 

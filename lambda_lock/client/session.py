@@ -53,7 +53,7 @@ else:
 #: What errors, contention, a held lock and its end need. In Lambda each is loaded at its first use, for the cold start.
 _LATE = (
     *("client.closing", "client.explain", "client.forget", "client.listing", "client.multi_lock", "client.operations"),
-    *("client.rate_limit", "client.reads", "client.record", "client.resuming", "client.sleep"),
+    *("client.erase", "client.rate_limit", "client.reads", "client.record", "client.resuming", "client.sleep"),
     *("core.forget", "core.handover", "core.permit_queue", "core.permits", "core.queue", "core.rate", "core.several"),
     *("core.sleepers", "core.transaction", "decorators.disabled", "keys.arguments"),
     *("observe.hooks", "observe.metrics", "observe.timing", "runtime.heartbeat"),

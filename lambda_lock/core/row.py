@@ -218,7 +218,8 @@ class Row:
     def require_lock(self, key: str) -> None:
         """Raise LockFormatError if this is a semaphore's row, or a rate limit's, read as that of a lock."""
         if self.version in _NO_LOCKS:
-            raise LockFormatError(f"{key!r} is {_NO_LOCKS[self.version]}, or give the lock another key", key=key)
+            advice = "or give the lock another key, or erase the row once nobody uses it (lambda-lock erase)"
+            raise LockFormatError(f"{key!r} is {_NO_LOCKS[self.version]}, {advice}", key=key)
 
     def require_token(self, key: str) -> int:
         """Return the fencing token. Raises LockFormatError if it cannot be read: the next grant could not add to it."""

@@ -67,7 +67,7 @@ def test_the_methods_of_a_lock_take_the_same_arguments(name: str) -> None:
 # Taking and giving back
 
 
-@pytest.mark.parametrize("name", ["acquire", "forget", "get", "rate_limit", "sleep", "prewarm"])
+@pytest.mark.parametrize("name", ["acquire", "erase", "forget", "get", "rate_limit", "sleep", "prewarm"])
 def test_the_methods_of_the_client_name_the_classes_that_applications_know(name: str) -> None:
     method = getattr(AsyncLockClient, name)
     assert method.__qualname__ == f"AsyncLockClient.{name}"

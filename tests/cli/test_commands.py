@@ -457,6 +457,7 @@ def test_the_shared_options_stand_before_or_behind_the_command(run: Run, rows: R
         ("ls",),
         ("release", "a", "--force", "--yes"),
         ("forget", "a"),
+        ("erase", "a"),
     ],
 )
 @pytest.mark.parametrize(
@@ -494,7 +495,7 @@ def test_wrong_arguments_exit_with_2(run: Run, arguments: tuple[str, ...]) -> No
 
 @pytest.mark.parametrize(
     "command",
-    ["", "run", "get", "ls", "release", "forget", "table", "table create", "table check"],
+    ["", "run", "get", "ls", "release", "forget", "erase", "table", "table create", "table check"],
     ids=lambda name: name or "all",
 )
 def test_each_command_explains_itself_with_an_example(run: Run, command: str) -> None:

@@ -32,6 +32,7 @@ with client.acquire_all(["b", "c"]), client.acquire("d", permits=2):
     assert client.get("d").holders
 client.rate_limit("r", 1)
 assert not client.forget("e")
+assert not client.erase("e")
 with client.acquire("f") as lock:
     lock.heartbeat(data=b"x")
     lock.commit([{"Put": {"TableName": sys.argv[1], "Item": {"key": {"S": "written"}}}}])

@@ -231,6 +231,16 @@ def _forget_by_command(key: str) -> None:
     _command("forget", key)
 
 
+def _erase(key: str) -> None:
+    default_client().acquire(key).release()
+    assert default_client().erase(key) is True
+
+
+def _erase_by_command(key: str) -> None:
+    default_client().acquire(key).release()
+    _command("erase", key)
+
+
 def _do_a_batch(key: str) -> None:
     batch = events.sqs([{"customer": key}])
     with _raising_what_is_logged():
@@ -348,6 +358,8 @@ OPERATIONS = {
         Operation(_forget, ("UpdateItem", "GetItem")),
         Operation(_forget_a_dead_run, ("UpdateItem", "GetItem")),
         Operation(_forget_by_command, ("GetItem",)),
+        Operation(_erase, ("UpdateItem", "GetItem", "DeleteItem")),
+        Operation(_erase_by_command, ("UpdateItem", "GetItem", "DeleteItem")),
         Operation(_do_a_batch, ("UpdateItem",)),
         Operation(_do_a_stream, ("UpdateItem",)),
         Operation(_run_a_command, ("UpdateItem",)),

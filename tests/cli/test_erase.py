@@ -1,0 +1,65 @@
+"""`lambda-lock erase`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lambda_lock import LockClient, deduplicate
+
+from .conftest import Rows, Run, Terminal, parsed
+
+
+def test_a_row_that_nobody_uses_is_erased_by_the_row_s_key_or_by_the_event_s_and_its_scope(
+    run: Run, rows: Rows
+) -> None:
+    for arguments in (("sku-7", "--scope", "prices"), ("prices#sku-7",)):
+        deduplicate("{key}", scope="prices", result="json", client=LockClient())(lambda key: 990)("sku-7")
+        result = run("erase", *arguments)
+        assert (result.returncode, result.stdout) == (0, "")
+        assert result.stderr == "lambda-lock: erased row 'prices#sku-7'\n"
+        assert rows.get("prices#sku-7") is None
+    assert "there was nothing to erase. If KEY is an event's" in run("erase", "sku-7").stderr
+    assert parsed(run("erase", "sku-7", "--json")) == {"erased": False}
+
+
+def test_what_is_held_is_left_and_the_holder_and_the_remedy_are_named(run: Run, rows: Rows) -> None:
+    with LockClient(owner_prefix="worker-7") as client, client.acquire("a"):
+        result = run("erase", "a")
+        assert result.returncode == 1
+        assert "held by worker-7#" in result.stderr
+        assert "use --force" in result.stderr
+        assert "force=True" not in result.stderr
+        assert rows.is_held("a")
+
+
+def test_force_shows_the_row_and_asks_for_the_key(run: Run, rows: Rows) -> None:
+    with LockClient(owner_prefix="worker-7") as client:
+        client.acquire("a", lease_duration=60).hand_over()
+        refused = run("erase", "a", "--force", stdin="b\n")
+        assert refused.returncode == 1
+        assert "worker-7#" in refused.stderr
+        assert "not erased: 'b' is not the key" in refused.stderr
+        assert rows.is_held("a")
+        assert run("erase", "a", "--force", stdin="a\n").returncode == 0
+        assert rows.get("a") is None
+
+
+def test_force_erases_no_newer_holder_than_the_one_shown(terminal: Callable[..., Terminal], rows: Rows) -> None:
+    rows.put_held("a")
+    shown = terminal("erase", "a", "--force", columns=300)
+    shown.wait_for("Type the key")
+    rows.put_held("a", owner="the-next", nonce="d" * 32)
+    before = rows.get("a")
+    shown.type("a\n")
+    assert shown.wait() == 1
+    assert "not erased: somebody took or renewed it meanwhile" in shown.text
+    assert rows.get("a") == before
+
+
+def test_a_damaged_row_exits_with_78_and_goes_by_force(run: Run, rows: Rows) -> None:
+    rows.put("a", recordVersionNumber={"N": "1"})
+    result = run("erase", "a")
+    assert result.returncode == 78
+    assert "not a string" in result.stderr
+    assert run("erase", "a", "--force", "--yes").returncode == 0
+    assert rows.get("a") is None

@@ -1,0 +1,243 @@
+"""erase, by the client and by the command: what is deleted, what is refused, and that nothing newer ever goes."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+
+from lambda_lock import (
+    AsyncLockClient,
+    ClientClosedError,
+    LockArgumentError,
+    LockClient,
+    LockFormatError,
+    LockNotGrantedError,
+    deduplicate,
+)
+from lambda_lock.core.schema import ASLEEP
+from lambda_lock.testing import in_memory
+from rig.engine import ROOT
+from rig.wire import Answer, Wire
+from tests.support.rows import Rows
+
+pytestmark = pytest.mark.usefixtures("table")
+
+
+def put(rows: Rows, key: str, **attributes: dict[str, Any]) -> None:
+    """Change attributes of a row that is there."""
+    rows.put(key, **{name: value for name, value in rows[key].items() if name != "key"} | attributes)
+
+
+def passed() -> dict[str, str]:
+    return {"N": str(int((time.time() - 5) * 1e6))}
+
+
+@pytest.mark.parametrize("kind", ["plain", "async"])
+def test_the_row_of_a_done_event_goes_with_its_result_and_the_event_runs_again(kind: str, rows: Rows) -> None:
+    runs: list[str] = []
+    handler = deduplicate("{key}", scope="mails", result="json")(lambda key: runs.append(key))
+    handler("anna@example.com")
+
+    def erase(key: str, **options: Any) -> bool:
+        if kind == "plain":
+            with LockClient() as client:
+                return client.erase(key, **options)
+
+        async def run() -> bool:
+            async with AsyncLockClient() as client:
+                return await client.erase(key, **options)
+
+        return asyncio.run(run())
+
+    assert erase("anna@example.com", scope="other") is False
+    assert erase("anna@example.com", scope="mails") is True
+    assert rows.get("mails#anna@example.com") is None
+    assert erase("mails#anna@example.com") is False
+    handler("anna@example.com")
+    assert len(runs) == 2
+
+
+def test_it_costs_one_read_and_one_delete_of_the_row_as_it_was_read(wire: Wire) -> None:
+    with LockClient() as client:
+        client.acquire("a").release()
+        wire.clear()
+        assert client.erase("a")
+        assert wire.operations == ["GetItem", "DeleteItem"]
+        assert client.erase("a") is False
+        assert wire.operations == ["GetItem", "DeleteItem", "GetItem"]
+
+
+def test_the_tokens_of_the_new_row_are_higher() -> None:
+    with LockClient() as client:
+        tokens = []
+        for _ in range(5):
+            with client.acquire("a") as lock:
+                tokens.append(lock.fencing_token)
+            client.erase("a")
+        assert tokens == sorted(set(tokens))
+
+
+def test_what_is_held_is_refused_with_its_holder_and_the_remedy_and_force_erases_it(rows: Rows) -> None:
+    with LockClient(owner_prefix="worker-7") as client:
+        lock = client.acquire("a")
+        with pytest.raises(
+            LockNotGrantedError, match=r"'a' was not erased: it is held by worker-7#.*force=True"
+        ) as found:
+            client.erase("a")
+        assert (found.value.key, found.value.holder) == ("a", lock.owner)
+        assert rows.is_held("a")
+        assert client.erase("a", force=True) is True
+        assert rows.get("a") is None
+        assert lock.release() is False
+
+
+def test_a_holder_that_died_is_refused_as_well(rows: Rows) -> None:
+    rows.put_held("a", expires_at=time.time() - 10)
+    with LockClient() as client, pytest.raises(LockNotGrantedError, match=r"lease of .* has ended, but"):
+        client.erase("a")
+    assert rows.is_held("a")
+
+
+def test_a_semaphore_is_erased_once_nobody_holds_it_and_may_then_be_a_lock() -> None:
+    with LockClient() as client:
+        with client.acquire("s", permits=2), pytest.raises(LockNotGrantedError, match="it is held by"):
+            client.erase("s")
+        with pytest.raises(LockFormatError, match="semaphore"):
+            client.acquire("s")
+        assert client.erase("s") is True
+        with client.acquire("s") as lock:
+            assert lock.permits is None
+
+
+def test_a_rate_limit_is_erased_once_no_start_is_taken(rows: Rows) -> None:
+    with LockClient() as client:
+        client.rate_limit("r", 1, per=3600)
+        with pytest.raises(LockNotGrantedError, match="starts of this rate limit are taken for another"):
+            client.erase("r")
+        assert client.erase("r", force=True) is True
+    with LockClient() as client:  # the first one remembers until when the limit was taken
+        client.rate_limit("r", 1000)
+        put(rows, "r", nextAt=passed())
+        assert client.erase("r") is True
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"recordVersionNumber": {"S": "v"}, "leaseDuration": {"S": "x"}, "ownerName": {"S": "o"}}, "leaseDuration"),
+        ({"recordVersionNumber": {"S": "v"}, "isReleased": {"S": "1"}, "fencingToken": {"S": "x"}}, "fencingToken"),
+        ({"recordVersionNumber": {"N": "1"}}, "not a string"),
+        ({"record_version_number": {"S": "v"}}, "another schema"),
+        ({"recordVersionNumber": {"S": "rate"}, "ownerName": {"S": "rate"}}, "nextAt"),
+        ({"recordVersionNumber": {"S": "semaphore"}, "ownerName": {"S": "semaphore"}}, "permits"),
+        ({"price": {"N": "7"}}, "never a lock's"),
+    ],
+    ids=str,
+)
+def test_a_row_that_cannot_be_judged_goes_only_by_force(row: dict[str, Any], said: str, rows: Rows) -> None:
+    rows.put("a", **row)
+    with LockClient() as client:
+        with pytest.raises(LockFormatError, match=said):
+            client.erase("a")
+        assert rows.get("a") is not None
+        assert client.erase("a", force=True) is True
+    assert rows.get("a") is None
+
+
+def test_a_row_that_executions_sleep_for_is_refused(rows: Rows) -> None:
+    with LockClient() as client:
+        client.acquire("a").release()
+        put(rows, "a", **{ASLEEP: {"N": "2"}})
+        with pytest.raises(LockNotGrantedError, match="2 sleep until it is free"):
+            client.erase("a")
+        with pytest.raises(LockArgumentError, match="~sleepers"):
+            client.erase("a~sleepers", force=True)
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("kind", ["lock", "semaphore", "event", "rate"])
+def test_what_came_after_the_read_is_left_alone(kind: str, force: bool, wire: Wire, rows: Rows) -> None:
+    act = {
+        "lock": lambda client: client.acquire("k"),
+        "semaphore": lambda client: client.acquire("k", permits=2),
+        "event": lambda client: deduplicate("{k}", scope="", client=client, result="json")(lambda k: 1)("k"),
+        "rate": lambda client: client.rate_limit("k", 1, per=3600),
+    }[kind]
+    with LockClient() as client, LockClient() as other:
+        if kind == "event":
+            client.acquire("k").release()
+        elif kind != "rate":
+            act(client).release()
+        else:
+            client.rate_limit("k", 1000)
+            put(rows, "k", nextAt=passed())
+        kept: list[Any] = []  # a handle that is dropped is warned of
+
+        def taken_meanwhile(answer: Answer) -> Answer:
+            kept.append(act(other))
+            return answer
+
+        wire.alter_reply(taken_meanwhile, "GetItem")
+        with pytest.raises(LockNotGrantedError, match="somebody took or renewed it meanwhile"):
+            client.erase("k", force=force)
+    assert rows.get("k") is not None
+
+
+def test_after_a_lost_reply_a_row_that_is_gone_was_erased(wire: Wire, rows: Rows) -> None:
+    with LockClient() as client:
+        client.acquire("a").release()
+        wire.drop_reply("DeleteItem")
+        assert client.erase("a") is True
+    assert rows.get("a") is None
+
+
+@pytest.mark.parametrize(
+    ("bad", "error", "match"),
+    [
+        ({"key": ""}, LockArgumentError, "key is empty"),
+        ({"key": 5}, TypeError, "key must be a str"),
+        ({"key": "k", "scope": 5}, TypeError, "scope must be a str"),
+        ({"key": "", "scope": "s"}, LockArgumentError, "key is empty"),
+        ({"key": "k", "force": 1}, TypeError, "force must be True or False"),
+        ({"key": "k", "sort_key": "s"}, LockArgumentError, "sort_key_name"),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_sent(
+    bad: dict[str, Any], error: type[Exception], match: str, wire: Wire
+) -> None:
+    with LockClient() as client, pytest.raises(error, match=match):
+        client.erase(**bad)
+    assert wire.operations == []
+
+
+def test_a_closed_client_erases_nothing(table: str) -> None:
+    client = LockClient(table)
+    client.close()
+    with pytest.raises(ClientClosedError):
+        client.erase("k")
+
+
+def test_it_works_in_memory_too() -> None:
+    with in_memory() as memory, LockClient("locks") as client:
+        client.acquire("a", permits=2).release()
+        assert client.erase("a") is True
+        assert not memory.rows()
+
+
+def test_who_does_not_erase_loads_nothing_of_it() -> None:
+    code = (  # outside Lambda, making a client loads it
+        "import os, sys\n"
+        "os.environ['AWS_LAMBDA_FUNCTION_NAME'] = 'handler'\n"
+        "from lambda_lock import LockClient\n"
+        "from lambda_lock.testing import in_memory\n"
+        "with in_memory():\n"
+        "    LockClient('locks').acquire('a').release()\n"
+        "print([name for name in sys.modules if 'erase' in name])\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout == "[]\n"
