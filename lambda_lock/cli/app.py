@@ -196,6 +196,7 @@ def get(shared: Shared, key: str, sort_key: str | None) -> None:
 @click.option(
     "--key", metavar="KEY", help="Only this partition of a table with a sort key. Sends a Query instead of a Scan."
 )
+@click.option("--all", "completed", is_flag=True, help="On a terminal, list completed events too: not just count them.")
 @click.option("--watch", is_flag=True, help="Refresh the list until Ctrl-C.")
 @options.seconds("--interval", 0.1, 2.0, "Time between two refreshes of --watch.")
 @options.shared
@@ -206,8 +207,9 @@ def list_locks(
     """List the locks in the table.
 
     Scans the whole table, which costs read units and needs the permission dynamodb:Scan. Prints the locks as they are
-    read: those of each page of DynamoDB's in the order of their keys. In a pipe, prints one line for each lock: key,
-    sort key, state, seconds left, token and owner, separated by tabs.
+    read: of each page of DynamoDB's those that are held first. Cuts long keys in the middle. In a pipe, prints all in
+    the order of their keys, whole, with one line for each lock: key, sort key, state, seconds left, token and owner,
+    separated by tabs.
 
     \b
     Examples:

@@ -40,6 +40,8 @@ _FIELDS = (
     *("unreadable", "rate", "next_at"),
 )
 _NONCE_SHOWN = 6  # digits of an owner's nonce in the table: enough to tell two owners apart at a glance
+_GAP = 2  # columns between two of the table's
+_LEAST = 8  # columns for a key or an owner
 _FAR = 1e10  # seconds: a start after that is of a damaged row
 _AROUND = 4  # lines of a screen that are not locks
 
@@ -155,12 +157,7 @@ def summary(counts: Counter[str], more: str = "") -> Text:
 
 
 def lock_table(records: Sequence[LockRecord], width: int) -> Table:
-    """Locks as a table for a terminal of ``width`` columns."""
-    whole: dict[str, Any] = {"overflow": "fold", "min_width": 8}
-    owner: dict[str, Any] = {"overflow": "ellipsis", "no_wrap": True, "max_width": max(8, width // 3)}
-    number: dict[str, Any] = {"no_wrap": True, "justify": "right"}
-    columns = {"KEY": whole, "SORT KEY": whole, "STATE": {"no_wrap": True}, "OWNER": owner, "TOKEN": number}
-    columns["WAITING"] = number
+    """Locks as a table for a terminal of ``width`` columns. Keys that are too long for it are cut in the middle."""
     rows = [
         {
             "KEY": Text(printable(record.key)),
@@ -172,13 +169,30 @@ def lock_table(records: Sequence[LockRecord], width: int) -> Table:
         }
         for record in records
     ]
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    shown = [name for name in columns if name not in ("SORT KEY", "WAITING") or any(row[name] for row in rows)]
+    names = ("KEY", "SORT KEY", "STATE", "OWNER", "TOKEN", "WAITING")
+    shown = [name for name in names if name not in ("SORT KEY", "WAITING") or any(row[name] for row in rows)]
+    widths = {name: max([len(name), *(row[name].cell_len for row in rows)]) for name in shown}
+    keys = [name for name in shown if name.endswith("KEY")]
+    left = width - _GAP * len(shown) - sum(widths[name] for name in shown if name not in (*keys, "OWNER"))
+    wanted = sum(widths[name] for name in keys)
+    widths["OWNER"] = min(widths["OWNER"], max(_LEAST, width // 4, left - wanted))
+    most = max(_LEAST, (left - widths["OWNER"]) // len(keys))
+    table = Table(box=None, padding=(0, _GAP, 0, 0), header_style="bold")
     for name in shown:
-        table.add_column(name, **columns[name])
+        limit = min(widths[name], most) if name in keys else widths[name]
+        justify: Any = "right" if name in ("TOKEN", "WAITING") else "left"
+        table.add_column(name, no_wrap=True, overflow="ellipsis", max_width=limit, justify=justify)
     for row in rows:
-        table.add_row(*(row[name] for name in shown))
+        table.add_row(*(_cut(row[name], most) if name in keys else row[name] for name in shown))
     return table
+
+
+def _cut(text: Text, most: int) -> Text:
+    """A text without its middle if it is longer than ``most``: what tells keys apart is at their ends."""
+    if len(text) <= most:
+        return text
+    end = (most - 1) // 2
+    return text[: most - 1 - end] + Text("\N{HORIZONTAL ELLIPSIS}") + text[len(text) - end :]
 
 
 def print_record(record: LockRecord, *, err: bool = False) -> None:
@@ -296,16 +310,22 @@ class Filter(NamedTuple):
     prefix: only keys that begin with this text.
     states: only these states, in the words of `state`; none: all.
     held: only locks that are held, or were held until their lease expired.
+    completed: show events that are completed also in a list for people, which only counts them otherwise.
     """
 
     prefix: str = ""
     states: frozenset[str] = frozenset()
     held: bool = False
+    completed: bool = False
 
     def admits(self, record: LockRecord) -> bool:
         if not record.key.startswith(self.prefix) or (self.held and record.is_released):
             return False
         return not self.states or state(record) in self.states
+
+    def is_shown(self, record: LockRecord) -> bool:
+        """Whether a list for people shows it, which only counts it otherwise."""
+        return self.completed or bool(self.states) or state(record) != "completed"
 
 
 def read_pages(client: LockClient, key: str | None = None) -> Iterator[list[LockRecord]]:
@@ -339,13 +359,16 @@ class Listing(NamedTuple):
             for page in self._pages():
                 print_lines(page)
         else:
-            console, counts = Console(highlight=False), Counter[str]()
-            for page in filter(None, self._pages()):
-                console.print(lock_table(page, console.width))
+            console, counts, shown = Console(highlight=False), Counter[str](), 0
+            for page in self._pages():
                 counts.update(map(state, page))
-            if not counts:
+                if first := sorted(filter(self.wanted.is_shown, page), key=_by_interest):
+                    console.print(lock_table(first, console.width))
+                    shown += len(first)
+            if not shown:
                 console.print(lock_table([], console.width))
-            console.print("\n", summary(counts), sep="")
+            hidden = counts.total() - shown
+            console.print("\n", summary(counts, f". --all lists the {hidden} completed" if hidden else ""), sep="")
 
     def watch(self, interval: float) -> None:
         """Show the locks again and again until Ctrl-C: in place on a terminal, one after the other in a pipe.
@@ -374,7 +397,8 @@ class Listing(NamedTuple):
                 counts, first = Counter[str](), list[LockRecord]()
                 for page in self._pages():
                     counts.update(map(state, page))
-                    first = heapq.nsmallest(max(1, console.height - _AROUND), [*first, *page], key=_by_interest)
+                    found = [*first, *filter(self.wanted.is_shown, page)]
+                    first = heapq.nsmallest(max(1, console.height - _AROUND), found, key=_by_interest)
                     if is_first:  # later the last complete list stays until the next one is complete
                         live.update(_screen(counts, first, console.width, "reading"), refresh=True)
                 is_first = False
@@ -391,11 +415,11 @@ def _in_order(records: Iterable[LockRecord]) -> list[LockRecord]:
 
 
 def _by_interest(record: LockRecord) -> tuple[bool, bool, str, str]:
-    """Where not all locks fit on the screen, those that are held, expired or unreadable come first."""
+    """Those that are held, expired or unreadable come first, also where not all locks fit on the screen."""
     is_quiet = state(record) in ("free", "completed")
     return is_quiet, not record.waiters, record.key, record.sort_key or ""
 
 
 def _screen(counts: Counter[str], first: list[LockRecord], width: int, note: str) -> Group:
     more = f", {len(first)} shown" if len(first) < counts.total() else ""
-    return Group(summary(counts, f"{more}   {note}"), "", lock_table(_in_order(first), width))
+    return Group(summary(counts, f"{more}   {note}"), "", lock_table(first, width))

@@ -238,8 +238,41 @@ def test_a_terminal_gets_a_table_that_fits(terminal: Callable[..., Terminal], ro
     assert lines[0].split() == ["KEY", "STATE", "OWNER", "TOKEN"]
     assert max(map(len, lines)) <= columns
     assert lines[-1].strip() == "2 locks: 1 held, 1 free"
-    assert shown.text.count("a") >= 100
+    assert re.search(r"^a{9,}…a{9,} +free", shown.text, re.MULTILINE)
     assert "\x1b[32m" in shown.screen
+
+
+@pytest.mark.parametrize("with_all", [False, True])
+def test_done_events_are_counted_and_the_locks_that_are_held_come_first(
+    terminal: Callable[..., Terminal], run: Run, rows: Rows, with_all: bool
+) -> None:
+    key = "orders.handlers.charge_customer#5a7f0c9e-7b61-11e6-9a41-93e8deadbeef-{}"
+    for number in range(3):
+        done = {"recordVersionNumber": {"S": "v"}, "isReleased": {"S": "1"}, "completedUntil": {"N": str(2**33)}}
+        rows.put(key.format(number), **done)
+    rows.put("a-free", recordVersionNumber={"S": "v"}, isReleased={"S": "1"}, fencingToken={"N": "1795243073298"})
+    rows.put_held("z-" + key.format(9), owner="some-function/c6af9ac6-7b61-11e6-9a41-93e8deadbeef")
+    shown = terminal("ls", *(["--all"] if with_all else []), columns=80, NO_COLOR="1")
+    assert shown.wait() == 0
+    lines = shown.text.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert re.match(r"z-orders\S+…\S*beef-9 +held", lines[1])
+    assert lines[2].startswith("a-free")
+    assert sum("completed" in line for line in lines[:-1]) == (3 if with_all else 0)
+    assert lines[-1].strip().startswith("5 locks: 1 held, 1 free, 3 completed")
+    assert lines[-1].endswith("3 completed" if with_all else ". --all lists the 3 completed")
+    assert len(parsed(run("ls", "--json"))) == len(run("ls").stdout.splitlines()) == 5
+    assert key.format(0) in run("ls").stdout
+
+
+@pytest.mark.parametrize("option", ["", "--json"])
+def test_a_list_whose_reader_has_seen_enough_ends_quietly(rows: Rows, table: str, option: str) -> None:
+    for number in range(8):
+        rows.put(f"{number}", recordVersionNumber={"S": "v"}, data={"B": "a" * 300_000})
+    command = f"{sys.executable} -m lambda_lock.cli ls {option} | head -n 1"
+    result = subprocess.run(["sh", "-c", command], capture_output=True, text=True, env=environment(), timeout=60)
+    assert result.stdout.count("\n") == 1
+    assert result.stderr == ""
 
 
 @pytest.mark.parametrize("changes", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
