@@ -109,8 +109,7 @@ def create_table(
                 )
             time.sleep(_POLL)
         if ttl is not None:
-            update = {"TableName": name, "TimeToLiveSpecification": {"Enabled": True, "AttributeName": ttl}}
-            _send(opened, "UpdateTimeToLive", update, repeated="ValidationException")
+            _set_time_to_live(opened, name, ttl)
 
 
 def table_exists(
@@ -185,15 +184,83 @@ def check_table(
         elif regions:
             faults.append(f"it is replicated to {', '.join(regions)}: two Regions would each grant the same lock")
         if not is_strong:  # else it cannot have a time to live
-            description = _send(opened, "DescribeTimeToLive", {"TableName": name}).get("TimeToLiveDescription", {})
-            is_on = description.get("TimeToLiveStatus") in ("ENABLED", "ENABLING")
-            found = description.get("AttributeName") if is_on else None
+            found = _time_to_live(opened, name)
             if found != ttl:
                 but = "but should be" if None in (found, ttl) else "not"
                 now, wanted = ("off" if attribute is None else f"on {attribute!r}" for attribute in (found, ttl))
                 faults.append(f"its time to live is {now}, {but} {wanted}")
     if faults:
         raise LockConfigurationError(f"table {name!r} is not suitable for locks: {'; '.join(faults)}")
+
+
+def restored_to(
+    name: str, *, region_name: str | None = None, endpoint_url: str | None = None, transport: Transport | None = None
+) -> float | None:
+    """Return the time that a table was restored to, in epoch seconds. None if DynamoDB knows of no restore.
+
+    name: the table's name.
+    region_name, endpoint_url, transport: as for LockClient.
+
+    Needs dynamodb:DescribeTable. Raises LockConfigurationError also if there is no such table, and otherwise what
+    `table_exists` raises.
+
+    Example::
+
+        moment = restored_to("locks-restored")
+    """
+    checks.table_name(name)
+    with _opened(transport, region_name, endpoint_url) as opened:
+        summary = _send(opened, "DescribeTable", {"TableName": name})["Table"].get("RestoreSummary") or {}
+        moment: Any = summary.get("RestoreDateTime")  # a number; boto3 makes a datetime of it
+        when: float | None = moment.timestamp() if hasattr(moment, "timestamp") else moment
+        return when
+
+
+def set_time_to_live_and_tags(
+    name: str,
+    *,
+    ttl: str | None = "ttl",
+    tags: Mapping[str, str] | None = None,
+    region_name: str | None = None,
+    endpoint_url: str | None = None,
+    transport: Transport | None = None,
+) -> None:
+    """Set what a restore does not restore: the time to live, and tags.
+
+    name: the table's name.
+    ttl: the attribute for DynamoDB's time to live; None: leave it as it is.
+    tags: tags to add, from names to values; None: none.
+    region_name, endpoint_url, transport: as for LockClient.
+
+    Returns None. Needs dynamodb:DescribeTimeToLive and UpdateTimeToLive, and with tags DescribeTable and TagResource.
+    Raises what `create_table` raises.
+
+    Example::
+
+        set_time_to_live_and_tags("locks-restored", tags={"team": "orders"})
+    """
+    checks.table_name(name)
+    if ttl is not None:
+        checks.attribute_name("ttl", ttl)
+    listed = _tags(tags or {})
+    with _opened(transport, region_name, endpoint_url) as opened:
+        if ttl is not None and _time_to_live(opened, name) != ttl:
+            _set_time_to_live(opened, name, ttl)
+        if listed:
+            arn = _send(opened, "DescribeTable", {"TableName": name})["Table"]["TableArn"]
+            _send(opened, "TagResource", {"ResourceArn": arn, "Tags": listed}, name=name)
+
+
+def _time_to_live(transport: Transport, name: str) -> str | None:
+    """Return the attribute of a table's time to live. None if it is off."""
+    description = _send(transport, "DescribeTimeToLive", {"TableName": name}).get("TimeToLiveDescription", {})
+    is_on = description.get("TimeToLiveStatus") in ("ENABLED", "ENABLING")
+    return description.get("AttributeName") if is_on else None
+
+
+def _set_time_to_live(transport: Transport, name: str, ttl: str) -> None:
+    update = {"TableName": name, "TimeToLiveSpecification": {"Enabled": True, "AttributeName": ttl}}
+    _send(transport, "UpdateTimeToLive", update, repeated="ValidationException")
 
 
 def _tags(tags: object) -> list[dict[str, str]]:
@@ -259,10 +326,16 @@ def _opened(transport: Transport | None, region_name: str | None, endpoint_url: 
 
 
 def _send(
-    transport: Transport, operation: str, request: dict[str, Any], *, repeated: str | None = None
+    transport: Transport,
+    operation: str,
+    request: dict[str, Any],
+    *,
+    repeated: str | None = None,
+    name: str | None = None,
 ) -> dict[str, Any]:
     """Send a request. Repeat it a few times without an answer, and for some seconds while no connection is accepted.
 
+    name: the table's, if the request does not have it.
     repeated: the error code that shows, after an unanswered send, that the earlier send was carried out.
 
     Raises LockConfigurationError if DynamoDB refuses the request, and TransportError if it does not answer.
@@ -284,7 +357,7 @@ def _send(
             unclear = unclear or error.retryable
             if not error.retryable or tries >= _TRIES:
                 raise LockConfigurationError(
-                    f"{operation} on table {request['TableName']!r} was refused: {error}"
+                    f"{operation} on table {name or request['TableName']!r} was refused: {error}"
                 ) from error
         except (ConditionFailed, TransactionCanceled):  # nothing here has a condition
             raise another_answer(operation) from None

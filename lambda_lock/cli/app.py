@@ -432,7 +432,7 @@ def table() -> None:
 @options.time_to_live
 @options.units("--read-capacity", "Provisioned read capacity. Needs --write-capacity too.")
 @options.units("--write-capacity", "Provisioned write capacity. Without both, the table is billed on demand.")
-@click.option("--tag", "tags", metavar="NAME=VALUE", multiple=True, help="A tag. May be given several times.")
+@options.tags
 @options.seconds("--wait", 1, 60.0, "How long to wait until the table is active.")
 @options.of_table
 @click.argument("name")
@@ -447,12 +447,8 @@ def create(shared: Shared, /, name: str, ttl: str | None, no_ttl: bool, tags: tu
       lambda-lock table create locks
       lambda-lock table create locks --tag team=billing --partition-key id
     """
-    pairs = {}
-    for text in tags:
-        label, separator, pairs[label] = text.partition("=")
-        if not separator or not label:
-            raise click.BadParameter(f"{text!r} does not have the form NAME=VALUE", param_hint="--tag")
-    time_to_live = _ttl_attribute(shared, ttl, no_ttl)
+    pairs = options.pairs_of(tags)
+    time_to_live = options.ttl_attribute(shared, ttl, no_ttl)
     place = shared.administration()
     if table_exists(name, region_name=shared.region_name, endpoint_url=shared.endpoint_url):
         say(f"table {name!r} exists already: nothing is created")
@@ -479,11 +475,8 @@ def check(shared: Shared, name: str, ttl: str | None, no_ttl: bool) -> None:
       lambda-lock table check locks
       lambda-lock table check locks --schema java --no-ttl      # shared with Java clients
     """
-    check_table(name, ttl=_ttl_attribute(shared, ttl, no_ttl), **shared.administration())
+    check_table(name, ttl=options.ttl_attribute(shared, ttl, no_ttl), **shared.administration())
     shared.report({"table": name, "fits": True}, f"table {name!r} is suitable for locks")
 
 
-def _ttl_attribute(shared: Shared, ttl: str | None, no_ttl: bool) -> str | None:
-    if ttl is not None and no_ttl:
-        raise click.UsageError("--ttl and --no-ttl cannot be combined: use one of them")
-    return None if no_ttl else ttl or shared.schema.ttl
+table.add_command(day_two.after_restore)

@@ -78,6 +78,16 @@ def in_words_of_options(text: str) -> str:
     return text
 
 
+def ask_for(text: str, question: str, otherwise: str) -> None:
+    """Have ``text`` typed. Raises Failure that says what is so ``otherwise``."""
+    try:
+        typed = click.prompt(question, prompt_suffix=": ", err=True)
+    except click.Abort:
+        raise Failure(f"{otherwise}: {text!r} was not typed. In a script, use --yes") from None
+    if typed != text:
+        raise Failure(f"{otherwise}: {typed!r} is not {text!r}")
+
+
 def say(message: str, colour: str | None = None) -> None:
     """Print a message of our own on stderr. stdout belongs to the result of the command, or to the child.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import click
-
 from ..client.base import session_of
 from ..client.lock_client import LockClient
 from ..client.record import LockRecord
@@ -14,7 +12,7 @@ from ..core.permits import PermitPlace
 from ..core.row import RATE, Row
 from ..errors import Holder, TransportError
 from . import show
-from .exits import Failure, say
+from .exits import ask_for, say
 
 
 def confirm(record: LockRecord, permit: Holder | None, act: str = "release") -> None:
@@ -26,12 +24,7 @@ def confirm(record: LockRecord, permit: Holder | None, act: str = "release") -> 
         say("the limit begins anew: who waits for a start now will start beside the new ones", "yellow")
     elif not (record.is_expired or record.is_released):
         say("the holder may still be working: until it notices that, two may be working at once", "yellow")
-    try:
-        typed = click.prompt(f"Type the key to {act} it", prompt_suffix=": ", err=True)
-    except click.Abort:
-        raise Failure(f"not {act}d: the key was not typed. In a script, use --yes") from None
-    if typed != record.key:
-        raise Failure(f"not {act}d: {typed!r} is not the key")
+    ask_for(record.key, f"Type the key to {act} it", f"not {act}d")
 
 
 def force_release(client: LockClient, record: LockRecord, permit: Holder | None) -> Row | None:

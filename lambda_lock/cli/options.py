@@ -122,6 +122,26 @@ time_to_live = together(
 )
 
 
+tags = click.option("--tag", "tags", metavar="NAME=VALUE", multiple=True, help="A tag. May be given several times.")
+
+
+def pairs_of(tags: tuple[str, ...]) -> dict[str, str]:
+    """The tags by their names. Raises BadParameter for another form."""
+    pairs = {}
+    for text in tags:
+        label, separator, pairs[label] = text.partition("=")
+        if not separator or not label:
+            raise click.BadParameter(f"{text!r} does not have the form NAME=VALUE", param_hint="--tag")
+    return pairs
+
+
+def ttl_attribute(shared: Shared, ttl: str | None, no_ttl: bool) -> str | None:
+    """The attribute for the time to live, by `time_to_live`."""
+    if ttl is not None and no_ttl:
+        raise click.UsageError("--ttl and --no-ttl cannot be combined: use one of them")
+    return None if no_ttl else ttl or shared.schema.ttl
+
+
 def _shared(*names: str, **details: Any) -> Callable[[F], F]:
     """An option whose value is kept in Shared, if it is given."""
 

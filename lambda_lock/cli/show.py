@@ -103,7 +103,7 @@ def _holding(record: LockRecord) -> list[str]:
     width = max(map(len, owners), default=0)
     return [
         owner.ljust(width)
-        + (f" until {_moment(holder.expires_at)}, token {holder.fencing_token}" if holder.owner else "")
+        + (f" until {moment(holder.expires_at)}, token {holder.fencing_token}" if holder.owner else "")
         for owner, holder in zip(owners, holders, strict=True)
     ]
 
@@ -206,12 +206,12 @@ def print_record(record: LockRecord, *, err: bool = False) -> None:
         ("owner" if held else "last owner", record.owner),
         *zip(chain(["holders"], repeat("")), _holding(record), strict=False),
         ("lease", None if record.lease_duration is None else f"{record.lease_duration:g} s"),
-        ("expires", _moment(record.expires_at) if held else None),
+        ("expires", moment(record.expires_at) if held else None),
         ("fencing token", _text(record.fencing_token) or None),
         ("waiting", _waiting(record)),
         ("rate", record.rate and in_words(record.rate)),
         ("next start", _next_start(record)),
-        ("completed until", _moment(record.completed_until)),
+        ("completed until", moment(record.completed_until)),
         ("result", record.result),
         ("data", None if record.data is None else _readable(record.data)),
         ("attributes", _json(record.attributes) if record.attributes else None),
@@ -242,7 +242,7 @@ def _next_start(record: LockRecord) -> str | None:
     found = queued_starts(record)
     if found is None or record.read_at is None:
         return None
-    return f"{_moment(record.read_at + found[0])}, in {duration(found[0])}" if found[0] else "now"
+    return f"{moment(record.read_at + found[0])}, in {duration(found[0])}" if found[0] else "now"
 
 
 def _waiting(record: LockRecord) -> str | None:
@@ -278,7 +278,8 @@ def _short(owner: str) -> str:
     return printable(f"{prefix}#{nonce[:_NONCE_SHOWN]}" if separator and len(nonce) == 32 else owner)
 
 
-def _moment(seconds: float | None) -> str | None:
+def moment(seconds: float | None) -> str | None:
+    """A time as text, in UTC."""
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 

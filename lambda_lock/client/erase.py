@@ -17,6 +17,8 @@ from __future__ import annotations
 
 from ..core import requests
 from ..core.outcome import ConditionFailed, Reply, unknown
+from ..core.row import OF_SLEEPERS
+from ..core.sleepers import NEWEST
 from ..errors import LockFormatError, LockNotGrantedError
 from ..keys.arguments import scoped
 from . import checks
@@ -95,6 +97,8 @@ def delete(place: Place, item: Item, talk: Conversation) -> Steps[bool]:
     schema, update = place.schema, requests.Update(place)
     left_out = {getattr(schema, field) for field in _NOT_COMPARED}
     own = [*schema.attribute_names(), *schema.foreign_versions]
+    if place.key.endswith(OF_SLEEPERS):
+        own.append(NEWEST)  # changes with each that lies down
     for number, name in enumerate(name for name in own if name is not None and name not in left_out):
         placeholder = update.name(name)
         if name in item:

@@ -51,16 +51,21 @@ class Pages:
     def records(self, reply: Reply) -> Iterator[LockRecord]:
         from .record import LockRecord
 
+        for place, item in self.rows(reply):
+            row = Row(item, self.place.schema)
+            if row.version is not None:  # else it is not a lock's row, or written in another schema
+                yield LockRecord(row, place, reply.date)
+
+    def rows(self, reply: Reply) -> Iterator[tuple[Place, Item]]:
+        """All rows in a reply, also those that are not a lock's, and where they are."""
         page: dict[str, Any] = reply.item or {}
         self._request = self._next(self._request or {}, page.get("LastEvaluatedKey"))
         for item in page.get("Items", []):
             partition_key_name, sort_key_name = self._names
             key = self._key_of(item, partition_key_name)
             sort_key = None if sort_key_name is None else self._key_of(item, sort_key_name)
-            row = Row(item, self.place.schema)
-            if row.version is not None:  # else it is not a lock's row, or written in another schema
-                place = Place(self.place.table, self.place.schema, partition_key_name, key, sort_key_name, sort_key)
-                yield LockRecord(row, place, reply.date)
+            place = Place(self.place.table, self.place.schema, partition_key_name, key, sort_key_name, sort_key)
+            yield place, item
 
     def _next(self, request: dict[str, Any], last: Any) -> dict[str, Any] | None:
         """Return the request for the next page, or None after the last.

@@ -167,6 +167,10 @@ class Rows:
         item: Item | None = self._engine.dynamodb("GetItem", request).get("Item")
         return item
 
+    def keys(self) -> set[str]:
+        items = self._engine.dynamodb("Scan", {"TableName": self._table})["Items"]
+        return {item["key"]["S"] for item in items}
+
     def put(self, key: str, **attributes: dict[str, Any]) -> None:
         self._engine.dynamodb("PutItem", {"TableName": self._table, "Item": {"key": {"S": key}, **attributes}})
 

@@ -528,7 +528,19 @@ def test_wrong_arguments_exit_with_2(run: Run, arguments: tuple[str, ...]) -> No
 
 @pytest.mark.parametrize(
     "command",
-    ["", "run", "get", "ls", "release", "forget", "erase", "table", "table create", "table check"],
+    [
+        "",
+        "run",
+        "get",
+        "ls",
+        "release",
+        "forget",
+        "erase",
+        "table",
+        "table create",
+        "table check",
+        "table after-restore",
+    ],
     ids=lambda name: name or "all",
 )
 def test_each_command_explains_itself_with_an_example(run: Run, command: str) -> None:

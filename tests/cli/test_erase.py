@@ -38,7 +38,7 @@ def test_force_shows_the_row_and_asks_for_the_key(run: Run, rows: Rows) -> None:
         refused = run("erase", "a", "--force", stdin="b\n")
         assert refused.returncode == 1
         assert "worker-7#" in refused.stderr
-        assert "not erased: 'b' is not the key" in refused.stderr
+        assert "not erased: 'b' is not 'a'" in refused.stderr
         assert rows.is_held("a")
         assert run("erase", "a", "--force", stdin="a\n").returncode == 0
         assert rows.get("a") is None
