@@ -74,7 +74,7 @@ class LockTable(Construct, Generic[Table]):
     removal_policy: what happens to the table when it is removed from the stack, or the stack is deleted. By default the
         table stays.
     billing: a Billing, such as ``Billing.on_demand(max_write_request_units=500)``; None: on demand without a maximum.
-    point_in_time_recovery: True, or a PointInTimeRecoverySpecification.
+    point_in_time_recovery: False, or a PointInTimeRecoverySpecification. By default the table can be restored.
     warm_throughput: a WarmThroughput; None: that of a new table.
     table_class: a TableClass; None: the standard class.
     contributor_insights: True, or a ContributorInsightsSpecification.
@@ -115,7 +115,7 @@ class LockTable(Construct, Generic[Table]):
         tags: Mapping[str, str] | None = None,
         removal_policy: cdk.RemovalPolicy = cdk.RemovalPolicy.RETAIN,
         billing: dynamodb.Billing | None = None,
-        point_in_time_recovery: bool | dynamodb.PointInTimeRecoverySpecification = False,
+        point_in_time_recovery: bool | dynamodb.PointInTimeRecoverySpecification = True,
         warm_throughput: dynamodb.WarmThroughput | None = None,
         table_class: dynamodb.TableClass | None = None,
         contributor_insights: bool | dynamodb.ContributorInsightsSpecification = False,

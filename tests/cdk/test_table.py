@@ -44,7 +44,13 @@ def test_a_new_table_is_on_demand_unnamed_with_time_to_live_and_kept_when_the_st
             "AttributeDefinitions": [{"AttributeName": "key", "AttributeType": "S"}],
             "BillingMode": "PAY_PER_REQUEST",
             "KeySchema": [{"AttributeName": "key", "KeyType": "HASH"}],
-            "Replicas": [{"Region": {"Ref": "AWS::Region"}, "DeletionProtectionEnabled": True}],
+            "Replicas": [
+                {
+                    "Region": {"Ref": "AWS::Region"},
+                    "DeletionProtectionEnabled": True,
+                    "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
+                }
+            ],
             "TimeToLiveSpecification": {"AttributeName": "ttl", "Enabled": True},
         },
     }
@@ -83,6 +89,7 @@ def test_every_option_reaches_the_table() -> None:
                 {
                     "Region": "eu-central-1",
                     "DeletionProtectionEnabled": True,
+                    "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
                     "SSESpecification": {"KMSMasterKeyId": stack.resolve(key.key_arn)},
                     "Tags": [{"Key": "team", "Value": "orders"}, {"Key": "stage", "Value": "test"}],
                 }
@@ -138,7 +145,7 @@ def test_capacity_class_recovery_and_insights_are_those_of_the_table() -> None:
         "Locks",
         billing=dynamodb.Billing.on_demand(max_read_request_units=100, max_write_request_units=200),
         table_class=dynamodb.TableClass.STANDARD_INFREQUENT_ACCESS,
-        point_in_time_recovery=True,
+        point_in_time_recovery=False,
         contributor_insights=True,
     )
     properties = the_only(stack, TABLE)["Properties"]
@@ -146,7 +153,7 @@ def test_capacity_class_recovery_and_insights_are_those_of_the_table() -> None:
     assert properties["WriteOnDemandThroughputSettings"] == {"MaxWriteRequestUnits": 200}
     assert replica["ReadOnDemandThroughputSettings"] == {"MaxReadRequestUnits": 100}
     assert replica["TableClass"] == "STANDARD_INFREQUENT_ACCESS"
-    assert replica["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"] is True
+    assert "PointInTimeRecoverySpecification" not in replica
     assert replica["ContributorInsightsSpecification"]["Enabled"] is True
 
 
