@@ -12,7 +12,7 @@ from ..client import erase as erasing
 from ..client.base import run, session_of
 from ..client.listing import pages_of
 from ..client.lock_client import LockClient
-from ..client.record import LockRecord, ask
+from ..client.reads import ask
 from ..client.session import Operation
 from ..core import requests
 from ..core.row import OF_SLEEPERS
