@@ -13,6 +13,7 @@ from ..client.base import run, session_of
 from ..client.listing import pages_of
 from ..client.lock_client import LockClient
 from ..client.reads import ask
+from ..client.record import LockRecord
 from ..client.session import Operation
 from ..core import requests
 from ..core.row import OF_SLEEPERS
