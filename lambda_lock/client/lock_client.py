@@ -308,7 +308,8 @@ class LockClient(AskingClient):
         which is refused to an attempt that is no longer the newest.
 
         string: what `Lock.hand_over` returned. None: the parts name the hold.
-        parts: key, sort_key, owner, fencing_token and permits, if there is no string, as for `resume`.
+        parts: key, sort_key, owner, fencing_token and permits, if there is no string, as for `resume`. lease_duration
+            (seconds, 1 or more) is not used: so the parts are the same for both.
 
         Returns True if the hold is released, now or before. Returns False if it is not held under this string any more:
         it was released and taken by others, adopted or lost before; a permit, also if it was released before.

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         owner: str | None
         fencing_token: int | None
         permits: int | None
+        lease_duration: float | None
 
     class DecoratorOptions(TimeOptions, total=False):
         """What the decorators pass on to acquire. `with_lock` says what each means."""

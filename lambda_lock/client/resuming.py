@@ -109,19 +109,13 @@ def released(
     owner: str | None = None,
     fencing_token: int | None = None,
     permits: int | None = None,
-    **unused: Any,
+    lease_duration: float | None = None,
+    **unknown: Any,
 ) -> Operation[bool]:
     """The operation of `LockClient.release`."""
-    if "lease_duration" in unused:
-        import warnings
-
-        given = unused.pop("lease_duration")
-        if given is not None:
-            checks.lease_duration(given)
-        warnings.warn(
-            f"release has no use for lease_duration={given!r}: leave it out", DeprecationWarning, stacklevel=3
-        )
-    checks.options("release", released.__kwdefaults__ or (), unused)
+    checks.options("release", released.__kwdefaults__ or (), unknown)
+    if lease_duration is not None:  # not used: the parts are the same as for resume
+        checks.lease_duration(lease_duration)
     hold, _ = named(session, "release", string, key, sort_key, owner, fencing_token, permits)
     place = session.settings.place(hold.key, hold.sort_key)
     _check_kept(place)

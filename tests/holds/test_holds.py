@@ -269,8 +269,7 @@ def test_a_string_releases_any_number_of_times_whoever_has_the_hold(client: Lock
     lock = client.resume(string)
     assert client.release(string)
     assert client.release(string)
-    with pytest.warns(DeprecationWarning, match="no use for lease_duration=5: leave it out"):
-        assert client.release(**parts(lock), lease_duration=5)  # type: ignore[call-arg]
+    assert client.release(**parts(lock), lease_duration=5)
     assert not rows.is_held("a")
     with pytest.raises(LockLostError):
         lock.heartbeat()
