@@ -545,6 +545,9 @@ class Gap:
     def __next__(self) -> Any:
         return self.send(None)
 
+    def __iter__(self) -> Any:
+        return self
+
     @property
     def gi_frame(self) -> Any:
         return self.steps.gi_frame

@@ -201,8 +201,8 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("queue 7", "a last try that removes whoever is ahead"),
     Mutant("queue 7", "no last try"),
     Mutant("queue 7", "a try like the last one at each look", "a queue"),
-    Mutant("queue 9", "tickets renewed when hardly anything is left"),
-    Mutant("queue 9", "naps longer than others have patience"),
+    Mutant("queue 10", "tickets renewed when hardly anything is left"),
+    Mutant("queue 10", "naps longer than others have patience"),
     Mutant("permit queue", "a free permit taken from any ticket"),
     Mutant("permit queue", "a claim from a ticket that leaves nothing to those ahead"),
     Mutant("permit queue", "the dead that wait for a semaphore never passed"),
@@ -215,5 +215,6 @@ SPARED = {
     "transaction 4": "it only tells more often what became of a commit; without it, the outcome would be unknown",
     "transaction 7": "the client refuses such a commit before the core is asked (tests/client)",
     "resume 7": "it is about order alone; the simulator of sleepers breaks it (tests/simulation/waking)",
-    "queue 8": "it says when to look, for the sake of few requests; that nobody sleeps too long is rule 9",
+    "queue 8": "it keeps a hot key going; the simulator breaks it (tests/simulation/mutations.py)",
+    "queue 9": "it says when to look, for the sake of few requests; that nobody sleeps too long is rule 10",
 }

@@ -712,7 +712,7 @@ MUTATIONS: dict[str, Mutation] = {
         _FORGETS, 60, alter("erasure", "set completed_until", ""), shows="forgot nothing",
     ),
     "a completion forgotten by its key": Mutation(
-        _FORGETS, 60, alter("erasure", "call expect", 'update.require("attribute_exists(#key)")'),
+        _FORGETS, 60, alter("erasure", "call expect token", 'update.require("attribute_exists(#key)")'),
         shows=("forgot a later one", "forgot a holder"),
     ),
     "any result forgotten for one": Mutation(

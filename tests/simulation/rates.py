@@ -185,6 +185,7 @@ def start_once_more(world: World, key: str) -> None:
     ahead = 0.0 if row is None else int(row[_NEXT_AT]["N"]) / 1e6 - EPOCH - world.now
     wait = max(ahead, 0.0) + judge.spacing + _TRIP
     world.settings.freeze = world.settings.step = world.settings.give_up = world.settings.interrupt = 0.0
+    world.settings.refused_inside = 0.0
     world.settings.skews = ("right",) * 6
     client = RateClient(world, "last", [key], "")
     client.process.spared = client.process.steady = True

@@ -340,7 +340,7 @@ def test_a_throttled_request_is_sent_again() -> None:
     clock = ManualClock()
     with in_memory(clock=clock) as memory, LockClient(clock=clock) as client:
         memory.fail("throttled", times=2)
-        client.acquire("a").release()
+        client.acquire("a", wait=0).release()
         assert memory.requests == ("UpdateItem",) * 4
 
 
