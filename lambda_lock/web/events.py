@@ -41,8 +41,8 @@ def idempotent_request(
         (``"{headers[idempotency-key]}"``), or a plain function of the event that returns a str.
     caller: who calls: the same (``"{requestContext[authorizer][jwt][claims][sub]}"``). Keys of different callers are
         different. None: all callers share the keys, and get each other's answers.
-    wait, window, store, scope, client and the rest: as for IdempotencyMiddleware. The scope's default is that of
-        deduplicate(). A plain handler takes a LockClient.
+    wait, window, store, scope, client: as for IdempotencyMiddleware, and so are its other options. The scope's default
+        is that of deduplicate(). A plain handler takes a LockClient.
 
     What is refused and what is kept is said for IdempotencyMiddleware. An answer is of the kind that the function
     returns: a dict for API Gateway, or a Response of Powertools or Chalice.

@@ -19,8 +19,8 @@ class IdempotencyWsgi(Middleware):
     """IdempotencyMiddleware for WSGI applications: Flask, Django and others.
 
     app: the application.
-    methods, header, caller, required and the rest: as for IdempotencyMiddleware. A function as ``caller`` is given the
-        WSGI environment.
+    methods, header, caller, required: as for IdempotencyMiddleware, and so are its other options. A function as
+        ``caller`` is given the WSGI environment.
 
     Raises what IdempotencyMiddleware does.
 
