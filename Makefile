@@ -105,7 +105,7 @@ test-around: $(DEV) $(ENGINE) $(if $(shell command -v npm),$(CDK)) ## Test docs,
 
 .PHONY: test-planted
 test-planted: $(DEV) $(ENGINE) ## See that planted mistakes are noticed, if what they are planted in has changed (ARGS=--all: anyway)
-	@$(BIN)/python -m tests.prove.planted $(ARGS) -- $(PARALLEL)
+	@LAMBDA_LOCK_SCHEDULES=$(SCHEDULES) $(BIN)/python -m tests.prove.planted $(ARGS) -- $(PARALLEL)
 
 .PHONY: test-all
 test-all: ## All three

@@ -255,11 +255,11 @@ def _given_back(original: Any) -> Any:
 def _under_new_token(original: Any) -> Any:
     """An exchange that sends a commit under a client token of its own."""
 
-    def exchange(self: Any, request: Any, *more: Any) -> Any:
+    def exchange(self: Any, request: Any, *more: Any, **options: Any) -> Any:
         operation, body = request
         if "ClientRequestToken" in body:
             body = {**body, "ClientRequestToken": self.entropy.nonce()}
-        return original(self, (operation, body), *more)
+        return original(self, (operation, body), *more, **options)
 
     return exchange
 
