@@ -144,6 +144,16 @@ def seconds(name: str, value: object, *, least: float, most: float = _LONGEST, e
     return float(number)
 
 
+def in_scope(scope: str, key: str) -> str:
+    """Return the row's key of an event: ``key`` under ``scope``. "": it is ``key``."""
+    if scope == "":
+        return key
+    from ..keys.arguments import scoped
+
+    key_text("key", key)
+    return scoped(key_text("scope", scope), key)
+
+
 def per_by_name(key: object, limit: object, more: tuple[object, ...]) -> None:
     """Raise TypeError for what rate_limit was given by position after its limit."""
     if more:

@@ -20,7 +20,6 @@ from ..core.outcome import ConditionFailed, Reply, unknown
 from ..core.row import OF_SLEEPERS
 from ..core.sleepers import NEWEST
 from ..errors import LockFormatError, LockNotGrantedError
-from ..keys.arguments import scoped
 from . import checks
 from .record import LockRecord
 from .session import Operation
@@ -56,10 +55,7 @@ def erase(session: Session, key: str, scope: str, sort_key: str | None, force: b
 
 def place_of(session: Session, key: str, scope: str, sort_key: str | None) -> Place:
     """Where the row to erase is. Raises what `LockClient.erase` raises for its arguments."""
-    if scope != "":
-        checks.key_text("key", key)
-        key = scoped(checks.key_text("scope", scope), key)
-    place = session.settings.place(key, sort_key)
+    place = session.settings.place(checks.in_scope(scope, key), sort_key)
     session.check_open()
     return place
 

@@ -6,7 +6,6 @@ import json  # the Lambda runtime has it loaded
 
 from ..core import forget as core
 from ..errors import LockArgumentError, LockConfigurationError
-from ..keys.arguments import scoped
 from . import checks
 from .options import request_for
 from .session import Operation
@@ -24,9 +23,7 @@ def forget(
     session: Session, key: str, scope: str, sort_key: str | None, wait: float | None, context: object, if_result: object
 ) -> Operation[bool]:
     """The operation of `LockClient.forget`."""
-    if scope != "":
-        checks.key_text("key", key)
-        key = scoped(checks.key_text("scope", scope), key)
+    key = checks.in_scope(scope, key)
     request = request_for(session, key, wait=wait, sort_key=sort_key, context=context)
     place = request.place
     if place.schema.released is None:
