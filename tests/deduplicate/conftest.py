@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from lambda_lock import LockClient, current_dedup, deduplicate, set_default_client
+from lambda_lock import LockClient, current_dedup, set_default_client
 from rig.engine import Item
 from rig.wire import Wire
 from tests.support.clients import make
 from tests.support.clocks import LeapingClock
-from tests.support.decorated import as_async, done, fresh_process, other
+from tests.support.decorated import Decorator, done, fresh_process, once, other
 from tests.support.rows import Rows, rows
 
-__all__ = ["fresh_process", "make", "other", "rows"]
+__all__ = ["fresh_process", "make", "once", "other", "rows"]
 
 FOREVER = float("inf")
 COMMIT = "TransactWriteItems"
-Once = Callable[..., Callable[[Callable[..., Any]], Callable[..., Any]]]
-
-once_async = as_async(deduplicate)
+Once = Decorator
 
 
 @pytest.fixture
@@ -31,14 +28,6 @@ def impatient(wire: Wire) -> LockClient:
     client = LockClient(clock=LeapingClock(), heartbeat_period=0)
     set_default_client(client)
     return client
-
-
-@pytest.fixture(params=["def", "async def"])
-def once(request: pytest.FixtureRequest) -> Once:
-    """@deduplicate for a plain function, or for an async def function that does the same. Neither needs an await."""
-    if request.param == "def":
-        return deduplicate
-    return once_async
 
 
 def commit(items: list[Item], **options: Any) -> None:

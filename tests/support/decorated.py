@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from lambda_lock import LockClient, default_client, set_default_client
+from lambda_lock import LockClient, deduplicate, default_client, set_default_client
 
 from .clients import KeepingClient
 from .fresh import forget_invocations
@@ -57,6 +57,14 @@ def as_async(decorator: Decorator) -> Decorator:
         return decorate
 
     return with_options
+
+
+@pytest.fixture(params=["def", "async def"])
+def once(request: pytest.FixtureRequest) -> Decorator:
+    """@deduplicate for a plain function, or for an async def function that does the same. Neither needs an await."""
+    if request.param == "def":
+        return deduplicate
+    return as_async(deduplicate)
 
 
 def done(act: Any) -> Any:

@@ -13,12 +13,12 @@ import pytest
 from rig import events
 from rig.engine import Ministack
 from rig.lambda_runtime import LambdaEnvironment
-from tests.support.decorated import other
+from tests.support.decorated import once, other
 from tests.support.fresh import fresh_process
 from tests.support.loop import loop
 from tests.support.rows import rows
 
-__all__ = ["fresh_process", "loop", "other", "rows"]
+__all__ = ["fresh_process", "loop", "once", "other", "rows"]
 
 HANDLERS = Path(__file__).parent / "handlers"
 LONG = 60.0  # a timeout that no test reaches

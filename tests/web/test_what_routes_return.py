@@ -15,9 +15,8 @@ from aws_lambda_powertools.shared.cookies import Cookie
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from lambda_lock import LockFormatError, deduplicate
+from tests.support.decorated import Decorator
 from tests.support.rows import Rows
-
-from .conftest import Once
 
 BINARY = bytes(range(256))
 EVENT = {"id": "e-1"}
@@ -70,7 +69,7 @@ WEB: list[Any] = [
 @pytest.mark.parametrize("cache_size", [0, 10])
 @pytest.mark.parametrize("result", WEB, ids=lambda result: type(result).__name__)
 def test_what_a_route_returns_is_given_back_as_what_it_is(
-    result: Any, cache_size: int, once: Once, caplog: pytest.LogCaptureFixture
+    result: Any, cache_size: int, once: Decorator, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = seen(result)
     handler = once("{id}", result="json", cache_size=cache_size)(lambda event: result)
@@ -104,7 +103,7 @@ REFUSED: list[Any] = [
 
 @pytest.mark.parametrize("result", REFUSED, ids=lambda result: type(result).__name__)
 def test_a_response_that_cannot_be_given_back_is_refused_at_the_first_call_and_its_event_is_not_done(
-    result: Any, once: Once, rows: Rows
+    result: Any, once: Decorator, rows: Rows
 ) -> None:
     handler = once("{id}", scope="", result="json")(lambda event: result)
     with pytest.raises(TypeError, match=r"a result .*so duplicates of the event could not be given it\. Return"):
@@ -113,7 +112,7 @@ def test_a_response_that_cannot_be_given_back_is_refused_at_the_first_call_and_i
 
 
 @pytest.mark.parametrize("kind", [Response, JSONResponse, flask.Response, PowertoolsResponse[dict[str, int]]])
-def test_a_response_may_be_named_as_the_type(kind: Any, once: Once) -> None:
+def test_a_response_may_be_named_as_the_type(kind: Any, once: Decorator) -> None:
     def annotated(event: Any) -> Any:
         return JSONResponse({"a": 1}, 201)
 
