@@ -34,12 +34,12 @@ from rig.wire import Answer, Wire
 from tests.support.clients import Make
 from tests.support.clocks import SkewedClock
 from tests.support.context import Context
-from tests.support.decorated import Boom, done
+from tests.support.decorated import Boom, as_async, done
 from tests.support.elsewhere import in_thread
 from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
-from .conftest import FOREVER, Calls, Once, Stop, is_done, once_async, warnings
+from .conftest import FOREVER, Calls, Once, Stop, is_done, warnings
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -460,7 +460,7 @@ def test_an_answer_to_a_duplicate_of_an_async_function_is_awaited() -> None:
         return event["id"], error.result
 
     for on_duplicate in (answer, lambda event, error: answer(event, error=error)):
-        handler = once_async("{id}", scope=str(id(on_duplicate)), result="json", on_duplicate=on_duplicate)(
+        handler = as_async(deduplicate)("{id}", scope=str(id(on_duplicate)), result="json", on_duplicate=on_duplicate)(
             lambda event: "result"
         )
         assert handler(EVENT) == "result"
