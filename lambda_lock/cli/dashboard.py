@@ -25,6 +25,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from ..client.lock_client import LockClient
 from ..client.record import LockRecord
+from ..core.rate import in_words
 from ..core.row import base_of
 from ..errors import Holder, LockError, printable
 from . import show
@@ -172,8 +173,8 @@ class Watcher:
             for track in self._tracks.values():
                 if track.record.key.startswith(prefix):
                     counts[track.state] += 1
-                    counts["waiting"] += bool(track.record.waiters)
-                if wanted.admits(track.record) and ("waiting" not in states or track.record.waiters):
+                    counts["waiting"] += bool(show.waiting(track.record))
+                if wanted.admits(track.record) and ("waiting" not in states or show.waiting(track.record)):
                     found.append(track)
             found.sort(key=_by_interest)
             page = min(page, max(0, len(found) - 1) // _PAGE_SIZE)
@@ -228,8 +229,8 @@ class Watcher:
         state = show.state(record)
         if state == "expired" != track.state:
             self._tell("expired", record, _bounded(record.owner), record.expires_at or now)
-        if record.waiters != (track.waits[-1][1] if track.waits else 0):
-            track.waits.append((now, record.waiters))
+        if (waiting := show.waiting(record)) != (track.waits[-1][1] if track.waits else 0):
+            track.waits.append((now, waiting))
         track.record, track.state, track.scan = record, state, self._scan
         if track.holds:
             track.holds = [hold for hold in track.holds[-_HOLDS:] if (hold.until or now) >= now - _KEEP]
@@ -258,7 +259,10 @@ def _as_dict(track: Track, since: float) -> dict[str, Any]:
         "is_semaphore": show.is_semaphore(record),
         "seconds_left": show.seconds_left(record),
         "token": record.fencing_token,
-        "waiters": (show.queued_starts(record) or (0, record.waiters))[1],
+        "waiters": show.waiting(record),
+        "rate": record.rate and printable(in_words(record.rate[:_OWNER])),
+        "next_start": show.next_start(record),
+        "read_at": record.read_at,
         "sleepers": record.sleepers,
         "unreadable": [_bounded(name) for name in record.unreadable[:_NAMES]],
         "holds": holds,
@@ -300,7 +304,7 @@ def _end_of(hold: Tenure, record: LockRecord, begun: list[Tenure], now: float) -
 
 
 def _by_interest(track: Track) -> tuple[bool, str, str]:
-    is_quiet = not track.holds and not track.record.waiters and track.state in ("free", "completed")
+    is_quiet = not track.holds and not show.waiting(track.record) and track.state in ("free", "completed")
     return is_quiet, track.record.key, track.record.sort_key or ""
 
 

@@ -112,8 +112,8 @@ def as_dict(record: LockRecord) -> dict[str, Any]:
     """A record as a dict for JSON."""
     found = {name: getattr(record, name, None) for name in _FIELDS}
     holders = [{name: getattr(holder, name) for name in _HOLDER_FIELDS} for holder in record.holders]
-    if (queued := queued_starts(record)) is not None and record.read_at is not None:
-        found |= {"waiters": queued[1], "next_start": round(record.read_at + queued[0], 3)}
+    if (at := next_start(record)) is not None:
+        found |= {"waiters": waiting(record), "next_start": at}
     return found | {"state": state(record), "holders": holders, "seconds_left": seconds_left(record)}
 
 
@@ -238,18 +238,27 @@ def queued_starts(record: LockRecord) -> tuple[float, int] | None:
     return (after, queued) if after < _FAR else None
 
 
-def _next_start(record: LockRecord) -> str | None:
+def waiting(record: LockRecord) -> int:
+    """How many wait: acquires in the queue, or starts of a rate limit that are not due."""
+    return (queued_starts(record) or (0, record.waiters))[1]
+
+
+def next_start(record: LockRecord) -> float | None:
+    """When the next start of a rate limit is free, in epoch seconds; not before `read_at`."""
     found = queued_starts(record)
-    if found is None or record.read_at is None:
+    return None if found is None or record.read_at is None else round(record.read_at + found[0], 3)
+
+
+def _next_start(record: LockRecord) -> str | None:
+    at = next_start(record)
+    if at is None or record.read_at is None:
         return None
-    return f"{moment(record.read_at + found[0])}, in {duration(found[0])}" if found[0] else "now"
+    return f"{moment(at)}, in {duration(at - record.read_at)}" if at > record.read_at else "now"
 
 
 def _waiting(record: LockRecord) -> str | None:
-    if (found := queued_starts(record)) is not None:
-        return str(found[1]) if found[1] else None
-    asleep = f" ({record.sleepers} asleep)" if record.sleepers else ""
-    return f"{record.waiters}{asleep}" if record.waiters or asleep else None
+    count, asleep = waiting(record), f" ({record.sleepers} asleep)" if record.sleepers else ""
+    return f"{count}{asleep}" if count or asleep else None
 
 
 def _with_time(record: LockRecord) -> str:
@@ -418,7 +427,7 @@ def _in_order(records: Iterable[LockRecord]) -> list[LockRecord]:
 def _by_interest(record: LockRecord) -> tuple[bool, bool, str, str]:
     """Those that are held, expired or unreadable come first, also where not all locks fit on the screen."""
     is_quiet = state(record) in ("free", "completed")
-    return is_quiet, not record.waiters, record.key, record.sort_key or ""
+    return is_quiet, not waiting(record), record.key, record.sort_key or ""
 
 
 def _screen(counts: Counter[str], first: list[LockRecord], width: int, note: str) -> Group:

@@ -246,6 +246,25 @@ def test_a_browser_draws_a_lease_of_any_length_and_damaged_rows_beside_it(
     shows(page, "#error", [""])
 
 
+def test_a_browser_shows_a_rate_limit_its_next_start_and_how_many_wait(
+    server: Server, rows: Rows, open_page: Open
+) -> None:
+    for name, ahead in (("api", 3 * 3600), ("quiet", -60)):
+        next_at = {"N": str(int((time.time() + ahead) * 1e6))}
+        rows.put(name, recordVersionNumber={"S": "rate"}, rate={"S": "1/3600/1"}, nextAt=next_at)
+    rows.put_held("order#1")
+    page = open_page(server)
+    api, quiet = (page.locator("#locks tr", has_text=name) for name in ("api", "quiet"))
+    api.locator(".queue").wait_for(state="attached")
+    assert api.locator(".who").inner_text() == "1 per 1 h, burst 1"
+    assert api.locator(".rate").inner_text() == "rate, next in 3 h"
+    assert re.fullmatch(r"next start \S+T\S+Z", api.locator(".rate").get_attribute("title") or "")
+    assert int(api.locator(".waits").inner_text()) in (2, 3)
+    assert (quiet.locator(".rate").inner_text(), quiet.locator(".waits").inner_text()) == ("rate, next now", "")
+    page.click("button[data-state=waiting]")
+    shows(page, "#locks .name", ["api"])
+
+
 @pytest.mark.long
 def test_a_browser_pages_through_100_000_locks(open_page: Open) -> None:
     client = LockClient("locks", transport=ManyRows(100_000))
