@@ -66,6 +66,7 @@ def test_what_cannot_start_in_the_time_left_comes_back_one_after_another(
     assert 50 <= first <= 60
     assert (second - first, third - second) == (60, 60)
     assert "3 of 4 records come back: 3 contended, 0 failed, 0 not started" in caplog.text
+    assert [vars(record).get("lock_event") for record in caplog.records].count("rate_limited") == 3
 
 
 def test_records_that_can_start_in_time_wait_for_it(client: LockClient, queue: FakeQueue) -> None:
