@@ -166,38 +166,6 @@ def test_many_who_want_one_token_at_once_fetch_it_once(wire: Wire) -> None:
     assert answers == [{"access_token": "t", "expires_in": 3600}] * 5
 
 
-@pytest.mark.usefixtures("table")
-def test_callers_that_find_one_token_revoked_together_refresh_it_once() -> None:
-    app = program_of("compute-once.md", "## An OAuth token")
-    fetched: list[str] = []
-    refused: list[str] = []
-    answers: list[int] = []
-    together = threading.Barrier(20)
-
-    def fetch(account: str) -> dict[str, Any]:
-        if fetched:
-            wait_until(lambda: len(refused) == 20)  # slower than the API: all the others have seen 401
-        fetched.append(account)
-        return {"access_token": f"t{len(fetched)}", "expires_in": 3600}
-
-    def request(token: str) -> int:
-        if token != "t1":
-            return 200
-        together.wait(60)
-        refused.append(token)
-        return 401
-
-    app.fetch_token = fetch
-    app.token("acme")
-    threads = [threading.Thread(target=lambda: answers.append(app.call("acme", request))) for _ in range(20)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    assert answers == [200] * 20
-    assert len(fetched) == 2
-
-
 @pytest.mark.parametrize("kind", ["provisioned-concurrency", "on-demand"])
 def test_only_provisioned_concurrency_connects_before_the_first_call(
     wire: Wire, monkeypatch: pytest.MonkeyPatch, kind: str
