@@ -1,12 +1,14 @@
 """Histories of events that are made, shared and forgotten over HTTP, while requests are lost, doubled and late.
 
-Callers ask for the result of an event, and make it if there is none; others forget it. All write down what they called,
-what they were answered, and when. The judge needs no model: it compares times.
+Callers ask for the result of an event, and make it if there is none; others forget it, whatever it is or if it is one
+that somebody was given. All write down what they called, what they were answered, and when. The judge needs no model:
+it compares times.
 
-- **Stale**: a forget has returned (True or False), and a caller that asks after that is given a result whose making
-  began before that forget was called.
+- **Stale**: a forget has returned (True, or False of whatever it is), and a caller that asks after that is given a
+  result whose making began before that forget was called.
 - **Erased**: an event was done for certain (somebody was given a result that another had made), and was made again, and
-  no forget was under way in between. A late copy of an earlier forget did that.
+  no forget of it was under way in between. A late copy of an earlier forget did that, or a forget of another result.
+- **Denied**: a forget of one result said False, and others were given that result before and after.
 - **Two at once**: two made the result of one event at the same time, within their leases.
 """
 
@@ -46,11 +48,16 @@ class Asked:
 
 @dataclass
 class Forgot:
-    """One forget. said: True, False, or None if it met an event in progress, or its outcome is unknown."""
+    """One forget.
+
+    said: True, False, or None if it met an event in progress, or its outcome is unknown. number: of the making whose
+    result was to be forgotten; None: whatever it is.
+    """
 
     call: float
     end: float
     said: bool | None
+    number: int | None = None
 
 
 @dataclass
@@ -100,17 +107,19 @@ def play(url: str, table: str, seconds: float, seed: int, askers: int = 4, forge
 
     def forget(client: LockClient, source: random.Random) -> None:
         while time.monotonic() < end:
-            call = time.monotonic()
+            number = None
+            if history.asked and source.random() < 0.6:  # the newest, or the one before
+                number = max(history.asked[-1].number - source.choice((0, 0, 1)), 0)
+            meant: dict[str, Any] = {} if number is None else {"if_result": number}
+            forgot = Forgot(time.monotonic(), OPEN, None, number)
             try:
-                said = client.forget("event", wait=source.choice((0, 0, 0.3)))
-            except (
-                LockNotGrantedError
-            ):  # it may have forgotten what was done, without an answer, and then met a new run
-                history.forgot.append(Forgot(call, time.monotonic(), None))
+                forgot.said = client.forget("event", wait=source.choice((0, 0, 0.3)), **meant)
+                forgot.end = time.monotonic()
+            except LockNotGrantedError:  # it may have forgotten what was done, unanswered, and then met a new run
+                forgot.end = time.monotonic()
             except TransportError:
-                history.forgot.append(Forgot(call, OPEN, None))
-            else:
-                history.forgot.append(Forgot(call, time.monotonic(), said))
+                pass  # it may be carried out whenever
+            history.forgot.append(forgot)
             time.sleep(source.uniform(0.1, 0.8))  # time for copies that come late, while no forget is under way
 
     roles: list[Any] = [ask] * askers + [forget] * forgetters
@@ -135,7 +144,7 @@ def play(url: str, table: str, seconds: float, seed: int, askers: int = 4, forge
 def judge(history: History) -> list[str]:
     """What is wrong with a history."""
     found = list(history.odd)
-    over = [each for each in history.forgot if each.said is not None]
+    over = [each for each in history.forgot if each.said or (each.said is False and each.number is None)]
     for asked in history.asked:
         begun = history.made[asked.number].begun
         latest = max((each.call for each in over if each.end < asked.call), default=-1.0)
@@ -144,10 +153,18 @@ def judge(history: History) -> list[str]:
     shared = [each for each in history.asked if not each.own]
     for number, made in history.made.items():
         known = max((each for each in shared if each.end < made.begun), key=lambda each: each.end, default=None)
-        if known is not None and not any(each.call < made.begun and each.end > known.call for each in history.forgot):
+        if known is not None and not any(
+            each.call < made.begun and each.end > known.call and each.number in (None, known.number)
+            for each in history.forgot
+        ):
             found.append(
                 f"erased: {number} was made at {made.begun:.3f}, and {known.number} was known at {known.end:.3f}"
             )
+    for forgot in history.forgot:
+        given = [each for each in shared if each.number == forgot.number]
+        before, after = (each.end < forgot.call for each in given), (each.call > forgot.end for each in given)
+        if forgot.said is False and any(before) and any(after):
+            found.append(f"denied: {forgot.number} was there at {forgot.call:.3f}, and was not forgotten")
     makings: list[Any] = sorted((made.begun, made.ended) for made in history.made.values() if made.ended != OPEN)
     for (_, ended), (begun, _) in itertools.pairwise(makings):
         if begun < ended:

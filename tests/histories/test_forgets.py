@@ -27,6 +27,7 @@ def test_nothing_that_was_begun_before_a_forget_is_given_out_after_it_and_no_cop
     history = _round(engine, table, 1)
     assert judge(history) == []
     assert sum(forgot.said is True for forgot in history.forgot) >= 2
+    assert any(forgot.number is not None for forgot in history.forgot)
     assert any(not asked.own for asked in history.asked)
     assert len(history.made) >= 2
 
@@ -34,7 +35,12 @@ def test_nothing_that_was_begun_before_a_forget_is_given_out_after_it_and_no_cop
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("rule", "shows"),
-    [("a completion forgotten by its key", "erased"), ("an event in progress counted as not done", "stale")],
+    [
+        ("a completion forgotten by its key", "erased"),
+        ("an event in progress counted as not done", "stale"),
+        ("any result forgotten for one", "erased"),
+        ("one result forgotten by its key", "erased"),
+    ],
 )
 def test_a_broken_rule_shows_in_the_histories(rule: str, shows: str, engine: Engine, table: str) -> None:
     with broken(rule):
@@ -70,6 +76,18 @@ def test_the_judge_rejects_an_event_that_is_made_again_and_that_nobody_forgot() 
         history = copy.deepcopy(_LEGAL)
         history.forgot = [forgot]
         assert [found.partition(":")[0] for found in judge(history)] == expected
+
+
+def test_the_judge_rejects_a_result_that_was_forgotten_for_another_one_or_denied() -> None:
+    for number, expected in ((0, []), (7, ["erased"])):
+        history = copy.deepcopy(_LEGAL)
+        history.forgot[0].number = number
+        assert [found.partition(":")[0] for found in judge(history)] == expected
+    history = copy.deepcopy(_LEGAL)
+    history.forgot = [Forgot(4, 5, False, 0), Forgot(8, 9, True, 0)]
+    assert judge(history) == []
+    history.asked.append(Asked(6, 7, 0, own=False))
+    assert [found.partition(":")[0] for found in judge(history)] == ["denied"]
 
 
 def test_the_judge_rejects_two_who_make_it_at_once() -> None:
