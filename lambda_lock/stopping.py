@@ -12,7 +12,7 @@ import threading
 import time
 from contextlib import suppress
 
-from .client.base import Client, session_of
+from .client.base import Client
 from .client.closing import close
 from .decorators.guard import default_client
 from .errors import LockConfigurationError
@@ -125,7 +125,7 @@ def _release(pid: int, clients: tuple[Client, ...]) -> None:
             signal.signal(number, signal.SIG_IGN)  # the process ends anyway
     for client in clients or (default_client(),):
         with suppress(Exception):  # releases that fail are logged; the process ends all the same
-            close(session_of(client), release=True)
+            close(client.__session__, release=True)
     for number, handler in before.items():
         with suppress(ValueError, TypeError):  # TypeError for None, a handler that is not Python's
             signal.signal(number, handler)

@@ -9,7 +9,6 @@ from functools import partial
 import click
 
 from ..client import erase as erasing
-from ..client.base import run, session_of
 from ..client.listing import pages_of
 from ..client.lock_client import LockClient
 from ..client.reads import ask
@@ -45,14 +44,14 @@ def erase(shared: Shared, key: str, sort_key: str | None, scope: str, force: boo
       lambda-lock erase imports --force     # stop who works under it first
     """
     with shared.client() as client:
-        session = session_of(client)
+        session = client.__session__
         place = erasing.place_of(session, key, scope, sort_key)
-        item = run(client, Operation(place, lambda talk: talk.ask(requests.read(place)))).item
+        item = client.__runner__.run(Operation(place, lambda talk: talk.ask(requests.read(place)))).item
         if item and force and not yes:
             confirm(LockRecord(place.view(item), place, None), None, "erase")
         try:
             if item and force:
-                done = run(client, Operation(place, lambda talk: erasing.delete(place, item, talk)))
+                done = client.__runner__.run(Operation(place, lambda talk: erasing.delete(place, item, talk)))
             else:
                 done = client.erase(key, scope=scope, sort_key=sort_key)
         except LockNotGrantedError as error:
@@ -131,16 +130,16 @@ def _said(counts: Counter[str], would: str) -> str:
 
 def _sweep(client: LockClient, *, drop: bool) -> Counter[str]:
     """Count the rows of a restored table, and drop those that are to go, each as it was read."""
-    session, counts = session_of(client), Counter[str]()
+    session, counts = client.__session__, Counter[str]()
     pages = pages_of(session, None)
     while (request := pages.request()) is not None:
-        reply = run(client, ask(session, pages.place, request))
+        reply = client.__runner__.run(ask(session, pages.place, request))
         for place, item in pages.rows(reply):
             record = LockRecord(place.view(item), place, reply.date)
             fate = _fate(record)
             if fate == "dropped" and drop:
                 try:
-                    run(client, Operation(place, partial(erasing.delete, place, item)))
+                    client.__runner__.run(Operation(place, partial(erasing.delete, place, item)))
                 except LockNotGrantedError:
                     fate = "changed"
             counts[fate] += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ..client.base import session_of
 from ..client.lock_client import LockClient
 from ..client.record import LockRecord
 from ..client.session import Operation
@@ -38,7 +37,7 @@ def force_release(client: LockClient, record: LockRecord, permit: Holder | None)
     means that there is no row. The time to live stays as it is, since the row may be another client's. Raises what
     `LockClient.get` raises, and TransportError if the outcome is unknown.
     """
-    session = session_of(client)
+    session = client.__session__
     place, what = session.settings.place(record.key, record.sort_key), f"lock {record.key!r}"
     if permit is None:
         request = _release_of(record, place)

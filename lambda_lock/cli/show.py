@@ -21,7 +21,6 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ..client.base import run, session_of
 from ..client.listing import pages_of
 from ..client.lock_client import LockClient
 from ..client.reads import ask
@@ -343,10 +342,10 @@ def read_pages(client: LockClient, key: str | None = None) -> Iterator[list[Lock
 
     Raises what `LockClient.list` raises.
     """
-    session = session_of(client)
+    session = client.__session__
     pages = pages_of(session, key)
     while (request := pages.request()) is not None:
-        yield list(pages.records(run(client, ask(session, pages.place, request))))
+        yield list(pages.records(client.__runner__.run(ask(session, pages.place, request))))
 
 
 class Listing(NamedTuple):

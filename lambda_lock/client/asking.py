@@ -29,19 +29,19 @@ def _rate_limit(self: AskingClient, /, key: str, limit: int, *more: object, **op
     from .rate_limit import rate_limit
 
     checks.per_by_name(key, limit, more)
-    session, asked = self._session, filled(AskingClient.rate_limit, options)
-    return self._runner.run(rate_limit(session, key, limit, **asked))
+    session, asked = self.__session__, filled(AskingClient.rate_limit, options)
+    return self.__runner__.run(rate_limit(session, key, limit, **asked))
 
 
 @_of_lock_client
 class AskingClient(Client):
     """The methods of `LockClient` that take no lock."""
 
-    _runner: Session
+    __runner__: Session
 
     def _begin(self, session: Session) -> None:
         super()._begin(session)
-        self._runner = session
+        self.__runner__ = session
 
     def get(self, key: str, *, sort_key: str | None = None) -> LockRecord | None:
         """Read a lock without taking it, by one consistent read. Returns None if the table has no such row.
@@ -55,7 +55,7 @@ class AskingClient(Client):
         """
         from .reads import get
 
-        return self._runner.run(get(self._session, key, sort_key))
+        return self.__runner__.run(get(self.__session__, key, sort_key))
 
     def list(self, *, key: str | None = None) -> Iterator[LockRecord]:
         """Read all locks of the table, held or not, page by page. Rows that were never a lock's are left out.
@@ -70,9 +70,9 @@ class AskingClient(Client):
         from .listing import pages_of
         from .reads import ask
 
-        pages = pages_of(self._session, key)
+        pages = pages_of(self.__session__, key)
         while (request := pages.request()) is not None:
-            yield from pages.records(self._runner.run(ask(self._session, pages.place, request)))
+            yield from pages.records(self.__runner__.run(ask(self.__session__, pages.place, request)))
 
     def erase(self, key: str, *, scope: str = "", sort_key: str | None = None, force: bool = False) -> bool:
         """Delete the row of a key that nobody uses, with its data, attributes, and the result of an event.
@@ -96,7 +96,7 @@ class AskingClient(Client):
         """
         from .erase import erase
 
-        return self._runner.run(erase(self._session, key, scope, sort_key, force))
+        return self.__runner__.run(erase(self.__session__, key, scope, sort_key, force))
 
     def prewarm(self) -> None:
         """Open the connection and learn DynamoDB's time, so that the first lock waits for neither.
@@ -107,7 +107,7 @@ class AskingClient(Client):
         """
         from .reads import prewarm
 
-        return self._runner.run(prewarm(self._session))
+        return self.__runner__.run(prewarm(self.__session__))
 
     @declared(_rate_limit)
     def rate_limit(
@@ -169,4 +169,4 @@ class AskingClient(Client):
         """
         from .sleep import sleep
 
-        return self._runner.run(sleep(self._session, key, holder, task_token, permits, sort_key))
+        return self.__runner__.run(sleep(self.__session__, key, holder, task_token, permits, sort_key))

@@ -8,7 +8,7 @@ from collections.abc import Coroutine  # asyncio has it loaded
 from . import reads
 from .async_lock import AsyncLock, AsyncMultiLock, awaited
 from .async_runner import AsyncRunner
-from .base import Client, init_of, session_of
+from .base import Client, init_of
 from .closing import close
 from .lock import Lock
 from .lock_client import OURS, LockClient
@@ -116,6 +116,8 @@ class AsyncLockClient(Client):
             ...
     """
 
+    __runner__: AsyncRunner
+
     if not TYPE_CHECKING:
         __init__ = init_of("AsyncLockClient")
 
@@ -134,7 +136,7 @@ class AsyncLockClient(Client):
     prewarm = awaited(LockClient.prewarm)
 
     def _begin(self, session: Session) -> None:
-        self._runner = AsyncRunner(session, {Lock: AsyncLock, MultiLock: AsyncMultiLock})
+        self.__runner__ = AsyncRunner(session, {Lock: AsyncLock, MultiLock: AsyncMultiLock})
         super()._begin(session)
 
     @classmethod
@@ -144,7 +146,7 @@ class AsyncLockClient(Client):
         Example: ``client = AsyncLockClient.over(default_client())``
         """
         made = cls.__new__(cls)
-        made._begin(session_of(client))
+        made._begin(client.__session__)
         return made
 
     async def list(self, *, key: str | None = None) -> AsyncIterator[LockRecord]:
@@ -154,9 +156,9 @@ class AsyncLockClient(Client):
         """
         from .listing import pages_of
 
-        pages = pages_of(self._session, key)
+        pages = pages_of(self.__session__, key)
         while (request := pages.request()) is not None:
-            for found in pages.records(await self._runner.run(reads.ask(self._session, pages.place, request))):
+            for found in pages.records(await self.__runner__.run(reads.ask(self.__session__, pages.place, request))):
                 yield found
 
     def held(self) -> tuple[AsyncLock, ...]:
@@ -164,15 +166,15 @@ class AsyncLockClient(Client):
 
         Example: ``keys = [lock.key for lock in client.held()]``
         """
-        open_locks = self._session.open_locks.handled()
-        return tuple(AsyncLock(held.handle(), self._runner) for held in open_locks if held.is_held())
+        open_locks = self.__session__.open_locks.handled()
+        return tuple(AsyncLock(held.handle(), self.__runner__) for held in open_locks if held.is_held())
 
     async def close(self, *, release: bool = True) -> None:
         """`LockClient.close`, awaited.
 
         Example: ``await client.close()``
         """
-        await self._runner.settle(functools.partial(close, self._session, release=release))
+        await self.__runner__.settle(functools.partial(close, self.__session__, release=release))
 
     async def __aenter__(self) -> Self:
         return self

@@ -8,7 +8,7 @@ import functools
 from ..core.outcome import expected
 from ..errors import LockAlreadyReleasedError
 from .async_runner import LOOK
-from .lock import Handle, HandleBase, Lock, held_by
+from .lock import Handle, HandleBase, Lock
 from .multi_lock import MultiHandle, MultiLock
 
 TYPE_CHECKING = False
@@ -45,18 +45,18 @@ def awaited(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[An
 class AsyncWithBlock(HandleBase):
     """`WithBlock` for ``async with``."""
 
-    _runner: AsyncRunner
+    __runner__: AsyncRunner
 
     async def __aenter__(self) -> Self:
-        self._held.check_open()
+        self.__held__.check_open()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._held.is_released_by_block():
+        if self.__held__.is_released_by_block():
             try:
-                await self._runner.run(self._held.release(best_effort=True))
+                await self.__runner__.run(self.__held__.release(best_effort=True))
             except expected(LockAlreadyReleasedError):
                 pass  # another task releases it at this moment
 
@@ -75,7 +75,7 @@ class AsyncLock(Handle, AsyncWithBlock):
     """
 
     def __init__(self, lock: Lock, runner: AsyncRunner) -> None:
-        super().__init__(held_by(lock), runner)
+        super().__init__(lock.__held__, runner)
         self._lock = lock  # kept, so that all callbacks and hooks are given this one
 
     heartbeat = awaited(Lock.heartbeat)
@@ -92,7 +92,7 @@ class AsyncLock(Handle, AsyncWithBlock):
         end = None if timeout is None else asyncio.get_running_loop().time() + timeout
         while not self.lost:
             left = 1.0 if end is None else end - asyncio.get_running_loop().time()
-            if left <= 0 or self._held.hold.ended:
+            if left <= 0 or self.__held__.hold.ended:
                 return False
             await asyncio.sleep(min(left, max(self.remaining, _LEAST), LOOK))
         return True
@@ -108,7 +108,7 @@ class AsyncMultiLock(MultiHandle, AsyncWithBlock):
     """
 
     def __init__(self, locks: MultiLock, runner: AsyncRunner) -> None:
-        super().__init__(held_by(locks), runner)
+        super().__init__(locks.__held__, runner)
         self._locks = locks  # kept, so that all callbacks are given this one
 
     heartbeat = awaited(MultiLock.heartbeat)

@@ -1,4 +1,8 @@
-"""The base class of both clients."""
+"""The base class of both clients.
+
+Clients and locks are the application's, and have only the public names that it may use. What other modules of this
+package use of them has a name between double underscores: ``__session__``, ``__runner__``, and ``__held__`` of a lock.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +16,7 @@ if TYPE_CHECKING:
     from typing import Any, Concatenate, ParamSpec
 
     from ..transport import Transport
-    from .lock import HandleBase
-    from .session import Operation
+    from .session import Runner
 
     P = ParamSpec("P")
 
@@ -22,10 +25,13 @@ if TYPE_CHECKING:
 
 
 class Client(Entered):
-    """What `LockClient` and `AsyncLockClient` have in common: a session, and what runs their operations."""
+    """What `LockClient` and `AsyncLockClient` have in common.
 
-    _session: Session
-    _runner: Any  # the session, or an AsyncRunner
+    ``__session__``: what their locks share. ``__runner__``: what runs their operations.
+    """
+
+    __session__: Session
+    __runner__: Runner
 
     if TYPE_CHECKING:
 
@@ -43,7 +49,7 @@ class Client(Entered):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}: did you mean {ours}?")
 
     def _begin(self, session: Session) -> None:
-        self._session = session
+        self.__session__ = session
 
     @property
     def transport(self) -> Transport:
@@ -54,7 +60,7 @@ class Client(Entered):
 
         Example: ``print(client.transport.reason)``
         """
-        return self._session.transport
+        return self.__session__.transport
 
 
 def init_of(client: str) -> Any:
@@ -78,17 +84,12 @@ def init_of(client: str) -> Any:
     return begin
 
 
-def session_of(client: Client) -> Session:
-    """The session of a client, for modules of this package."""
-    return client._session
-
-
 def session_in(client: object) -> Session | None:
     """The session of what a decorator was given as its client. None: it has none, as a client of another kind.
 
     A mock may say that it is a client of ours, and have none.
     """
-    session = getattr(client, "_session", None)
+    session = getattr(client, "__session__", None)
     return session if isinstance(session, Session) else None
 
 
@@ -96,8 +97,3 @@ def settings_of(client: object) -> Settings | None:
     """The settings of `session_in`. None: there is none."""
     session = session_in(client)
     return None if session is None else session.settings
-
-
-def run(client: Client | HandleBase, operation: Operation[Any]) -> Any:
-    """Run an operation of a client or handle, for modules of this package. Awaited for those of asyncio."""
-    return client._runner.run(operation)

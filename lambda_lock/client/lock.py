@@ -10,43 +10,40 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from types import TracebackType
-    from typing import Any, Never, Protocol, Self, TypeAlias, TypeVar
+    from typing import Any, Never, Self, TypeAlias
 
     from .held import HeldLock
-    from .session import Session
+    from .session import Runner, Session
 
     Callback: TypeAlias = Callable[["Lock"], object]
-    H = TypeVar("H")
-
-    class Holder(Protocol[H]):
-        """A Lock or MultiLock, or one for asyncio."""
-
-        _held: H
 
 
 class HandleBase(Entered):
-    """What the handles of one lock and of several have in common: what is held, and what runs its operations."""
+    """What the handles of one lock and of several have in common.
 
-    def __init__(self, held: Any, runner: Any = None) -> None:
-        self._held = held  # a HeldLock or a Group
-        self._runner = runner or held.session  # the session for the calling thread, or an AsyncRunner
+    ``__held__``: what is held, a HeldLock or a Group. ``__runner__``: what runs its operations. See base.py.
+    """
+
+    def __init__(self, held: Any, runner: Runner | None = None) -> None:
+        self.__held__ = held
+        self.__runner__: Runner = runner or held.session
 
 
 class WithBlock(HandleBase):
     """The end of the ``with`` block of a handle releases what is still held."""
 
-    _runner: Session
+    __runner__: Session
 
     def __enter__(self) -> Self:
-        self._held.check_open()
+        self.__held__.check_open()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._held.is_released_by_block():
+        if self.__held__.is_released_by_block():
             try:
-                self._runner.run(self._held.release(best_effort=True))
+                self.__runner__.run(self.__held__.release(best_effort=True))
             except expected(LockAlreadyReleasedError):
                 pass  # another thread releases it at this moment
 
@@ -54,22 +51,22 @@ class WithBlock(HandleBase):
 class Handle(HandleBase):
     """What `Lock` and `AsyncLock` have in common: everything that sends no request."""
 
-    _held: HeldLock
+    __held__: HeldLock
 
     @property
     def key(self) -> str:
         """The lock's key, as given to acquire."""
-        return self._held.hold.place.key
+        return self.__held__.hold.place.key
 
     @property
     def sort_key(self) -> str | None:
         """The value of the table's sort key. None: the table has none."""
-        return self._held.hold.place.sort_key
+        return self.__held__.hold.place.sort_key
 
     @property
     def owner(self) -> str:
         """``prefix#nonce``, unique for this acquisition. After a resume ``prefix#nonce/…``, unique for this handle."""
-        return self._held.hold.owner
+        return self.__held__.hold.owner
 
     @property
     def fencing_token(self) -> int:
@@ -79,56 +76,56 @@ class Handle(HandleBase):
 
         Pass it to stores that must refuse late writers. See Kleppmann, "How to do distributed locking" (2016).
         """
-        return self._held.hold.token
+        return self.__held__.hold.token
 
     @property
     def permits(self) -> int | None:
         """How many may hold at once, as passed to acquire. None for a lock."""
-        return self._held.hold.place.permits
+        return self.__held__.hold.place.permits
 
     @property
     def version(self) -> str:
         """The newest version that was sent for this lock."""
-        return self._held.hold.version
+        return self.__held__.hold.version
 
     @property
     def data(self) -> bytes | None:
         """The application's bytes in the row, as of the grant or of the last `heartbeat` with data."""
         from .values import row_data
 
-        return row_data(self._held.hold.item, self._held.hold.place)
+        return row_data(self.__held__.hold.item, self.__held__.hold.place)
 
     @property
     def attributes(self) -> dict[str, Any]:
         """The application's additional attributes in the row, as of the grant."""
         from .values import row_attributes
 
-        return row_attributes(self._held.hold.item, self._held.hold.place)
+        return row_attributes(self.__held__.hold.item, self.__held__.hold.place)
 
     @property
     def lease_duration(self) -> float:
         """The lease in seconds. It is shorter than requested if the invocation's deadline comes first."""
-        return self._held.lease_duration
+        return self.__held__.lease_duration
 
     @property
     def remaining(self) -> float:
         """Seconds for which the lock is still held without another renewal. 0 once it is lost or released."""
-        return self._held.remaining()
+        return self.__held__.remaining()
 
     @property
     def is_held(self) -> bool:
         """Whether the lock is held now. This looks at the clocks, so it notices a freeze longer than the lease."""
-        return self._held.is_held()
+        return self.__held__.is_held()
 
     @property
     def is_expired(self) -> bool:
         """Whether the lock is no longer held: its validity ended, it was lost, or it was released."""
-        return not self._held.is_held()
+        return not self.__held__.is_held()
 
     @property
     def is_almost_expired(self) -> bool:
         """Whether ``safe_time`` or less is left. Raises SessionMonitorNotSetError for a lock without ``safe_time``."""
-        safe_time = self._held.options.safe_time
+        safe_time = self.__held__.options.safe_time
         if safe_time is None:
             raise SessionMonitorNotSetError(
                 f"lock {self.key!r} has no safe_time: pass safe_time=seconds to acquire, or to the client", key=self.key
@@ -138,7 +135,7 @@ class Handle(HandleBase):
     @property
     def lost(self) -> bool:
         """Whether the lock was lost while held: a write was refused, or validity ended. This is final."""
-        return self._held.is_lost()
+        return self.__held__.is_lost()
 
     def raise_if_lost(self) -> None:
         """Raise LockLostError if the lock is not held now. Call this before each step that must not be done twice.
@@ -148,7 +145,7 @@ class Handle(HandleBase):
 
         Example: ``lock.raise_if_lost(); charge(card)``
         """
-        self._held.raise_if_lost()
+        self.__held__.raise_if_lost()
 
     def transact_item(self) -> dict[str, Any]:
         """Return an Update for a transaction of your own, which then succeeds only while this lock is held.
@@ -159,21 +156,16 @@ class Handle(HandleBase):
 
         Example: ``boto3_client.transact_write_items(TransactItems=[lock.transact_item(), put])``
         """
-        held = self._held
+        held = self.__held__
         held.check_open()
         held.check_kept()
         return held.hold.place.transact_item(self.owner, self.fencing_token)
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.key!r} {self._held.state()}, token {self.fencing_token}>"
+        return f"<{type(self).__name__} {self.key!r} {self.__held__.state()}, token {self.fencing_token}>"
 
     def __reduce__(self) -> Never:
         raise TypeError(f"lock {self.key!r} stays in its process: pass another one the string of hand_over()")
-
-
-def held_by(handle: Holder[H]) -> H:
-    """The HeldLock or Group of a handle. For modules of this package."""
-    return handle._held
 
 
 class Lock(Handle, WithBlock):
@@ -197,7 +189,7 @@ class Lock(Handle, WithBlock):
 
         Example: ``if lock.wait_lost(10): stop_work()``
         """
-        held = self._held
+        held = self.__held__
         end = None if timeout is None else held.elapsed() + timeout
         while not held.is_lost():
             now = held.elapsed()
@@ -225,7 +217,7 @@ class Lock(Handle, WithBlock):
         """
         from .operations import heartbeat
 
-        return self._runner.run(heartbeat(self._held, data, delete_data, lease_duration))
+        return self.__runner__.run(heartbeat(self.__held__, data, delete_data, lease_duration))
 
     def ensure(self, seconds: float) -> None:
         """Make sure that the lock is held for ``seconds`` more. If less is left, renew it with a long enough lease.
@@ -238,7 +230,7 @@ class Lock(Handle, WithBlock):
         """
         from .operations import ensure
 
-        return self._runner.run(ensure(self._held, seconds))
+        return self.__runner__.run(ensure(self.__held__, seconds))
 
     def release(self, *, data: bytes | None = None, delete: bool | None = None, best_effort: bool = False) -> bool:
         """Release the lock.
@@ -258,7 +250,7 @@ class Lock(Handle, WithBlock):
 
         Example: ``lock.release(data=b"done")``
         """
-        return self._runner.run(self._held.release(data, delete, best_effort))
+        return self.__runner__.run(self.__held__.release(data, delete, best_effort))
 
     def commit(self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None, result: object = None) -> None:
         """Write ``items`` and release the lock in one transaction: the items are written only while the row is ours.
@@ -283,7 +275,7 @@ class Lock(Handle, WithBlock):
         """
         from .operations import commit
 
-        return self._runner.run(commit(self._held, items, data, result))
+        return self.__runner__.run(commit(self.__held__, items, data, result))
 
     def hand_over(self, *, lease_duration: float | None = None) -> str:
         """End this handle, and return a string with which another process continues the lock: `LockClient.resume`,
@@ -304,4 +296,4 @@ class Lock(Handle, WithBlock):
         """
         from .operations import hand_over
 
-        return self._runner.run(hand_over(self._held, lease_duration))
+        return self.__runner__.run(hand_over(self.__held__, lease_duration))

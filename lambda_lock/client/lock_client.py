@@ -46,15 +46,15 @@ def all_under(session: Session, terms: Terms, keys: Iterable[str]) -> Operation[
 
 
 def _acquire(self: LockClient, /, key: str, **options: Any) -> Any:
-    session = self._session
+    session = self.__session__
     terms = Terms(session.settings, checked(ACQUIRE, options), key)
-    return self._runner.run(under(session, terms, key))
+    return self.__runner__.run(under(session, terms, key))
 
 
 def _acquire_all(self: LockClient, /, keys: Iterable[str], **options: Any) -> Any:
-    session = self._session
+    session = self.__session__
     terms = Terms(session.settings, checked(SEVERAL, options))
-    return self._runner.run(all_under(session, terms, keys))
+    return self.__runner__.run(all_under(session, terms, keys))
 
 
 class LockClient(AskingClient):
@@ -162,7 +162,7 @@ class LockClient(AskingClient):
 
         Example: ``if lock := client.try_acquire("report"): ...``
         """
-        return self._runner.tried(self.acquire, key, wait=wait, **options)
+        return self.__runner__.tried(self.acquire, key, wait=wait, **options)
 
     @declared(_acquire_all)
     def acquire_all(
@@ -217,7 +217,7 @@ class LockClient(AskingClient):
 
         Example: ``if locks := client.try_acquire_all(["account#1", "account#2"]): ...``
         """
-        return self._runner.tried(self.acquire_all, keys, wait=wait, sort_key=sort_key, **options)
+        return self.__runner__.tried(self.acquire_all, keys, wait=wait, sort_key=sort_key, **options)
 
     def adopt(
         self,
@@ -252,9 +252,9 @@ class LockClient(AskingClient):
         """
         from .resuming import named, taken
 
-        hold = named(self._session, "adopt", token, key, sort_key, owner, fencing_token, permits)
-        return self._runner.run(
-            taken(self._session, "adopt", hold, lease_duration, safe_time, on_danger, on_lost, context)
+        hold = named(self.__session__, "adopt", token, key, sort_key, owner, fencing_token, permits)
+        return self.__runner__.run(
+            taken(self.__session__, "adopt", hold, lease_duration, safe_time, on_danger, on_lost, context)
         )
 
     def resume(
@@ -296,9 +296,9 @@ class LockClient(AskingClient):
         """
         from .resuming import named, taken
 
-        hold = named(self._session, "resume", string, key, sort_key, owner, fencing_token, permits)
-        return self._runner.run(
-            taken(self._session, "resume", hold, lease_duration, safe_time, on_danger, on_lost, context)
+        hold = named(self.__session__, "resume", string, key, sort_key, owner, fencing_token, permits)
+        return self.__runner__.run(
+            taken(self.__session__, "resume", hold, lease_duration, safe_time, on_danger, on_lost, context)
         )
 
     def release(self, string: str | None = None, **parts: Unpack[HoldParts]) -> bool:
@@ -322,7 +322,7 @@ class LockClient(AskingClient):
         """
         from .resuming import released
 
-        return self._runner.run(released(self._session, string, **parts))
+        return self.__runner__.run(released(self.__session__, string, **parts))
 
     def forget(
         self,
@@ -358,14 +358,14 @@ class LockClient(AskingClient):
         """
         from .forget import forget
 
-        return self._runner.run(forget(self._session, key, scope, sort_key, wait, context, if_result))
+        return self.__runner__.run(forget(self.__session__, key, scope, sort_key, wait, context, if_result))
 
     def held(self) -> tuple[Lock, ...]:
         """The locks of this client that are held now, in this process.
 
         Example: ``keys = [lock.key for lock in client.held()]``
         """
-        return tuple(held.handle() for held in self._session.open_locks.handled() if held.is_held())
+        return tuple(held.handle() for held in self.__session__.open_locks.handled() if held.is_held())
 
     def close(self, *, release: bool = True) -> None:
         """Close the client. Acquires that are waiting raise ClientClosedError, and held locks are released.
@@ -385,7 +385,7 @@ class LockClient(AskingClient):
         """
         from .closing import close
 
-        close(self._session, release=release)
+        close(self.__session__, release=release)
 
     def __enter__(self) -> Self:
         return self

@@ -300,38 +300,38 @@ class Group(Holding):
 class MultiHandle(HandleBase):
     """What `MultiLock` and `AsyncMultiLock` have in common: everything that sends no request."""
 
-    _held: Group
+    __held__: Group
 
     @property
     def keys(self) -> tuple[str, ...]:
         """The keys, each one once, in the order in which the locks were taken: by their bytes in UTF-8."""
-        return self._held.keys
+        return self.__held__.keys
 
     @property
     def owner(self) -> str:
         """``prefix#nonce``, unique for this acquisition. All the locks have it."""
-        return self._held.members[0].hold.owner
+        return self.__held__.members[0].hold.owner
 
     @property
     def fencing_tokens(self) -> dict[str, int]:
         """The fencing token of each lock, by key. See `Lock.fencing_token`."""
-        return {member.key: member.hold.token for member in self._held.members}
+        return {member.key: member.hold.token for member in self.__held__.members}
 
     @property
     def remaining(self) -> float:
         """Seconds for which all locks are still held without another renewal. 0 once one is lost or released."""
-        return min(member.remaining() for member in self._held.members)
+        return min(member.remaining() for member in self.__held__.members)
 
     @property
     def is_held(self) -> bool:
         """Whether all locks are held now. This looks at the clocks, so it notices a freeze longer than a lease."""
-        return all(member.is_held() for member in self._held.members)
+        return all(member.is_held() for member in self.__held__.members)
 
     @property
     def lost(self) -> bool:
         """Whether any lock was lost while held. This is final. The others are still renewed until the release, because
         they protect the work in hand."""
-        return self._held.is_lost()
+        return self.__held__.is_lost()
 
     def raise_if_lost(self) -> None:
         """Raise LockLostError, with the key of the lock, if any lock is not held now. Call this before each step that
@@ -339,13 +339,13 @@ class MultiHandle(HandleBase):
 
         Example: ``locks.raise_if_lost(); transfer(...)``
         """
-        self._held.is_lost()
-        for member in self._held.members:
+        self.__held__.is_lost()
+        for member in self.__held__.members:
             member.raise_if_lost()
 
     def __repr__(self) -> str:
         # The locks may be in different states. Then the state of the first one that is not held is shown.
-        worst = next((member for member in self._held.members if not member.is_held()), None)
+        worst = next((member for member in self.__held__.members if not member.is_held()), None)
         state = f"held for {self.remaining:.1f} s" if worst is None else worst.state()
         shown, more = ", ".join(map(repr, self.keys[:_SHOWN])), len(self.keys) - _SHOWN
         return f"<{type(self).__name__} {shown}{f' and {more} more' if more > 0 else ''} {state}>"
@@ -371,7 +371,7 @@ class MultiLock(MultiHandle, WithBlock):
 
         Example: ``locks.heartbeat()``
         """
-        return self._runner.run(self._held.heartbeat())
+        return self.__runner__.run(self.__held__.heartbeat())
 
     def release(self) -> bool:
         """Release all locks, the newest first.
@@ -386,7 +386,7 @@ class MultiLock(MultiHandle, WithBlock):
 
         Example: ``locks.release()``
         """
-        return self._runner.run(self._held.release())
+        return self.__runner__.run(self.__held__.release())
 
     def commit(self, items: Sequence[Mapping[str, Any]]) -> None:
         """Write ``items`` and release all locks in one transaction: the items are written only while all are held.
@@ -402,4 +402,4 @@ class MultiLock(MultiHandle, WithBlock):
 
         Example: ``locks.commit([{"Update": take_from_one}, {"Update": give_to_the_other}])``
         """
-        return self._runner.run(self._held.commit(items))
+        return self.__runner__.run(self.__held__.commit(items))

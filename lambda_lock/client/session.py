@@ -27,7 +27,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
-    from typing import Any, Generic, TypeVar
+    from typing import Any, Generic, Protocol, TypeVar
 
     from ..core.outcome import Reply
     from ..core.protocol import Conversation, Hold, Steps
@@ -39,6 +39,12 @@ if TYPE_CHECKING:
 
     R = TypeVar("R")
     T = TypeVar("T")
+
+    class Runner(Protocol):
+        """What runs operations: a session, or an AsyncRunner, whose methods are awaited."""
+
+        def run(self, operation: Operation[Any]) -> Any: ...
+        def tried(self, acquire: Any, *args: Any, **options: Any) -> Any: ...
 
     class _Typed(Generic[T]):
         """What has a result of type T."""

@@ -20,7 +20,7 @@ from ..errors import (
 from ..runtime.drive import check_process
 from ..runtime.signalsafe import HELD_HERE, given_back
 from .held import HeldLock
-from .lock import Lock, held_by
+from .lock import Lock
 from .renewer import leave_to_lease, line_of_execution
 from .session import Explained, Operation
 
@@ -106,7 +106,7 @@ class Taking(Operation["T"]):
         """
         lock, hold = self._locks.pop(), self.granted[-1]
         if hold.resumed:
-            held_by(lock).is_given = True
+            lock.__held__.is_given = True
             if hold.ended and not hold.unclear:  # no release has begun
                 self._session.check_open()
         return lock  # type: ignore[no-any-return]

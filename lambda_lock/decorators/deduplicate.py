@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import partial  # the Lambda runtime has it loaded
 
 from ..client import checks
-from ..client.base import run, session_of, settings_of
+from ..client.base import settings_of
 from ..client.event_results import Storing, result_parts
-from ..client.lock import held_by
 from ..client.options import EVENT, checked, terms_of, wanted
 from ..client.taking import Taking, entered_before, tell_refused
 from ..errors import DuplicateEventError, KeyTemplateError
@@ -301,7 +300,7 @@ def deduplicate(
 
         def acquire_event(call: Call) -> Any:
             client, key = call.client, call.key
-            session = session_of(client)
+            session = client.__session__
             duplicate = None if known is None else known.find(session, key)
             if duplicate is not None:
                 session.check_open()
@@ -310,7 +309,7 @@ def deduplicate(
             taking: Any = entered_before(session, key, sort_key, None, event=True) if reentrant else None
             if taking is None:
                 taking = Taking(session, wanted(session, terms(session.settings), key, seconds))
-            return run(client, taking)
+            return client.__runner__.run(taking)
 
         guard = _EventGuard(
             _CURRENT,
@@ -372,7 +371,7 @@ class _EventGuard(Guard):
         if not isinstance(error, DuplicateEventError):
             return super().answered(call, error)
         if self.known is not None:
-            self.known.learn(session_of(call.client), error, call.forgets)
+            self.known.learn(call.client.__session__, error, call.forgets)
         payload, stored = call.storing and call.storing.payload, result_parts(error.result)[1]
         # An event stored without validate= has none. Version 0.2.0 stored one of each JSON text as it was written.
         if payload is not None and stored not in (None, payload, self.payload_as_written(call.args, call.kwargs)):
@@ -401,7 +400,7 @@ class _EventGuard(Guard):
     def call_end(self, call: Call, lock: Any, result: object) -> CallEnd:
         if not call.targets:
             return lock.release, NOT_RELEASED, lambda _: None
-        held = held_by(lock)
+        held = lock.__held__
         if held.ended:  # by the function itself: by a commit that completed the event, or in another way
             message = (
                 "%s() returned, but did not complete event %r: it released it, or its commit was refused or had no "
@@ -425,14 +424,14 @@ class _EventGuard(Guard):
                 known.completed(held, text, since, forgets)
 
         return (
-            lambda: run(lock, held.release(complete=True, result=text)),
+            lambda: lock.__runner__.run(held.release(complete=True, result=text)),
             _NOT_COMPLETED,
             completed,
         )
 
     def text(self, lock: Any, result: object) -> str | None:
         """The text to store: of the result, and of the payload's hash. None if there is neither."""
-        held: HeldLock = held_by(lock)
+        held: HeldLock = lock.__held__
         if not self.stores_result:
             return held.checked_result(None)
         from .returned import stored_text

@@ -6,7 +6,6 @@ import functools
 import threading
 
 from ..client import checks
-from ..client.base import run, session_of
 from ..client.reads import ask
 from ..core.several import ordered
 from ..errors import LockAlreadyReleasedError, LockConfigurationError
@@ -90,13 +89,13 @@ class StandIn:
 
     def commit(self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None, result: object = None) -> None:
         """Write the items, in a transaction that no lock guards."""
-        run(self._client, self._writing(items))
+        self._client.__runner__.run(self._writing(items))
         self._released.set()
 
     def transact_item(self) -> dict[str, Any]:
         """An Update that changes nothing and refuses nothing."""
         self._check_held()
-        return unguarded_item(session_of(self._client).settings.place(self.key, self.sort_key))
+        return unguarded_item(self._client.__session__.settings.place(self.key, self.sort_key))
 
     def hand_over(self, *, lease_duration: float | None = None) -> str:
         raise LockConfigurationError(f"{self._why}: there is no lock {self.key!r} to hand over", key=self.key)
@@ -117,7 +116,7 @@ class StandIn:
 
     def _writing(self, items: Sequence[Mapping[str, Any]]) -> Operation[Any]:
         self._check_held()
-        session, key = session_of(self._client), self.keys[0]
+        session, key = self._client.__session__, self.keys[0]
         request = {"TransactItems": checks.transact_items(items), "ClientRequestToken": session.entropy.nonce()}
         place = session.settings.place(key, None if session.settings.names()[2] is None else key)
         return ask(session, place, ("TransactWriteItems", request))
@@ -159,7 +158,7 @@ class AsyncStandIn(StandIn):
     async def commit(  # type: ignore[override]
         self, items: Sequence[Mapping[str, Any]], *, data: bytes | None = None, result: object = None
     ) -> None:
-        await run(self._client, self._writing(items))
+        await self._client.__runner__.run(self._writing(items))
         self._released.set()
 
 

@@ -12,8 +12,7 @@ from functools import partial, wraps  # the Lambda runtime has it loaded
 from types import MethodType  # functools has it loaded
 
 from .. import errors
-from ..client.base import run, session_in, session_of, settings_of
-from ..client.lock import held_by
+from ..client.base import session_in, settings_of
 from ..client.lock_client import OURS, LockClient, all_under, under
 from ..client.options import terms_of
 from ..core.outcome import expected, is_interrupt
@@ -100,7 +99,7 @@ def _holds(lock: Any, key: str) -> bool:
     """Whether the lock of this key is held. Of several, one may be lost while the others are still renewed."""
     if not hasattr(lock, "keys"):
         return bool(lock.is_held)
-    return bool(held_by(lock).holds(key))
+    return bool(lock.__held__.holds(key))
 
 
 class Call:
@@ -191,7 +190,7 @@ class Guard:
                     except TransportError as error:
                         lock = self.unlocked(call, error)
                 if call.storing is not None:
-                    held_by(lock).store_by(call.storing)
+                    lock.__held__.store_by(call.storing)
                 end: CallEnd = lock.release, NOT_RELEASED, lambda _: None  # if the function raises
                 entered = entries.set((*entries.get(), (call.targets, lock)))
                 try:
@@ -235,7 +234,7 @@ class Guard:
                     except TransportError as error:
                         lock = self.unlocked(call, error)
                 if call.storing is not None:
-                    held_by(lock).store_by(call.storing)
+                    lock.__held__.store_by(call.storing)
                 end: CallEnd = lock.release, NOT_RELEASED, lambda _: None
                 entered = entries.set((*entries.get(), (call.targets, lock)))
                 try:
@@ -429,9 +428,9 @@ def locking(options: dict[str, Any], client: object, *, several: bool = False) -
         if type(acquire) is not MethodType or acquire.__func__ not in OURS:
             return acquire(call.key, **options)
         client: Any = acquire.__self__  # `call.client` may be a wrapper that passes this method on
-        session = session_of(client)
+        session = client.__session__
         begin = all_under if several else under
-        return run(client, begin(session, terms(session.settings), call.key))
+        return client.__runner__.run(begin(session, terms(session.settings), call.key))
 
     return acquire
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ..client import checks
 from ..client import rate_limit as waiting
-from ..client.base import run, session_of
 from ..client.lock_client import OURS
 from ..client.options import LOCK, checked, declared, filled
 from ..errors import LockConfigurationError
@@ -40,8 +39,8 @@ def _rate_limit(
         terms, method = asked | {"n": count}, getattr(call.client.rate_limit, "__func__", None)
         if not is_outer or method not in OURS:
             return call.client.rate_limit(call.key, limit, **terms), None
-        starting = waiting.rate_limit(session_of(call.client), call.key, limit, **terms)
-        return run(call.client, starting), lambda: run(call.client, starting.give_back())
+        starting = waiting.rate_limit(call.client.__session__, call.key, limit, **terms)
+        return call.client.__runner__.run(starting), lambda: call.client.__runner__.run(starting.give_back())
 
     def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
         check_decorated(func, "rate_limit", client, "raise", on_unavailable)

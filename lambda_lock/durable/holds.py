@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
-from ..client.base import run, session_of
-from ..client.lock import Lock, held_by
+from ..client.lock import Lock
 from ..client.lock_client import LockClient
 from ..core.protocol import OUTAGE
 from ..core.row import base_of
@@ -63,7 +62,7 @@ class DurableHold:
         """Whether the lock's table has a waker, as this invocation's environment says."""
         from ..client import sleep  # here and below: loaded only by those who find the lock held
 
-        return sleep.has_waker(session_of(self.client))
+        return sleep.has_waker(self.client.__session__)
 
     def lie_down(self, holder: str, callback: str) -> bool:
         """Write the callback among the sleepers of the lock. False: there is no room, or the write may have failed.
@@ -74,9 +73,9 @@ class DurableHold:
 
         try:
             lying_down = sleep.lie_down(
-                session_of(self.client), self.key, None, holder, "durable", callback, self.permits
+                self.client.__session__, self.key, None, holder, "durable", callback, self.permits
             )
-            there_is_room: bool = run(self.client, lying_down)
+            there_is_room: bool = self.client.__runner__.run(lying_down)
         except LockError as error:
             message = "an execution that waits for lock %r polls, since it could not lie down: %s"
             tell(logger, "not_asleep", message, self.key, error, key=self.key)
@@ -88,7 +87,7 @@ class DurableHold:
         from ..client import sleep
 
         try:
-            run(self.client, sleep.get_up(session_of(self.client), self.key, holder))
+            self.client.__runner__.run(sleep.get_up(self.client.__session__, self.key, holder))
         except LockError as error:
             message = "an execution that waited for lock %r is still among its sleepers: %s"
             tell(logger, "not_asleep", message, self.key, error, key=self.key)
@@ -215,7 +214,7 @@ class DurableHold:
         """End the attempt in this process, without a request. Its row stays, and the next resume goes on with it."""
         attempt, self._attempt = self._attempt, None
         if attempt is not None:
-            held_by(attempt).abandon()
+            attempt.__held__.abandon()
 
 
 class Holds:

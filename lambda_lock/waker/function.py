@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 
-from ..client.base import run, session_of
 from ..client.lock_client import LockClient
 from ..client.session import Operation
 from ..core.protocol import Resumption
@@ -132,7 +131,7 @@ class WakerFunction:
 
     def __init__(self, client: LockClient | None = None, calls: Calls | None = None) -> None:
         self._client = client or LockClient()
-        self._session = session_of(self._client)
+        self._session = self._client.__session__
         self._calls = calls or Calls()
 
     def handle(self, event: dict[str, Any], context: Any) -> dict[str, list[dict[str, str]]]:
@@ -185,7 +184,7 @@ class WakerFunction:
         def steps(talk: Conversation) -> Steps[None]:
             return performed(Look(place, talk).run(), self._calls, place, self._tell)
 
-        run(self._client, Operation(place, steps))
+        self._client.__runner__.run(Operation(place, steps))
 
     def _put(self, place: Place) -> None:
         self._calls.put(place, _RETRIED)

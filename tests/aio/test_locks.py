@@ -29,7 +29,6 @@ from lambda_lock import (
     TransportError,
 )
 from lambda_lock.client.async_runner import AsyncRunner
-from lambda_lock.client.base import session_of
 from lambda_lock.client.closing import close
 from lambda_lock.runtime.timeline import SystemClock
 from rig.engine import Ministack
@@ -210,7 +209,7 @@ class ForkingClock(SystemClock):
 async def test_a_child_forked_in_the_middle_of_an_acquire_does_not_get_its_parents_lock(
     before: bool, client: AsyncLockClient, make: Make, rows: Rows
 ) -> None:
-    inner, clock = session_of(client).transport, ForkingClock()
+    inner, clock = client.__session__.transport, ForkingClock()
 
     class Arming:
         def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Any:
@@ -592,7 +591,7 @@ async def test_a_close_ends_those_who_wait(wire: Wire, make: Make, client: Async
 
 
 async def test_a_close_wakes_who_would_sleep_for_long(client: AsyncLockClient) -> None:
-    sleeping = start(AsyncRunner(session_of(client), {})._sleep(3600))  # pauses grow to that only after a while
+    sleeping = start(AsyncRunner(client.__session__, {})._sleep(3600))  # pauses grow to that only after a while
     await asyncio.sleep(0)
     await client.close()
     assert await ended(sleeping) is None
@@ -646,7 +645,7 @@ def test_closing_in_an_outage_is_bounded_however_many_tasks_wait_in_a_loop_that_
     loop.run_until_complete(begin())
     wire.clear()
     outage = wire.unavailable("UpdateItem", times=float("inf"))
-    close(session_of(wired), release=True)  # as at the end of a process
+    close(wired.__session__, release=True)  # as at the end of a process
     assert outage.reached.is_set()
     assert wire.count("UpdateItem") == 2  # after two in a row without an answer the other places are left
     for task in waiting:

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from lambda_lock import AsyncLockClient, AsyncMultiLock, LockNotGrantedError, LockTimeoutError, MultiLock
-from lambda_lock.client.base import session_of
 from rig.engine import Ministack
 from rig.wire import Request, Wire
 from tests.support.clocks import LeapingClock
@@ -63,7 +62,7 @@ class Closed:
         self.client = client
 
     def __await__(self) -> Generator[Any, None, None]:
-        while not session_of(self.client).open_locks.holds():
+        while not self.client.__session__.open_locks.holds():
             yield self.coroutine.send(None)
         self.coroutine.close()
 

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from lambda_lock import AsyncLock, AsyncLockClient, LockClient, LockTimeoutError, transport
-from lambda_lock.client.lock import held_by
 from rig.wire import Wire
 from tests.support.clocks import LeapingClock
 from tests.support.rows import Rows
@@ -27,7 +26,7 @@ async def _list(client: AsyncLockClient, lock: AsyncLock) -> None:
 
 
 async def _commit(client: AsyncLockClient, lock: AsyncLock) -> None:
-    request = {"TableName": held_by(lock).hold.place.table, "Item": {"key": {"S": "order"}}}
+    request = {"TableName": lock.__held__.hold.place.table, "Item": {"key": {"S": "order"}}}
     await lock.commit([{"Put": request}])
 
 
@@ -169,7 +168,7 @@ async def test_a_lock_with_time_enough_left_starts_no_renewals(wire: Wire, wired
             return 10_000
 
     lock = await wired.acquire("a", context=Context())
-    assert held_by(lock).renewer._heartbeat is None
+    assert lock.__held__.renewer._heartbeat is None
     assert 9 < lock.lease_duration <= 10
 
 

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from lambda_lock import AsyncLockClient, Lock, LockClient
-from lambda_lock.client.base import session_of
 from lambda_lock.core import lease
 from lambda_lock.errors import ClientClosedError, LockError, TransportError
 from lambda_lock.runtime import first_use
@@ -154,7 +153,7 @@ def test_a_handle_that_is_dropped_after_its_lease_leaves_nothing_behind() -> Non
             clock.advance(30)
             del lock
         gc.collect()
-        assert session_of(client).open_locks.holds() == frozenset()
+        assert client.__session__.open_locks.holds() == frozenset()
 
 
 def test_senders_are_as_many_in_a_second_burst_as_in_the_first() -> None:

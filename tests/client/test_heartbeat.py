@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from lambda_lock import Lock
-from lambda_lock.client.lock import held_by
 from lambda_lock.errors import LockLostError
 from lambda_lock.runtime.heartbeat import HEARTBEAT
 from rig.wire import Wire
@@ -173,7 +172,7 @@ def test_a_forgotten_lock_is_not_renewed_for_ever(wire: Wire, make: Make, rows: 
     client = make(heartbeat_period=0.1, keeping=False)
     lock = client.acquire("a")
     wait_until(lambda: wire.count() >= 3)
-    gone = weakref.ref(held_by(lock).renewer)
+    gone = weakref.ref(lock.__held__.renewer)
     with pytest.warns(ResourceWarning, match="'a' was dropped"):  # noqa: PT031 - in whichever step it is collected
         del lock
         gc.collect()
@@ -189,7 +188,7 @@ def test_a_lock_that_was_renewed_by_hand_is_forgotten_as_well(make: Make) -> Non
     lock = make(heartbeat_period=0.6, keeping=False).acquire("a")
     time.sleep(0.2)
     lock.heartbeat()  # the first entry in the plan is stale now
-    gone = weakref.ref(held_by(lock).renewer)
+    gone = weakref.ref(lock.__held__.renewer)
     wait_until(lambda: sum(entry[2]() is gone() for entry in HEARTBEAT._due) == 1)
     with pytest.warns(ResourceWarning, match="'a' was dropped"):  # noqa: PT031 - in whichever step it is collected
         del lock

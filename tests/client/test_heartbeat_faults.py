@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from lambda_lock import LockClient
-from lambda_lock.client.base import session_of
 from lambda_lock.errors import LockError, LockLostError, TransportError
 from lambda_lock.runtime import heartbeat
 from lambda_lock.transport import Reply, Transport
@@ -193,7 +192,7 @@ def test_a_closed_client_ends_its_senders(make: Make) -> None:
     lock = client.acquire("a")
     version = lock.version
     wait_until(lambda: lock.version != version)
-    renewals = session_of(client).renewals
+    renewals = client.__session__.renewals
     assert renewals.senders
     client.close()
     wait_until(lambda: not renewals.senders)
@@ -205,7 +204,7 @@ def test_a_client_that_is_forgotten_ends_its_senders(table: str) -> None:
     version = lock.version
     while lock.version == version:
         threading.Event().wait(0.01)
-    renewals = session_of(client).renewals
+    renewals = client.__session__.renewals
     lock.release()
     client.transport.close()  # type: ignore[attr-defined]
     del client, lock

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from lambda_lock import Lock, LockClient
-from lambda_lock.client.lock import held_by
 from lambda_lock.errors import LockAlreadyReleasedError
 from lambda_lock.testing import in_memory
 from rig.wire import Wire
@@ -29,7 +28,7 @@ ACTS: dict[str, Callable[[Lock], Any]] = {
 
 
 def _item(lock: Lock) -> dict[str, Any]:
-    table: str = held_by(lock).hold.place.table
+    table: str = lock.__held__.hold.place.table
     return {"Put": {"TableName": table, "Item": {"key": {"S": f"written under {lock.key}"}}}}
 
 
@@ -42,7 +41,7 @@ def test_a_lock_that_has_ended_is_freed_at_once_and_not_by_the_garbage_collector
         gc.disable()
         try:
             lock = client.acquire("a")
-            gone = weakref.ref(held_by(lock))
+            gone = weakref.ref(lock.__held__)
             ACTS[act](lock)
             del lock
             assert gone() is None

@@ -11,8 +11,6 @@ from typing import Any
 import pytest
 
 from lambda_lock import PYTHON, LockClient
-from lambda_lock.client.base import session_of
-from lambda_lock.client.lock import held_by
 from lambda_lock.errors import (
     LockAlreadyReleasedError,
     LockArgumentError,
@@ -433,7 +431,7 @@ class Inline(Renewals):
 def ticking(clock: StandingClock, make: Make, number: int, rate: float | None) -> list[Any]:
     """Locks that are all due to be renewed at this moment."""
     client = make(clock=clock, heartbeat_rate=rate, heartbeat_period=100, lease_duration=1000)
-    session_of(client)._renewals = Inline(client)
+    client.__session__._renewals = Inline(client)
     locks = [client.acquire(f"a{n}") for n in range(number)]
     clock.now += 100
     return locks
@@ -448,16 +446,16 @@ def test_the_renewals_of_all_locks_of_a_client_share_its_rate(wire: Wire, make: 
     clock = StandingClock()
     locks = ticking(clock, make, 4, rate=2)
     wire.clear()
-    pauses = [held_by(lock).renewer.tick() for lock in locks]
+    pauses = [lock.__held__.renewer.tick() for lock in locks]
     assert renewed(wire) == ["a0"]
     assert pauses == pytest.approx([100, 0.5, 1.0, 1.5])
     for seen in range(2, 5):
         clock.now += 0.5
         for lock in locks:
-            held_by(lock).renewer.tick()
+            lock.__held__.renewer.tick()
         assert renewed(wire) == [f"a{n}" for n in range(seen)]
     clock.now += 98  # 100 s after its renewal the first is due again, and no other is before it
-    assert held_by(locks[0]).renewer.tick() == pytest.approx(0.5)
+    assert locks[0].__held__.renewer.tick() == pytest.approx(0.5)
     assert wire.count() == 4
 
 
@@ -465,7 +463,7 @@ def test_without_a_rate_all_are_renewed_when_they_are_due(wire: Wire, make: Make
     locks = ticking(StandingClock(), make, 4, rate=None)
     wire.clear()
     for lock in locks:
-        held_by(lock).renewer.tick()
+        lock.__held__.renewer.tick()
     assert renewed(wire) == ["a0", "a1", "a2", "a3"]
 
 
@@ -474,15 +472,15 @@ def test_a_failed_renewal_takes_a_new_slot(wire: Wire, make: Make) -> None:
     first, second = ticking(clock, make, 2, rate=0.1)
     wire.clear()
     wire.unavailable("UpdateItem")
-    held_by(first).renewer.tick()
-    assert held_by(second).renewer.tick() == pytest.approx(10)
+    first.__held__.renewer.tick()
+    assert second.__held__.renewer.tick() == pytest.approx(10)
     clock.now += 1  # the back-off is over, but the next slot is the other's
-    assert held_by(first).renewer.tick() == pytest.approx(19)
+    assert first.__held__.renewer.tick() == pytest.approx(19)
     assert renewed(wire) == ["a0"]
     clock.now += 9
-    held_by(second).renewer.tick()
+    second.__held__.renewer.tick()
     clock.now += 10
-    held_by(first).renewer.tick()
+    first.__held__.renewer.tick()
     assert renewed(wire) == ["a0", "a1", "a0"]
 
 
@@ -490,19 +488,19 @@ def test_two_clients_have_a_rate_each(wire: Wire, make: Make) -> None:
     clock = StandingClock()
     (first,) = ticking(clock, make, 1, rate=0.1)
     another = make(clock=clock, heartbeat_rate=0.1, heartbeat_period=100, lease_duration=1000)
-    session_of(another)._renewals = Inline(another)
+    another.__session__._renewals = Inline(another)
     other = another.acquire("b")
     clock.now += 100
     wire.clear()
-    held_by(first).renewer.tick()
-    held_by(other).renewer.tick()
+    first.__held__.renewer.tick()
+    other.__held__.renewer.tick()
     assert renewed(wire) == ["a0", "b"]
 
 
 def test_a_renewal_by_hand_does_not_wait_for_a_slot(wire: Wire, make: Make) -> None:
     first, second = ticking(StandingClock(), make, 2, rate=0.1)
     wire.clear()
-    held_by(first).renewer.tick()
+    first.__held__.renewer.tick()
     second.heartbeat()
     assert renewed(wire) == ["a0", "a1"]
 
@@ -510,13 +508,13 @@ def test_a_renewal_by_hand_does_not_wait_for_a_slot(wire: Wire, make: Make) -> N
 def test_a_slot_that_was_not_used_is_not_kept_for_later(wire: Wire, make: Make) -> None:
     clock = StandingClock()
     first, second = ticking(clock, make, 2, rate=2)
-    held_by(first).renewer.tick()
-    held_by(second).renewer.tick()  # put off by half a second ...
+    first.__held__.renewer.tick()
+    second.__held__.renewer.tick()  # put off by half a second ...
     second.heartbeat()  # ... and not needed any more
     clock.now += 100
     wire.clear()
-    held_by(first).renewer.tick()
-    assert held_by(second).renewer.tick() == pytest.approx(0.5)
+    first.__held__.renewer.tick()
+    assert second.__held__.renewer.tick() == pytest.approx(0.5)
     assert renewed(wire) == ["a0"]
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from lambda_lock import JAVA, PYTHON, Lock, Schema
-from lambda_lock.client.lock import held_by
 from lambda_lock.errors import (
     LockAlreadyReleasedError,
     LockConfigurationError,
@@ -247,10 +246,10 @@ def test_the_heartbeat_does_not_spin_in_an_outage(wire: Wire, make: Make) -> Non
 def test_a_lock_that_nobody_renews_by_itself_is_let_go_by_the_heartbeat(
     limbo: Limbo, caplog: pytest.LogCaptureFixture
 ) -> None:
-    assert held_by(limbo.lock).renewer.tick() is None  # until a renewal by hand comes through
+    assert limbo.lock.__held__.renewer.tick() is None  # until a renewal by hand comes through
     limbo.end()
     limbo.lock.heartbeat()
-    assert held_by(limbo.lock).renewer.tick() is not None
+    assert limbo.lock.__held__.renewer.tick() is not None
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
 
 
@@ -332,7 +331,7 @@ def test_closing_the_client_without_release_ends_what_is_held_on(limbo: Limbo, w
     limbo.client.close(release=False)
     with pytest.raises(LockAlreadyReleasedError):
         limbo.lock.heartbeat()
-    assert held_by(limbo.lock).renewer.tick() is None
+    assert limbo.lock.__held__.renewer.tick() is None
     assert wire.operations == []
     assert rows.is_held("a")
 
@@ -344,6 +343,6 @@ def test_a_closed_client_does_not_go_on_trying(wire: Wire, make: Make) -> None:
     wait_until(lambda: not lock.is_held)
     client.close(release=False)
     wire.clear()
-    assert held_by(lock).renewer.tick() is None
+    assert lock.__held__.renewer.tick() is None
     assert not lock.is_held
     assert lock.wait_lost(0.1) is False

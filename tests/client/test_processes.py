@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from lambda_lock import Lock, LockClient
-from lambda_lock.client.base import session_of
 from lambda_lock.core.protocol import Entropy
 from lambda_lock.errors import LockAlreadyReleasedError, LockError, LockLostError, OwnerMismatchError
 from rig.engine import ROOT, Ministack
@@ -80,7 +79,7 @@ def test_a_holder_killed_at_work_is_replaced(client: LockClient, rows: Rows, sta
 
 def child_view(client: LockClient, key: str) -> dict[str, Any]:
     """What a child sees of its parent's locks, and what happens when it meddles with them."""
-    locks = [held.handle() for held in session_of(client).open_locks.handled()]
+    locks = [held.handle() for held in client.__session__.open_locks.handled()]
     (lock,) = [lock for lock in locks if lock.key == key]
     errors = []
     for act in (
@@ -274,7 +273,7 @@ def test_a_child_forked_once_an_owner_or_version_was_drawn_never_holds_a_lock_un
     key = f"drawn {draw}"
     string = client.acquire("handed over").hand_over()
     forking = make()
-    session = session_of(forking)
+    session = forking.__session__
     entropy, drawn, forked = session.entropy, list[str](), list[int]()
 
     def nonce() -> str:

@@ -13,7 +13,6 @@ import pytest
 
 from lambda_lock import AsyncLockClient, Lock, LockArgumentError, LockClient, deduplicate, rate_limit, with_lock
 from lambda_lock.batch import process_sqs, sqs_batch
-from lambda_lock.client.base import session_of
 from lambda_lock.client.options import Terms, terms_of
 from lambda_lock.decorators.functions import undecorated
 from lambda_lock.errors import TransportError
@@ -174,7 +173,7 @@ def test_the_terms_of_a_decorator_are_those_of_the_client_of_the_call() -> None:
 
 
 def test_threads_with_different_clients_never_get_the_terms_of_each_other() -> None:
-    one, other = (session_of(LockClient(table)).settings for table in ("one", "other"))
+    one, other = (LockClient(table).__session__.settings for table in ("one", "other"))
     terms = terms_of({}, None)
     got: list[Terms] = []
 
@@ -225,7 +224,7 @@ class Passing:
         self.wrapped = wrapped
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("_session", "_runner"):
+        if name in ("__session__", "__runner__"):
             raise AttributeError(name)
         return getattr(self.wrapped, name)
 

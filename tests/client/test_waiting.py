@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from lambda_lock import LockClient
-from lambda_lock.client.lock import held_by
 from lambda_lock.errors import ClientClosedError, LockAlreadyReleasedError, LockNotGrantedError, LockTimeoutError
 from lambda_lock.runtime.timeline import SystemClock
 from rig.wire import Request, Wire
@@ -243,7 +242,7 @@ def test_closing_without_release_sends_nothing_and_stops_the_renewals(
     locks = [wired.acquire(key, lease_duration=3) for key in ("a", "b")]
     wired.close(release=False)
     wire.clear()
-    assert [held_by(lock).renewer.tick() for lock in locks] == [None, None]
+    assert [lock.__held__.renewer.tick() for lock in locks] == [None, None]
     assert wire.operations == []
     assert all(rows.is_held(lock.key) for lock in locks)
     assert not any(lock.is_held or lock.lost for lock in locks)

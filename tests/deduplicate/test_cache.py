@@ -180,7 +180,7 @@ def test_a_wall_clock_that_is_set_back_does_not_lengthen_it() -> None:
     clock = ManualClock()
     with in_memory(clock=clock) as memory:
         set_default_client(LockClient(clock=StandingClock(), heartbeat_period=0))
-        local = default_client()._session.timeline.clock
+        local = default_client().__session__.timeline.clock
         handler = deduplicate("{id}", window=60, cache_size=10)(lambda event: None)
         handler(EVENT)
         clock.advance(100)

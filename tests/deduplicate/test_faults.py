@@ -22,7 +22,6 @@ from lambda_lock import (
     deduplicate,
     set_default_client,
 )
-from lambda_lock.client.base import session_of
 from rig.wire import Answer, Request, Wire
 from tests.aio.conftest import ended, start, until
 from tests.support.clocks import LeapingClock
@@ -250,7 +249,7 @@ def test_an_unfit_result_is_told_although_the_completion_failed_too(
 
 def put_off(client: LockClient, then: Any = None) -> Any:
     """Let the lease run out for the client whose function calls this."""
-    clock = session_of(client).timeline.clock
+    clock = client.__session__.timeline.clock
     assert isinstance(clock, LeapingClock)
     clock.sleep(3600)
     assert current_dedup().lost

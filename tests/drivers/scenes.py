@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 from lambda_lock import AsyncLock, AsyncMultiLock, Lock, LockClient, LockError, LockTimeoutError, MultiLock
-from lambda_lock.client.lock import held_by
 from lambda_lock.core.permits import entries_of, holder_of
 from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import ClientClosedError, LockLostError
@@ -109,7 +108,7 @@ class Scene:
         A string that was made, and got lost on its way to the caller, is left to the lease (`_free_or_given`).
         """
         for lock in self.handles:
-            held = lock.is_held or (isinstance(lock, Lock) and held_by(lock).hold.handed_over)
+            held = lock.is_held or (isinstance(lock, Lock) and lock.__held__.hold.handed_over)
             for key in keys_of(lock):
                 assert held or self.rows.owner(key) != lock.owner, f"{key!r} was given up, and its row is held"
 
@@ -326,7 +325,7 @@ def _free_or_given(scene: Scene) -> None:
         return
     # The string was made, and an interrupt took it away on its way to the caller. Its lease frees the lock.
     (lock,) = scene.handles
-    assert held_by(lock).released, "the lock is held for nobody"
+    assert lock.__held__.released, "the lock is held for nobody"
     scene.counts["left to the lease"] += 1
     expire(scene)
     scene.theirs.append(scene.other.acquire(scene.key, wait=0))

@@ -12,8 +12,6 @@ from pathlib import Path
 import pytest
 
 from lambda_lock import PYTHON, Lock, LockClient
-from lambda_lock.client.base import session_of
-from lambda_lock.client.lock import held_by
 from lambda_lock.client.taking import release_hold
 from lambda_lock.core.handover import write_handover
 from lambda_lock.core.protocol import Hold
@@ -48,13 +46,13 @@ def later(impatient: LockClient) -> LockClient:
 def handed_over(lock: Lock, client: LockClient) -> str:
     """Hand over, and let two seconds pass: within one, Dates may be too coarse for a version above the one there."""
     string = lock.hand_over()
-    session_of(client).timeline.clock.sleep(2)
+    client.__session__.timeline.clock.sleep(2)
     return string
 
 
 def forged(lock: Lock, **changes: object) -> str:
     """A string for ``lock`` that hand_over did not give."""
-    hold = held_by(lock).hold
+    hold = lock.__held__.hold
     other = Hold.__new__(Hold)
     for name in ("place", "owner", "token", "lease_ms"):
         setattr(other, name, changes.get(name, getattr(hold, name)))
@@ -208,7 +206,7 @@ def test_a_release_of_the_first_handle_that_comes_after_the_adoption_frees_nothi
     """Two threads may end one handle at the same moment: release has passed its checks when hand_over is done."""
     lock = client.acquire("a")
     adopted = client.adopt(lock.hand_over())
-    release_hold(session_of(client), held_by(lock).hold)
+    release_hold(client.__session__, lock.__held__.hold)
     assert rows.is_held("a")
     adopted.heartbeat()
     assert adopted.is_held

@@ -8,7 +8,6 @@ from collections.abc import Callable
 import pytest
 
 from lambda_lock import Lock, LockClient, LockError, LockLostError, LockNotGrantedError, OwnerMismatchError
-from lambda_lock.client.lock import held_by
 from lambda_lock.client.taking import Taking
 from lambda_lock.core.protocol import Hold
 from lambda_lock.errors import ClientClosedError
@@ -67,7 +66,7 @@ def _interrupted_handover(memory: Memory, end: str) -> None:
     lock = client.resume(string)
     begun = 0
     for points in sweep(lambda: lock.hand_over()):  # noqa: B023
-        if held_by(lock).hold.handed_over:  # before that it is held, and close releases what is held
+        if lock.__held__.hold.handed_over:  # before that it is held, and close releases what is held
             begun += 1
             if end == "block":
                 lock.__exit__(None, None, None)
@@ -94,7 +93,7 @@ def _interrupted_handover_of_an_adopted_lock(memory: Memory) -> None:
 
     lock = adopted()
     for points in sweep(lambda: handed_over.append(lock.hand_over())):  # noqa: B023
-        if held_by(lock).released:  # the string was on its way to the caller, and may have come
+        if lock.__held__.released:  # the string was on its way to the caller, and may have come
             assert client.release(key="a", owner=lock.owner, fencing_token=lock.fencing_token)
         client.close()
         assert held(memory) == [], f"point {points}"

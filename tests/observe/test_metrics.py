@@ -28,7 +28,6 @@ from lambda_lock import (
     deduplicate,
     with_lock,
 )
-from lambda_lock.client.lock import held_by
 from lambda_lock.observe.metrics import DUPLICATE, FAILED, LOST, METRICS_VARIABLE, NOT_GRANTED
 from rig.engine import ROOT
 from rig.wire import Answer, Wire
@@ -295,7 +294,7 @@ def test_a_lock_for_which_it_is_too_late_is_told_but_not_counted(
 def by_a_renewal(make: Make, rows: Rows, on_lost: Any) -> Lock:
     lock = make(heartbeat_period=0.2).acquire("a", on_lost=on_lost)
     rows.put_held("a", expires_at=time.time() + 60)
-    wait_until(lambda: held_by(lock).hold.lost)
+    wait_until(lambda: lock.__held__.hold.lost)
     return lock
 
 
@@ -403,7 +402,7 @@ def test_a_lost_lock_is_told_and_counted_once_whatever_shows_it(
     assert lock.lost
     with pytest.raises(LockLostError):
         lock.raise_if_lost()
-    if not held_by(lock).released:
+    if not lock.__held__.released:
         lock.release()
     assert called == [lock]
     assert counted(capsys.readouterr().out) == [LOST]

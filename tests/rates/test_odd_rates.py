@@ -77,7 +77,7 @@ def test_a_client_remembers_a_bounded_number_of_limits(monkeypatch: pytest.Monke
     with in_memory(), LockClient("locks") as client:
         for number in range(20):
             client.rate_limit(f"api#{number}", 1, per=60)
-        assert len(client._session.memory.rates) == 5
+        assert len(client.__session__.memory.rates) == 5
 
 
 def test_a_rate_above_a_lock_is_refused_with_the_reason() -> None:

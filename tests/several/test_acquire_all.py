@@ -27,7 +27,6 @@ from lambda_lock import (
     OwnerMismatchError,
     TransportError,
 )
-from lambda_lock.client.lock import held_by
 from lambda_lock.testing import lambda_context
 from rig.wire import Request, Wire
 from tests.client.test_heartbeat_faults import WATCHER, NoThreads, fresh_heartbeat, no_threads
@@ -632,7 +631,7 @@ def test_a_danger_that_cannot_be_told_yet_does_not_keep_the_heartbeat_busy(make:
     def cancelled() -> bool:
         if 1_000_005.2 < clock.now < 1_000_006.4:  # in danger already, and not due for its renewal
             (held,) = client.held()
-            pauses.append(held_by(held).renewer.tick())
+            pauses.append(held.__held__.renewer.tick())
         return clock.now > 1_000_006.4
 
     with pytest.raises(LockTimeoutError):

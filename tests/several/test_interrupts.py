@@ -7,7 +7,6 @@ from collections.abc import Callable
 import pytest
 
 from lambda_lock import LockClient, MultiLock
-from lambda_lock.client.lock import held_by
 from lambda_lock.testing.memory import Memory
 from tests.client.test_interrupts import apart, held, sweep
 
@@ -67,7 +66,7 @@ def _interrupted_act(memory: Memory, act: str) -> None:
     }
     past = [locks]  # kept, so that no finalizer is what is interrupted
     for points in sweep(acts[act]):
-        if points % 2 and not held_by(locks).released:
+        if points % 2 and not locks.__held__.released:
             assert locks.release() in (True, False)
         else:
             client.close()

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from lambda_lock import PYTHON, Lock, LockClient
-from lambda_lock.client.base import session_of
 from lambda_lock.errors import (
     CommitRefusedError,
     LockAlreadyReleasedError,
@@ -214,7 +213,7 @@ def test_an_answer_after_a_whole_decision_without_one_is_the_truth(
     wire: Wire, impatient: LockClient, rows: Rows
 ) -> None:
     lock = impatient.acquire("a")
-    clock = session_of(impatient).timeline.clock
+    clock = impatient.__session__.timeline.clock
     assert isinstance(clock, LeapingClock)
     wire.drop_reply(COMMIT, times=FOREVER, when=lambda request: clock.leapt < 3.5)
     lock.commit([add(rows, "sum")])
@@ -275,7 +274,7 @@ def test_a_refusal_is_told_though_another_has_the_lock_after_a_release_without_a
     def taken(answer: Answer) -> None:
         taken_over(rows)
         if expired:
-            session_of(impatient).timeline.clock.sleep(60)
+            impatient.__session__.timeline.clock.sleep(60)
 
     wire.alter_reply(taken, "UpdateItem")
     wire.drop_request("UpdateItem", times=FOREVER)
@@ -501,7 +500,7 @@ def test_conflicts_are_tried_again_no_longer_than_the_lock_is_valid(
     with pytest.raises(CommitRefusedError) as caught:
         lock.commit([add(rows, "sum")])
     assert caught.value.reasons == ("TransactionConflict",)
-    assert session_of(impatient).timeline.clock.leapt < 11  # type: ignore[attr-defined]
+    assert impatient.__session__.timeline.clock.leapt < 11  # type: ignore[attr-defined]
     assert wire.count(COMMIT) > 5
     assert rows.get("sum") is None
     assert not rows.is_held("a")

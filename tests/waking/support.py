@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from lambda_lock import LockClient
-from lambda_lock.client.base import run, session_of
 from lambda_lock.client.sleep import get_up
 from lambda_lock.core.row import OF_SLEEPERS
 from lambda_lock.testing.memory import Memory
@@ -48,7 +47,7 @@ class Scene:
         self.client.sleep(key, holder=name, task_token=f"token-{name}", **more)
 
     def gets_up(self, name: str) -> Any:
-        return run(self.client, get_up(session_of(self.client), "k", name))
+        return self.client.__runner__.run(get_up(self.client.__session__, "k", name))
 
 
 def message(key: str) -> dict[str, Any]:

@@ -23,7 +23,6 @@ from lambda_lock import (
     rate_limit,
     with_lock,
 )
-from lambda_lock.client.base import run, session_of
 from lambda_lock.client.sleep import has_waker, lie_down
 from lambda_lock.core.outcome import ConditionFailed
 from lambda_lock.core.sleepers import MOST_SLEEPERS, Sleeper, read_sleeper
@@ -291,7 +290,7 @@ def test_who_can_not_be_called_does_not_hold_up_the_next_and_is_counted(
     client, calls = LockClient("locks"), Calls(**clients)
     calls.put = lambda *_: None  # type: ignore[method-assign]
     for name in "ab":
-        run(client, lie_down(session_of(client), "k", None, name, kind, name))
+        client.__runner__.run(lie_down(client.__session__, "k", None, name, kind, name))
     assert WakerFunction(LockClient("locks"), calls).handle(message("k"), None) == {"batchItemFailures": []}
     assert counted(capsys) == [(1, "wake_failed")] * 2
     assert client.acquire("k", wait=0).release()
@@ -547,15 +546,15 @@ def test_a_table_has_the_waker_that_it_was_connected_with_by_name_or_by_arn(
     memory: Memory, monkeypatch: pytest.MonkeyPatch, connected: str, table: str, has_one: bool
 ) -> None:
     monkeypatch.setenv("LAMBDA_LOCK_TABLE", connected)
-    assert has_waker(session_of(LockClient(table))) is has_one
+    assert has_waker(LockClient(table).__session__) is has_one
 
 
 def test_the_257th_is_told_to_poll(scene: Scene) -> None:
     client = scene.client
     for number in range(MOST_SLEEPERS):
-        assert run(client, lie_down(session_of(client), "k", None, f"x{number}", "durable", "c")) is True
-    assert run(client, lie_down(session_of(client), "k", None, "one more", "durable", "c")) is False
-    assert run(client, lie_down(session_of(client), "k", None, "x7", "durable", "d")) is True
+        assert client.__runner__.run(lie_down(client.__session__, "k", None, f"x{number}", "durable", "c")) is True
+    assert client.__runner__.run(lie_down(client.__session__, "k", None, "one more", "durable", "c")) is False
+    assert client.__runner__.run(lie_down(client.__session__, "k", None, "x7", "durable", "d")) is True
     with pytest.raises(LockNotGrantedError, match="as many sleep"):
         scene.lies_down("one more")
 
