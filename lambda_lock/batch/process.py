@@ -24,7 +24,7 @@ from ..errors import (
 )
 from ..keys.compile import Compiled, compile_key
 from ..keys.parameters import Parameters, name_of
-from ..observe.log import logger, tell
+from ..observe.observer import package
 from ..runtime import invocation
 from ..runtime.timeline import elapsed
 from .source import QueueSource, StreamSource, chains_of, deliveries_of
@@ -402,7 +402,7 @@ class _Batch:
             idle = sum(error is None for error in errors)
             message = "%d of %d records come back: %d contended, %d failed, %d not started"
             failed = len(errors) - contended - idle
-            tell(logger, "records_returned", message, len(errors), len(deliveries), contended, failed, idle)
+            package.tell("records_returned", message, len(errors), len(deliveries), contended, failed, idle)
         returned = sorted(run.first.values() if source.has_checkpoint else run.failed)
         if self.visibility is not None and returned:
             self.visibility.change([(deliveries[index].given, run.failed[index]) for index in returned])
@@ -452,12 +452,12 @@ class _Run:
                 identifier = delivery.identifier
                 if batch.skips and error is now.bad_key:
                     message = "record %s is skipped, and does not come back, as on_bad_key='skip' asks for: %s"
-                    tell(logger, "record_skipped", message, identifier, error, record=identifier)
+                    package.tell("record_skipped", message, identifier, error, record=identifier)
                     continue
                 self.fail(index, order, error)
                 if not isinstance(error, _CONTENDED):
                     message = "record %s failed and comes back: %s"
-                    tell(logger, "record_failed", message, identifier, error, cause=error, record=identifier)
+                    package.tell("record_failed", message, identifier, error, cause=error, record=identifier)
             with self._changing:
                 self.longest = max(self.longest, elapsed() - now.began)
 

@@ -13,7 +13,8 @@ from math import ceil
 
 from ..client import checks
 from ..errors import LockConfigurationError, RateLimitedError
-from ..observe.log import logger, shown, tell
+from ..observe.log import logger, shown
+from ..observe.observer import package
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,13 +81,13 @@ class Visibility:
                 answer = client.change_message_visibility_batch(QueueUrl=url, Entries=entries[start : start + _BATCH])
                 message = "the visibility of a returned message of %s was not changed: %s %s"
                 for failure in answer.get("Failed", ()):
-                    tell(logger, "visibility_failed", message, arn, failure.get("Code"), failure.get("Message"))
+                    package.tell("visibility_failed", message, arn, failure.get("Code"), failure.get("Message"))
         except Exception as error:  # noqa: BLE001 - botocore raises many kinds, and the batch already has its outcome
             message = (
                 "the visibility of returned messages was not changed (this needs sqs:ChangeMessageVisibility). They "
                 "come back after the queue's visibility timeout: %s: %s"
             )
-            tell(logger, "visibility_failed", message, type(error).__name__, error)
+            package.tell("visibility_failed", message, type(error).__name__, error)
 
     def _seconds(self, record: Record, error: Exception | None, refused: Counter[str | None]) -> int | None:
         if self._has_rate and isinstance(error, RateLimitedError):

@@ -59,7 +59,7 @@ class AsyncRunner:
                 try:
                     await self._ending.settle(operation.undo, patience=operation.patience)
                 except Busy as busy:
-                    operation.tell_left(unsent(DECISION, busy))
+                    operation.give_up(unsent(DECISION, busy))
             raise
 
     async def _drive(self, operation: Operation[Any]) -> Any:

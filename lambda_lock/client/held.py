@@ -23,10 +23,9 @@ from ..errors import (
     LockLostError,
     OwnerMismatchError,
 )
-from ..observe.log import tell
 from ..runtime.signalsafe import Caller, Turn, released
 from . import checks
-from .renewer import KeepOptions, Renewer, about, leave_to_lease
+from .renewer import KeepOptions, Renewer, leave_to_lease
 from .session import Explained, Operation
 
 TYPE_CHECKING = False
@@ -83,7 +82,7 @@ class Holding:
         def each_hold(self) -> list[Hold]: ...
         def end(self) -> None: ...
         def name(self) -> str: ...
-        def tell_not_released(self, error: LockError) -> None: ...
+        def leave_to_lease(self, error: LockError) -> None: ...
 
     def __init__(self, session: Session, pid: int, make_handle: Callable[[Any], Any]) -> None:
         self.session = session
@@ -202,11 +201,11 @@ class LastAct(Operation["T"]):
         except expected(LockAlreadyReleasedError):
             return
         except expected(LockError) as error:
-            self.tell_left(error)
+            self.give_up(error)
 
-    def tell_left(self, error: LockError) -> None:
-        """Log that it was not released. The lease ends it."""
-        self._held.tell_not_released(error)
+    def give_up(self, error: LockError) -> None:
+        """Leave it to its lease."""
+        self._held.leave_to_lease(error)
 
 
 class _BestEffort(LastAct["bool"]):
@@ -220,7 +219,7 @@ class _BestEffort(LastAct["bool"]):
         except LockAlreadyReleasedError:
             raise
         except LockError as error:
-            self.tell_left(error)
+            self.give_up(error)
             return False
 
 
@@ -370,8 +369,8 @@ class HeldLock(Holding):
         self.end()
         self.note_over()
 
-    def tell_not_released(self, error: LockError) -> None:
-        """Log a release that failed. The lease ends the lock."""
+    def leave_to_lease(self, error: LockError) -> None:
+        """Tell that a release failed. The lease ends the lock."""
         leave_to_lease(self.session, self.hold, error)
 
     def end(self) -> None:
@@ -469,7 +468,9 @@ class HeldLock(Holding):
             f"the handle of lock {self.key!r} was dropped while the lock is held: keep it, and release it {remedy}. It "
             f"is no longer renewed. It ends with its lease, or {end}"
         )
-        tell(self.session.log, "forgotten", "%s", message, **about(hold))
+        # No place: a finalizer loads no module for metrics, which do not count it.
+        about = {"key": self.key, "owner": hold.owner, "fencing_token": hold.token}
+        self.session.observer.tell("forgotten", "%s", message, **about)
         warnings.warn(message, ResourceWarning, stacklevel=2)
 
 

@@ -243,7 +243,7 @@ class Group(Holding):
             if isinstance(error, LockAlreadyReleasedError):  # close() just released it
                 continue
             if best_effort:
-                member.tell_not_released(error)
+                member.leave_to_lease(error)
             else:
                 errors.append(error)
         return errors
@@ -280,11 +280,11 @@ class Group(Holding):
         """Whether leaving their block releases them."""
         return self.is_in_this_process() and not self.released
 
-    def tell_not_released(self, error: LockError) -> None:
-        """Log for each lock that its release failed. The leases end them."""
+    def leave_to_lease(self, error: LockError) -> None:
+        """Tell of each lock that its release failed. The leases end them."""
         for member in self.members:
             if not member.released:
-                member.tell_not_released(error)
+                member.leave_to_lease(error)
 
     def end(self) -> None:
         """Stop holding and renewing them, before the first send of a last act.

@@ -11,6 +11,7 @@ from functools import partial, update_wrapper  # the Lambda runtime has it loade
 
 from ..core import acquire, lease, protocol
 from ..core.requests import Content, encode_data
+from ..core.row import MOST_WAITERS
 from ..errors import LockArgumentError, LockConfigurationError
 from ..runtime import invocation
 from ..runtime.timeline import SYSTEM
@@ -355,7 +356,15 @@ def _queue(session: Session, permits: int | None, acquisition: acquire.Acquisiti
     else:
         from ..core.permit_queue import PermitQueue as Kind
 
-    return Kind(acquisition, session.tell_unreadable_waiters)
+    def unreadable(place: Place) -> None:
+        message = (
+            "the attribute %s of lock %r is not a list of at most %d tickets: the lock is taken without the queue. "
+            "Remove the attribute, or pass queue=False if it is yours"
+        )
+        about = place.schema.waiters, place.key, MOST_WAITERS
+        session.observer.tell("waiters_unreadable", message, *about, place=place, once=place.where)
+
+    return Kind(acquisition, unreadable)
 
 
 def content_of(

@@ -33,8 +33,9 @@ def rate_limit(
         )
 
     def differs(rate: str) -> None:
-        message = f"rate limit {key!r} is {in_words(asked.text)} here, and elsewhere or before {changed(key, rate)}"
-        session.tell_once("rate_differs", place, message)
+        message, before = "rate limit %r is %s here, and elsewhere or before %s", changed(key, rate)
+        about = key, in_words(asked.text), before
+        session.observer.tell("rate_differs", message, *about, place=place, once=place.where)
 
     return Starting(session, request, lambda talk: Start(request, asked, talk, differs))
 
@@ -55,17 +56,17 @@ class Starting(Operation[float]):
 
     def steps(self, talk: Conversation) -> Steps[float]:
         """The requests, and what is told of the start or its refusal."""
-        tell, table, key = self._session.observer.tell, self.place.table, self.place.key
+        tell, place = self._session.observer.tell, self.place
         try:
             self._start = self._begin(talk)
             waited = yield from self._start.steps()
         except Exception as error:
             refused = error
             if isinstance(error, RateLimitedError):
-                tell("rate_limited", lambda: refused, table, "%s", error, key=key)
-            tell_failed(self._session, self.place, error)
+                tell("rate_limited", "%s", error, place=place, subject=lambda: refused)
+            tell_failed(self._session, place, error)
             raise
-        tell("started", None, table, "rate limit %r gave a start after %.3f s", key, waited, key=key)
+        tell("started", "rate limit %r gave a start after %.3f s", place.key, waited, place=place)
         return waited
 
     def give_back(self) -> Operation[None]:

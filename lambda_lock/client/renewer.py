@@ -14,7 +14,7 @@ from contextlib import suppress  # the Lambda runtime has it loaded
 from ..core import keep, lease, protocol
 from ..core.outcome import ServiceError, expected, may_pass
 from ..errors import LockError, TransportError
-from ..observe.log import tell_not_released
+from ..observe.log import NOT_RELEASED
 from ..runtime.drive import Pause
 from ..runtime.signalsafe import Caller, Flag, Turn
 from .session import Operation
@@ -359,10 +359,8 @@ class Renewer:
         """Tell an event of this lock. The key is the first argument of ``message``."""
         if self.quiet and event != "renewal_failed":  # which concerns the table, not only this lock
             return
-        place, observer = self._hold.place, self._session.observer
-        if observer.is_told(event):
-            more = about(self._hold)
-            observer.tell(event, self._handle, place.table, message, place.key, *arguments, cause=cause, **more)
+        hold, tell = self._hold, self._session.observer.tell
+        tell(event, message, hold.place.key, *arguments, hold=hold, subject=self._handle, cause=cause)
 
     def _handle(self) -> Any:
         """The lock, as the application sees it. None: the application has dropped it, and it was collected."""
@@ -389,14 +387,9 @@ class Renewer:
             self.tell("callback_failed", "a callback of lock %r was not called: %s", error)
 
 
-def about(hold: Hold) -> dict[str, Any]:
-    """What log records say about a lock, in their ``extra``."""
-    return {"key": hold.place.key, "owner": hold.owner, "fencing_token": hold.token}
-
-
 def leave_to_lease(session: Session, hold: Hold, error: LockError) -> None:
-    """Log a release that failed. The lease ends the lock."""
-    tell_not_released(session.log, error, **about(hold))
+    """Tell that a release failed. The lease ends the lock."""
+    session.observer.tell("release_failed", NOT_RELEASED, hold.place.key, error, hold=hold)
     session.open_locks.discard(hold)
 
 

@@ -143,8 +143,8 @@ class _Releasing(Operation[bool]):
         key, owner, token = self._hold.key, self._hold.owner, self._hold.token
         done = yield from resume.release(self.place, owner, token, talk)
         if done:
-            tell, message, table = self._observer.tell, "lock %r was released by its string", self.place.table
-            tell("released", None, table, message, key, key=key, owner=owner, fencing_token=token)
+            tell, message = self._observer.tell, "lock %r was released by its string"
+            tell("released", message, key, place=self.place, owner=owner, fencing_token=token)
         return done
 
     def of_hold(self) -> tuple[int, None]:

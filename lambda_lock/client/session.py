@@ -11,10 +11,8 @@ import sys
 
 from ..core import protocol
 from ..core.outcome import ServiceError, is_interrupt
-from ..core.row import MOST_WAITERS
 from ..errors import ClientClosedError, LockConfigurationError, LockNotGrantedError, TransportError
 from ..observe.log import logger as package_logger
-from ..observe.log import tell
 from ..observe.observer import Observer
 from ..runtime import invocation
 from ..runtime.drive import drive, send
@@ -67,7 +65,6 @@ _LATE = (
 )
 _LATE_STANDARD = ("decimal", "difflib", "inspect", "ssl")
 _loaded: list[bool] = []
-_MOST_TOLD = 100  # events of rows that `tell_once` logs
 
 
 class Operation(_Typed["T"]):
@@ -145,8 +142,8 @@ class Operation(_Typed["T"]):
     def undo(self) -> None:
         """Undo on this thread what was done. Errors of requests are logged."""
 
-    def tell_left(self, error: LockError) -> None:
-        """Log that no thread was free to undo it."""
+    def give_up(self, error: LockError) -> None:
+        """Leave it as it is, and tell that: no thread was free to undo it."""
 
 
 class Session:
@@ -158,7 +155,7 @@ class Session:
         self.settings = settings
         self.timeline = SYSTEM if settings.clock is None else Timeline(settings.clock)
         self.log = settings.logger or package_logger
-        self.observer = Observer(self.log, self.timeline, settings.hooks)
+        self.observer = Observer(self.log, self.timeline.clock.wall, self.timeline.elapsed, settings.hooks)
         self.memory = protocol.ClientMemory(settings.observation_cache_size)
         self.entropy = protocol.Entropy(_nonce, _jitter)
         self.open_locks = OpenLocks()
@@ -167,7 +164,6 @@ class Session:
         self._next_slot = 0.0
         self._renewals: Renewals | None = None
         self._chosen: HttpsTransport | BotoTransport | None = None
-        self._told: set[object] = set()
         self._mocked: Mocked[HttpsTransport | BotoTransport] | None = None
         self._prepared: tuple[int, HttpsTransport | BotoTransport] | None = None  # with its `_environment`
 
@@ -336,20 +332,6 @@ class Session:
         slot = max(now, self._next_slot)
         self._next_slot = slot + 1 / rate
         return slot
-
-    def tell_unreadable_waiters(self, place: Place) -> None:
-        """Log that a row's waiters cannot be read."""
-        message = (
-            f"the attribute {place.schema.waiters} of lock {place.key!r} is not a list of at most {MOST_WAITERS} "
-            "tickets: the lock is taken without the queue. Remove the attribute, or pass queue=False if it is yours"
-        )
-        self.tell_once("waiters_unreadable", place, message)
-
-    def tell_once(self, event: str, place: Place, message: str) -> None:
-        """Log what is wrong with a row: once for each event and key, and for a bounded number of them."""
-        if (event, place.where) not in self._told and len(self._told) < _MOST_TOLD:
-            self._told.add((event, place.where))
-            tell(self.log, event, "%s", message, key=place.key)
 
     # -- its end ----------------------------------------------------------------------------------------------------
 

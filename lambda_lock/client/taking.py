@@ -197,7 +197,7 @@ def tell_refused(
             lines = [held.options.line for held in session.open_locks.handled() if held.hold.owner == holder]
             error.add(_OWN if line in lines else _HERE)
         event = "too_late" if error.too_late else "cancelled" if cancelled else "not_granted"
-    session.observer.tell(event, lambda: error, place.table, "%s", error, key=place.key, holder=holder)
+    session.observer.tell(event, "%s", error, place=place, subject=lambda: error, holder=holder)
 
 
 def tell_failed(session: Session, place: Place, error: Exception) -> None:
@@ -212,7 +212,7 @@ def tell_failed(session: Session, place: Place, error: Exception) -> None:
     else:
         return
     message = "lock %r was not acquired, because DynamoDB could not be used: %s"
-    session.observer.tell("failed", None, place.table, message, place.key, told, key=place.key, reason=reason)
+    session.observer.tell("failed", message, place.key, told, place=place, reason=reason)
 
 
 def unsent(hold: Hold) -> TransportError:

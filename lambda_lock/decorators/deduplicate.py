@@ -12,7 +12,8 @@ from ..client.taking import Taking, entered_before, tell_refused
 from ..errors import DuplicateEventError, KeyTemplateError
 from ..keys.compile import compile_key
 from ..keys.parameters import Parameters, name_of
-from ..observe.log import NOT_RELEASED, logger, tell
+from ..observe.log import NOT_RELEASED
+from ..observe.observer import package
 from ..runtime import invocation
 from .functions import (
     check_answer,
@@ -394,7 +395,7 @@ class _EventGuard(Guard):
         if self.returns and not self.stores_result:
             self.returns = False
             message = "%s() returns something, but duplicates are given None: pass result='json', or on_duplicate="
-            tell(logger, "result_missing", message, name_of(self.func), key=error.key)
+            package.tell("result_missing", message, name_of(self.func), key=error.key)
         return error.result
 
     def call_end(self, call: Call, lock: Any, result: object) -> CallEnd:
@@ -407,7 +408,7 @@ class _EventGuard(Guard):
                 "clear answer. Its next delivery runs, unless that commit went through"
             )
             if not held.hold.completed:
-                tell(logger, "not_completed", message, name_of(self.func), lock.key, key=lock.key, owner=lock.owner)
+                package.tell("not_completed", message, name_of(self.func), lock.key, key=lock.key, owner=lock.owner)
             return lock.release, NOT_RELEASED, lambda _: None
         if self.returns is None and result is not None:
             self.returns = True
@@ -480,7 +481,7 @@ class _EventGuard(Guard):
             "%s() finished, but event %r was lost meanwhile: it may have run twice. Use current_dedup().commit() for "
             "what must happen once"
         )
-        tell(logger, "finished_lost", message, name_of(self.func), lock.key, key=lock.key, owner=lock.owner)
+        package.tell("finished_lost", message, name_of(self.func), lock.key, key=lock.key, owner=lock.owner)
 
 
 def _whole(window: object) -> int:

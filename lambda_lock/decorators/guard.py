@@ -19,7 +19,8 @@ from ..core.outcome import expected, is_interrupt
 from ..errors import LockError, TransportError
 from ..keys.arguments import check_key, scoped
 from ..keys.parameters import name_of
-from ..observe.log import NOT_RELEASED, logger, tell, tell_not_released
+from ..observe.log import NOT_RELEASED
+from ..observe.observer import package
 from ..runtime import invocation
 from .functions import acquire_of, check_result, is_async, undecorated
 
@@ -268,7 +269,7 @@ class Guard:
             except errors.KeyTemplateError as error:  # nothing about locks may keep a call from running now
                 call.key = f"(no key: {error})"
             lock = self.stand_in(call, f"{VARIABLE} is set")
-            tell(logger, "disabled", "%s is set: the call runs without its lock %r", VARIABLE, lock.key, key=lock.key)
+            package.tell("disabled", "%s is set: the call runs without its lock %r", VARIABLE, lock.key, key=lock.key)
             return lock
         call.key = key = self.build_key(call.args, call.kwargs)
         if isinstance(key, str):
@@ -296,10 +297,11 @@ class Guard:
         call.targets, call.storing = (), None
         text = call.key if isinstance(call.key, str) else ", ".join(call.key)
         message = 'the call runs without its lock %r, as on_unavailable="run" asks for: %s'
-        if (session := session_in(call.client)) is not None:
-            session.observer.tell("unavailable", None, session.settings.names()[0], message, text, error, key=text)
-        else:
-            tell(logger, "unavailable", message, text, error, key=text)
+        session, place = session_in(call.client), None
+        if session is not None:
+            place = session.settings.place(text if isinstance(call.key, str) else call.key[0], self.sort_key)
+        observer = package if session is None else session.observer
+        observer.tell("unavailable", message, text, error, place=place, key=text)
         return self.stand_in(call, 'DynamoDB gave no answer, and on_unavailable="run"')
 
     def stand_in(self, call: Call, why: str) -> Any:
@@ -319,7 +321,8 @@ def _not_ended(lock: Any, error: Exception, failure: str) -> bool:
     """Log the error of a last act. It must not hide the call's result or error. Returns True: no loss is known."""
     # Not logged: the function has released its lock itself. An event that was released so runs again, which is logged.
     if failure != NOT_RELEASED or not isinstance(error, errors.LockAlreadyReleasedError):
-        tell_not_released(logger, error, message=failure, key=key_of(lock), owner=lock.owner)
+        cause, key = None if isinstance(error, LockError) else error, key_of(lock)
+        package.tell("release_failed", failure, key, error, cause=cause, key=key, owner=lock.owner)
     return True
 
 
@@ -410,7 +413,7 @@ def disabled() -> bool:
         return True
     if word not in _NO:
         message = "%s=%r is neither yes nor no, so locks stay on: write 1 to disable them, or remove it"
-        tell(logger, "switch_unreadable", message, VARIABLE, text)
+        package.tell("switch_unreadable", message, VARIABLE, text)
     return False
 
 
@@ -459,7 +462,7 @@ def scoped_keys(func: Any, scope: str | None, build_key: KeyBuilder) -> KeyBuild
                 "%s() has a scope= of its own, and neither that nor its key names the tenant: a result is given to "
                 "other tenants as well. Put {context[tenant_id]} into the key, or leave scope= out"
             )
-            tell(logger, "tenant_not_named", message, name_of(func), key=key)
+            package.tell("tenant_not_named", message, name_of(func), key=key)
         return key
 
     return build

@@ -8,7 +8,7 @@ from __future__ import annotations
 from ..client.event_results import decode_result
 from ..errors import DuplicateEventError, LockArgumentError, LockFormatError, PayloadMismatchError
 from ..keys.parameters import Parameters, name_of
-from ..observe.log import logger, tell
+from ..observe.observer import package
 from .functions import is_async, undecorated
 
 TYPE_CHECKING = False
@@ -46,7 +46,7 @@ def judged(name: str, ask: Any, read: Callable[[Any], T], otherwise: T) -> Calla
             return read(answer)
         except Exception as error:  # noqa: BLE001 - the application's
             message = "%s= gave no answer for a result, so its event counts as done, for a day if that is unknown: %r"
-            tell(logger, "result_not_judged", message, name, error, cause=error)
+            package.tell("result_not_judged", message, name, error, cause=error)
             return otherwise
 
     return asked
@@ -75,7 +75,7 @@ def stored_text(held: HeldLock, result: object, as_json: bool) -> str | None:
         return held.checked_result(result)
     except LockArgumentError as unfit:
         message = "a result is not stored, and duplicates of the event get None: %s"
-        tell(logger, "result_not_stored", message, unfit, key=held.key, owner=held.hold.owner)
+        package.tell("result_not_stored", message, unfit, key=held.key, owner=held.hold.owner)
         return held.checked_result(None)
 
 
@@ -127,7 +127,7 @@ def mismatched(error: DuplicateEventError, func: object) -> PayloadMismatchError
         key=error.key,
         completed_until=error.completed_until,
     )
-    tell(logger, "payload_mismatch", "%s", mismatch, key=error.key)
+    package.tell("payload_mismatch", "%s", mismatch, key=error.key)
     return mismatch
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from ..client.options import LOCK, LOCKS, TABLE, checked, declared, filled
 from ..keys.compile import compile_key, compile_keys
 from ..keys.parameters import name_of
-from ..observe.log import NOT_RELEASED, logger, tell
+from ..observe.log import NOT_RELEASED
+from ..observe.observer import package
 from .functions import check_answer, check_decorated, refuse_bare
 from .guard import CurrentLocks, Guard, key_of, locking, prepare
 
@@ -223,6 +224,6 @@ class _LockGuard(Guard):
             if lost or not kept:
                 message = "%s() finished although its lock %r was lost: another call may have run at the same time"
                 key = key_of(lock)
-                tell(logger, "finished_lost", message, name_of(self.func), key, key=key, owner=lock.owner)
+                package.tell("finished_lost", message, name_of(self.func), key, key=key, owner=lock.owner)
 
         return lock.release, NOT_RELEASED, tell_lost

@@ -19,7 +19,8 @@ from ..client.lock_client import LockClient
 from ..core.protocol import OUTAGE
 from ..core.row import base_of
 from ..errors import LockError, LockLostError, TransportError
-from ..observe.log import logger, tell, tell_not_released
+from ..observe.log import NOT_RELEASED
+from ..observe.observer import package
 
 _RESUMES = 3  # in one verification
 #: Stands for an invocation without a deadline. The hold goes on after the invocation. So the lease in the row must not
@@ -78,7 +79,7 @@ class DurableHold:
             there_is_room: bool = self.client.__runner__.run(lying_down)
         except LockError as error:
             message = "an execution that waits for lock %r polls, since it could not lie down: %s"
-            tell(logger, "not_asleep", message, self.key, error, key=self.key)
+            package.tell("not_asleep", message, self.key, error, key=self.key)
             return False
         return there_is_room
 
@@ -90,7 +91,7 @@ class DurableHold:
             self.client.__runner__.run(sleep.get_up(self.client.__session__, self.key, holder))
         except LockError as error:
             message = "an execution that waited for lock %r is still among its sleepers: %s"
-            tell(logger, "not_asleep", message, self.key, error, key=self.key)
+            package.tell("not_asleep", message, self.key, error, key=self.key)
 
     def begin(self, owner: str, token: int) -> None:
         """Go on with the hold that was checkpointed. Sends nothing."""
@@ -270,7 +271,7 @@ class Holds:
                 raise error
             event = "lost" if is_lost else "renewal_failed"
             message = "lock %r was not renewed for the suspension of its execution: %s"
-            tell(logger, event, message, hold.key, error, key=hold.key, owner=hold.owner)
+            package.tell(event, message, hold.key, error, key=hold.key, owner=hold.owner)
 
     def release(self) -> None:
         """Release what was granted, any number of times. Raises the first error, once each one was tried."""
@@ -280,11 +281,11 @@ class Holds:
         for _, error in failed:
             raise error
 
-    def tell_not_released(self, error: LockError) -> None:
-        """Log the error of a release that is not tried again."""
+    def leave_to_lease(self, error: LockError) -> None:
+        """Tell the error of a release that is not tried again. The leases end what is left."""
         for hold in self.unreleased:
             if hold.token >= 0:
-                tell_not_released(logger, error, key=hold.key, owner=hold.owner)
+                package.tell("release_failed", NOT_RELEASED, hold.key, error, key=hold.key, owner=hold.owner)
 
     def leave(self) -> None:
         """End the attempts, without a request."""

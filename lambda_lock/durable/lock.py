@@ -285,7 +285,7 @@ class Block:
             self._context.step(lambda _: holds.release(), name=label("release", holds.keys), config=config)
         except exceptions.StepError as failed:
             holds.leave()
-            holds.tell_not_released(LockError(failed.message or ""))
+            holds.leave_to_lease(LockError(failed.message or ""))
         except BaseException as failed:
             if block_end(failed) is BlockEnd.CUT_OFF:
                 self._release_now()
@@ -298,7 +298,7 @@ class Block:
         try:
             self._holds.release()
         except LockError as error:
-            self._holds.tell_not_released(error)
+            self._holds.leave_to_lease(error)
 
     @property
     def _name(self) -> str:

@@ -11,7 +11,7 @@ import threading
 from collections import deque
 
 from ..core.outcome import expected
-from .log import tell
+from .log import write_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,9 +80,9 @@ class Hooks:
                     thread.start()
                     self._thread = thread
         except expected(RuntimeError) as error:  # too many threads, or the interpreter ends. The next event tries again
-            tell(self._log, "hook_failed", "no thread could be started for hooks: %s", error)
+            write_line(self._log, "hook_failed", "no thread could be started for hooks: %s", error)
         if is_full:
-            tell(self._log, "hook_dropped", "hooks are behind by %d events: on_%s is not called", _MOST, event)
+            write_line(self._log, "hook_dropped", "hooks are behind by %d events: on_%s is not called", _MOST, event)
 
     def _run(self) -> None:
         while True:
@@ -96,4 +96,4 @@ class Hooks:
                     method(subject)
                 except BaseException as error:  # noqa: BLE001 - the application's. It can only be logged
                     message = "a hook failed in on_%s: %r"
-                    tell(self._log, "hook_failed", message, event, error, cause=error, key=subject.key)
+                    write_line(self._log, "hook_failed", message, event, error, cause=error, key=subject.key)

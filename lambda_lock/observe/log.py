@@ -1,4 +1,4 @@
-"""Tells what happens to locks in the log.
+"""Writes what happens to locks into the log. `Observer.tell` is the door to it for the rest of the package.
 
 Here is every event of the package, with its level. Contention is logged at INFO, a lost lock at WARNING, a DynamoDB
 that cannot be used at ERROR. The keys in ``extra`` begin with ``lock_``. docs/observing.md lists the events.
@@ -10,7 +10,7 @@ import logging  # the Lambda runtime has these loaded before any handler
 import traceback
 
 from ..core.outcome import expected
-from ..errors import LockError, printable
+from ..errors import printable
 
 logger = logging.getLogger("lambda_lock")
 logger.addHandler(logging.NullHandler())
@@ -60,7 +60,7 @@ LEVELS = {
 NOT_RELEASED = "lock %r was not released; its lease will run out by itself: %s"
 
 
-def tell(
+def write_line(
     log: logging.Logger,
     event: str,
     message: str,
@@ -107,11 +107,3 @@ def shown(argument: object) -> object:
 def extras(event: str, about: dict[str, object]) -> dict[str, object]:
     """Return the keys of an event for a log record and for a metric's line, without those that are None."""
     return {"lock_event": event} | {f"lock_{name}": value for name, value in about.items() if value is not None}
-
-
-def tell_not_released(
-    log: logging.Logger, error: Exception, *, key: str, message: str = NOT_RELEASED, **about: object
-) -> None:
-    """Log a failed release where there is no caller to raise its ``error`` to."""
-    cause = None if isinstance(error, LockError) else error
-    tell(log, "release_failed", message, key, error, cause=cause, key=key, **about)

@@ -13,7 +13,7 @@ import sys
 
 from ..core.outcome import expected
 from ..core.requests import bare_name
-from .log import tell
+from .log import write_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def write(
             try:  # what the function's own Metrics object writes: all of them share one set
                 powertools.Metrics().add_metric(name=metric, unit=unit, value=value)
             except expected(Exception) as error:
-                tell(log, "metric_failed", "%s was not counted by Powertools: %r", metric, error)
+                write_line(log, "metric_failed", "%s was not counted by Powertools: %r", metric, error)
             return
         namespace = NAMESPACE  # the function does not use Powertools' metrics
     dimensions = {TABLE_DIMENSION: bare_name(table)}
@@ -89,4 +89,4 @@ def write(
         to.write(line + "\n")  # print() writes the newline separately: another thread could write in between
         to.flush()
     except expected(AttributeError, OSError, ValueError) as error:  # it is missing, broken or closed
-        tell(log, "metric_failed", "%s was not counted: %s cannot be written: %s", metric, stream, error)
+        write_line(log, "metric_failed", "%s was not counted: %s cannot be written: %s", metric, stream, error)

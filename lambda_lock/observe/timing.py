@@ -16,7 +16,7 @@ import time
 
 from .. import errors
 from ..core.outcome import expected
-from .log import extras, tell
+from .log import extras, write_line
 from .metrics import HELD, RATE_WAITED, WAITED, write
 
 TYPE_CHECKING = False
@@ -70,7 +70,7 @@ def timed(operation: Measured, observer: Observer, talk: Conversation, steps: St
         write_unended(observer)
         what, table, keys, (token, since) = operation.what, operation.place.table, operation.keys(), operation.of_hold()
         more = f" and {len(keys) - _SHOWN} more" if len(keys) > _SHOWN else ""
-        now, text = observer.timeline.elapsed(), ", ".join(keys[:_SHOWN]) + more
+        now, text = observer.elapsed(), ", ".join(keys[:_SHOWN]) + more
         ago = now - began
         measured(observer, what, table, text, ago, outcome=outcome, fencing_token=token)
         if since is not None:
@@ -85,7 +85,7 @@ def write_unended(observer: Observer) -> None:
         except IndexError:  # another thread writes them too
             return
         lost = hold.lost or dropped >= hold.valid_until
-        now, end = observer.timeline.elapsed(), min(dropped, hold.valid_until) if lost else dropped
+        now, end = observer.elapsed(), min(dropped, hold.valid_until) if lost else dropped
         about = {"outcome": "lost" if lost else "forgotten", "fencing_token": hold.token}
         measured(observer, "hold", hold.place.table, hold.place.key, now - hold.since, now - end, **about)
 
@@ -114,11 +114,12 @@ def measured(
         try:
             write_to(found, f"lock {what}", began, ended, fields, failed)
         except expected(Exception) as error:
-            tell(observer.log, "trace_failed", "no trace was written of lock %r: %r", key, error, cause=error, key=key)
+            message = "no trace was written of lock %r: %r"
+            write_line(observer.log, "trace_failed", message, key, error, cause=error, key=key)
     if observer.times and (what == "hold" or outcome in _WAITED):
         metric = {"hold": HELD, "rate": RATE_WAITED}.get(what, WAITED)
         milliseconds = round((began_ago - ended_ago) * 1000, 3)
-        wall, properties = observer.timeline.clock.wall(), extras(outcome, {"key": key})
+        wall, properties = observer.wall(), extras(outcome, {"key": key})
         write(metric, milliseconds, "Milliseconds", table, wall, properties, observer.log)
 
 

@@ -31,7 +31,7 @@ from _queue import Empty, SimpleQueue  # what `queue` exports, without the 3 ms 
 from contextlib import suppress
 
 from ..core.outcome import expected
-from ..observe.log import logger, tell
+from ..observe.observer import package
 from .first_use import FirstUse
 from .signalsafe import start
 from .timeline import elapsed
@@ -153,7 +153,7 @@ class Heartbeat:
         try:
             seconds = lock.tick()
         except Exception as error:  # noqa: BLE001 - a fault of ours must not end the heartbeat of this lock either
-            tell(logger, "heartbeat", "the heartbeat of a lock failed; it is tried again", cause=error)
+            package.tell("heartbeat", "the heartbeat of a lock failed; it is tried again", cause=error)
         finally:  # also where a logging handler raised SystemExit
             if seconds is None:
                 self._gone(id(lock), number)
@@ -237,7 +237,7 @@ def _renew(reference: weakref.ref[Renewed]) -> None:
         lock.renew()
     except BaseException as error:  # noqa: BLE001 - the next renewal must find this thread alive
         with suppress(BaseException):  # a logging handler that raises must not end it either
-            tell(logger, "heartbeat", "a renewal failed; it is tried again", cause=error)
+            package.tell("heartbeat", "a renewal failed; it is tried again", cause=error)
 
 
 HEARTBEAT = Heartbeat()

@@ -16,16 +16,16 @@ from ..core.row import OF_SLEEPERS
 from ..core.schema import ASLEEP
 from ..core.sleepers import NEWEST
 from ..errors import LockConfigurationError, LockError
-from ..observe.log import logger, tell
+from ..observe.observer import package
 from .look import LONGEST_LOOK, Call, ClosedError, Look, Message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from typing import Any
 
     from ..core.protocol import Conversation, Steps
     from ..core.requests import Place
+    from ..observe.observer import Observer
 
 QUEUE_VARIABLE = "LAMBDA_LOCK_WAKE_QUEUE"
 #: Error codes: nobody waits for the call any more, or such a call is impossible (API references of SendTaskSuccess and
@@ -106,7 +106,7 @@ class Calls:
         return self._clients[service]
 
 
-def performed(steps: Steps[None], calls: Calls, place: Place, tell: Callable[..., None]) -> Steps[None]:
+def performed(steps: Steps[None], calls: Calls, place: Place, observer: Observer) -> Steps[None]:
     """Make and log the calls of a look, and pass its other steps on to the driver."""
     event: Any = None
     while True:
@@ -118,7 +118,8 @@ def performed(steps: Steps[None], calls: Calls, place: Place, tell: Callable[...
         if isinstance(step, Call):
             answer = calls.call(step.sleeper.kind, step.sleeper.callback)
             name = "woken" if answer is None or type(answer) is ClosedError else "wake_failed"
-            tell(place, name, "lock %r: %s was called%s", step.sleeper.holder, f": {answer}" if answer else "")
+            message, more = "lock %r: %s was called%s", f": {answer}" if answer else ""
+            observer.tell(name, message, place.key, step.sleeper.holder, more, place=place)
         elif isinstance(step, Message):
             calls.put(place, step.delay)
         event = yield step
@@ -145,7 +146,7 @@ class WakerFunction:
             try:
                 places = self._places(record)
             except (LookupError, TypeError, ValueError, AttributeError, LockError) as error:
-                tell(logger, "wake_failed", "a record names no key: %r", error)
+                package.tell("wake_failed", "a record names no key: %r", error)
                 continue
             for place in places:
                 if place.where not in looked:
@@ -173,16 +174,14 @@ class WakerFunction:
         try:
             act(place)
         except Exception as error:  # noqa: BLE001 - no error may keep the other keys from a look
-            self._tell(place, "wake_failed", "the look at lock %r is repeated: %r", error)
+            message = "the look at lock %r is repeated: %r"
+            self._session.observer.tell("wake_failed", message, place.key, error, place=place)
             return False
         return True
 
-    def _tell(self, place: Place, event: str, message: str, *arguments: object) -> None:
-        self._session.observer.tell(event, None, place.table, message, place.key, *arguments, key=place.key)
-
     def _look(self, place: Place) -> None:
         def steps(talk: Conversation) -> Steps[None]:
-            return performed(Look(place, talk).run(), self._calls, place, self._tell)
+            return performed(Look(place, talk).run(), self._calls, place, self._session.observer)
 
         self._client.__runner__.run(Operation(place, steps))
 

@@ -18,7 +18,7 @@ from ..decorators.functions import is_async
 from ..errors import KeyTemplateError
 from ..keys.arguments import builder, from_template, quoted, scalar_text, scoped
 from ..keys.parameters import Parameters
-from ..observe.log import logger, tell
+from ..observe.observer import package
 from .context import application
 
 TYPE_CHECKING = False
@@ -193,7 +193,7 @@ def once(
         if kept and answer.lost and not told:
             told.append(answer.lost)
             message = "an answer with status %s %s: its request counts as done, and duplicates are answered 409"
-            tell(logger, "answer_not_kept", message, answer.status, answer.lost)
+            package.tell("answer_not_kept", message, answer.status, answer.lost)
         return kept
 
     def replay(request: Any, payload: object, context: object, *, error: Any) -> Answer:

@@ -257,7 +257,7 @@ def test_in_an_outage_two_releases_are_tried_and_all_are_told(
     with pytest.raises(TransportError) as caught:
         holds.release()
     assert {key_of(request) for request in wire.requests} == {"c", "d"}
-    holds.tell_not_released(caught.value)
+    holds.leave_to_lease(caught.value)
     assert [f"lock '{key}' was not released" in caplog.text for key in "abcd"] == [True] * 4
     wire.clear()
     holds.release()
@@ -273,7 +273,7 @@ def test_one_release_that_fails_does_not_keep_the_others(
         holds.release()
     assert [rows.is_held(key) for key in "abc"] == [False, True, False]
     caplog.clear()
-    holds.tell_not_released(caught.value)
+    holds.leave_to_lease(caught.value)
     assert [f"lock '{key}' was not released" in caplog.text for key in "abc"] == [False, True, False]
 
 

@@ -34,6 +34,13 @@ def test_the_page_has_every_event_with_its_level() -> None:
     assert set(documented()) == set(levels) | elsewhere
 
 
+def test_an_observer_is_the_only_door_to_the_log_the_metrics_and_the_hooks() -> None:
+    outside = [path for path in Path(lambda_lock.__file__).parent.rglob("*.py") if path.parent.name != "observe"]
+    told = {event for path in outside for event in re.findall(r"\btell\(\s*\"(\w+)\"", path.read_text())}
+    assert {"granted", "release_failed", "disabled", "record_failed"} <= told <= set(log.LEVELS)
+    assert not [path.name for path in outside if "write_line" in path.read_text()]
+
+
 def test_the_page_has_every_metric() -> None:
     assert all(f"`{metric}`" in PAGE for metric in COUNTED.values())
 

@@ -16,7 +16,8 @@ import pytest
 from lambda_lock import LockClient
 from lambda_lock.decorators.disabled import StandIn
 from lambda_lock.errors import LockConfigurationError, LockError, LockFormatError, LockNotGrantedError, TransportError
-from lambda_lock.observe.log import shown, tell
+from lambda_lock.observe.log import shown
+from lambda_lock.observe.observer import package
 from lambda_lock.transport import Credentials, HttpsTransport, Reply, choose
 from lambda_lock.transport.boto import own_transport
 from lambda_lock.transport.credentials import ContainerCredentials
@@ -261,8 +262,8 @@ def test_what_dynamodb_or_a_proxy_says_is_on_one_line(stub: Stub, https: HttpsTr
 
 
 def test_arguments_of_a_message_are_on_one_line_and_others_as_they_are(caplog: pytest.LogCaptureFixture) -> None:
-    log = logging.getLogger("lambda_lock")
-    tell(log, "record_failed", "%s %s %r %r %d", FORGED, ValueError(FORGED), FORGED, ValueError(FORGED), 5, key=FORGED)
+    forged = FORGED, ValueError(FORGED), FORGED, ValueError(FORGED)
+    package.tell("record_failed", "%s %s %r %r %d", *forged, 5, key=FORGED)
     (record,) = caplog.records
     assert record.getMessage().isprintable()
     assert record.getMessage().count(r"x\n2026-11-21") == 4
