@@ -18,7 +18,7 @@ from typing import Any
 from lambda_lock.core import acquire, keep
 from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
-from lambda_lock.core.permit_queue import PermitPace, PermitQueue
+from lambda_lock.core.permit_queue import PermitPace, queue_for_permit
 from lambda_lock.core.permits import PermitPlace
 from lambda_lock.core.protocol import AcquireRequest, ClientMemory, Conversation, Entropy, Resumption, Send, Wait
 from lambda_lock.core.queue import Pace, Queue
@@ -51,7 +51,7 @@ class World:
     def __init__(self, row: Row, *, queue: bool, seed: int = 1, permits: int | None = None) -> None:
         self._row = row
         self._permits = permits
-        self._queue = (PermitQueue if permits else Queue) if queue else None
+        self._queue = (queue_for_permit if permits else Queue) if queue else None
         self._rng = random.Random(seed)
         self._chance = Entropy(lambda: f"{self._rng.getrandbits(128):032x}", self._rng.random)
         self._table = Table("key", None)

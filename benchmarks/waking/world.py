@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from lambda_lock.core import acquire, keep, resume, sleepers
 from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
-from lambda_lock.core.permit_queue import PermitQueue
+from lambda_lock.core.permit_queue import queue_for_permit
 from lambda_lock.core.permits import PermitPlace, name_of
 from lambda_lock.core.protocol import AcquireRequest, ClientMemory, Conversation, Entropy, Resumption, Send, Wait
 from lambda_lock.core.queue import Queue
@@ -186,7 +186,7 @@ class World:
             self.result.done = self._now
 
     def _caller(self, name: str) -> Life:
-        kind = PermitQueue if self.load.permits else Queue
+        kind = queue_for_permit if self.load.permits else Queue
         memory = ClientMemory(10)
         while True:
             wanted = self._wanted(name, OWN_LEASE, self._now + 1e9, queue=kind)

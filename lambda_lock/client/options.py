@@ -351,10 +351,6 @@ def _initializing(key: str) -> LockConfigurationError:
 
 def _queue(session: Session, permits: int | None, acquisition: acquire.Acquisition) -> Queue:
     """The queue of an acquisition. Only acquires that have to wait load it."""
-    if permits is None:
-        from ..core.queue import Queue as Kind
-    else:
-        from ..core.permit_queue import PermitQueue as Kind
 
     def unreadable(place: Place) -> None:
         message = (
@@ -364,7 +360,13 @@ def _queue(session: Session, permits: int | None, acquisition: acquire.Acquisiti
         about = place.schema.waiters, place.key, MOST_WAITERS
         session.observer.tell("waiters_unreadable", message, *about, place=place, once=place.where)
 
-    return Kind(acquisition, unreadable)
+    if permits is not None:
+        from ..core.permit_queue import queue_for_permit
+
+        return queue_for_permit(acquisition, unreadable)
+    from ..core.queue import Queue
+
+    return Queue(acquisition, unreadable)
 
 
 def content_of(

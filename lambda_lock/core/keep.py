@@ -14,6 +14,7 @@ from .row import base_of
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..errors import TransportError
+    from .outcome import Outcome
     from .protocol import Conversation, Hold, Steps
     from .row import Row
 
@@ -111,10 +112,17 @@ def release(
             hold.complete(done.until)
         return True  # still marked unclear: if an interrupt comes before the caller gets this, release is called again
     hold.settle(unclear=before or unclear)
-    if not isinstance(outcome, ConditionFailed):
-        raise _unknown(hold, outcome) if hold.unclear else outcome
-    row = row_of(outcome, hold.place)
+    if isinstance(outcome, ConditionFailed):
+        outcome = yield from _end_late(hold, talk, outcome, data, delete, until)
+    return _judged(hold, outcome, talk.elapsed)
+
+
+def _end_late(
+    hold: Hold, talk: Conversation, refused: ConditionFailed, data: str | None, delete: bool, until: float
+) -> Steps[Outcome]:
+    """Release what a request of mine that landed late has left in the row. Returns the outcome that is to be judged."""
     for _ in range(STEPS):
+        row = row_of(refused, hold.place)
         if row is None or row.is_free:
             break
         # A late copy of a claim found the lock free. No handle holds under it.
@@ -130,24 +138,31 @@ def release(
             delete=delete,
             content=requests.Content(data),
         )
-        ended, unclear = yield from talk.exchange(again, until)
-        if parked and isinstance(ended, Reply):
-            return True
+        outcome, unclear = yield from talk.exchange(again, until)
+        if parked and isinstance(outcome, Reply):
+            return outcome
         hold.settle(unclear=hold.unclear or (parked and unclear))
-        if isinstance(ended, ConditionFailed):  # a copy may have landed where an earlier send released that
-            outcome, row = ended, row_of(ended, hold.place)
-            continue
-        if parked and isinstance(ended, Exception):
-            raise _unknown(hold, ended) if hold.unclear else ended
-        break
+        if not isinstance(outcome, ConditionFailed):
+            return outcome if parked else refused
+        refused = outcome  # a copy may have landed where an earlier send released that
+    return refused
+
+
+def _judged(hold: Hold, outcome: Outcome, now: float) -> bool:
+    """Return whether a release with this outcome has ended the hold. Raises what `release` raises."""
+    if isinstance(outcome, Reply):
+        return True
+    if not isinstance(outcome, ConditionFailed):
+        raise _unknown(hold, outcome) if hold.unclear else outcome
     if hold.gone or not hold.unclear:
         return False
+    row = row_of(outcome, hold.place)
     if row is not None and row.token == hold.token and base_of(row.owner) == base_of(hold.owner):
         if row.is_free:
             return True
         if row.owner != hold.owner:  # resumed by another attempt, which requires that it was not released
             return False
-    if talk.elapsed < hold.valid_until and not hold.lost:
+    if now < hold.valid_until and not hold.lost:
         return True
     raise _unknown(hold, outcome)
 

@@ -21,12 +21,9 @@ if TYPE_CHECKING:
     from .row import Row
 
 
-class PermitQueue(Queue):
+def queue_for_permit(acquisition: Acquisition, unreadable: Callable[[Place], None] | None = None) -> Queue:
     """The wait of one acquisition of a permit."""
-
-    def __init__(self, acquisition: Acquisition, unreadable: Callable[[Place], None] | None = None) -> None:
-        super().__init__(acquisition, unreadable)
-        self.pace = PermitPace()
+    return Queue(acquisition, unreadable, PermitPace())
 
 
 class PermitPace(Pace):

@@ -66,8 +66,13 @@ LONGEST_OUTSIDE = 8.0  # seconds, the longest such nap after looks that DynamoDB
 class Queue:
     """The wait of one acquisition."""
 
-    def __init__(self, acquisition: Acquisition, unreadable: Callable[[Place], None] | None = None) -> None:
-        """unreadable: called if the waiters in the row cannot be read."""
+    def __init__(
+        self,
+        acquisition: Acquisition,
+        unreadable: Callable[[Place], None] | None = None,
+        pace: Pace | None = None,
+    ) -> None:
+        """unreadable: called if the waiters in the row cannot be read. pace: when to look. None: as for a lock."""
         self.acquisition = acquisition
         self._unreadable = unreadable
         self.index: int | None = None  # of my ticket in the newest row
@@ -82,7 +87,7 @@ class Queue:
         self._refused = 0  # writes, in a row
         self._renewed = False  # whether my ticket was, since the last pause: once only, for Dates may jump to and fro
         self.patience = Patience()
-        self.pace = Pace()
+        self.pace = pace or Pace()
 
     def run(self, step: Next) -> Steps[Next]:
         """Wait until the lock is granted. Returns something else than a Hold if the wait goes on without the queue."""

@@ -115,19 +115,30 @@ def resume(
         shown.add(row.owner)
         if row.owner != owner or row.version not in sent:
             continue
-        if outcome.date is None:
-            raise undated(place.key)
-        grant = sent[row.version]
-        valid_until = grant.started + lease.validity(grant.lease_ms, grant.expiry_ms, outcome.date)
-        if wanted.lease_end is not None:
-            valid_until = min(valid_until, wanted.lease_end)
-        if talk.elapsed < valid_until:
-            hold = Hold(wanted, row, wanted.lease_ms, newest_ms, valid_until, grant.started, resumed=True)
+        hold = _granted(wanted, sent[row.version], row, newest_ms, outcome.date, talk.elapsed)
+        if hold is not None:
             memory.observations.forget(place.where)
             if keep is not None:
                 keep(hold)
             return hold
     raise _contended(place, "resumed", unclear=False) if len(shown) > 1 else damaged(place.key)
+
+
+def _granted(
+    wanted: AcquireRequest, grant: requests.Grant, row: Row, newest_ms: int, date: int | None, now: float
+) -> Hold | None:
+    """Return the hold of a grant. None: its validity had passed on arrival. See rule 3.
+
+    newest_ms: the newest expiry that was sent.
+    """
+    if date is None:
+        raise undated(wanted.place.key)
+    valid_until = grant.started + lease.validity(grant.lease_ms, grant.expiry_ms, date)
+    if wanted.lease_end is not None:
+        valid_until = min(valid_until, wanted.lease_end)
+    if now >= valid_until:
+        return None
+    return Hold(wanted, row, wanted.lease_ms, newest_ms, valid_until, grant.started, resumed=True)
 
 
 def _check_time(wanted: AcquireRequest, now: float, until: float) -> None:
@@ -174,12 +185,7 @@ def release(place: Place, owner: str, token: int, talk: Conversation) -> Steps[b
         if isinstance(outcome, Reply):
             return True
         if not isinstance(outcome, ConditionFailed):
-            if not unclear:
-                raise outcome
-            what = (
-                f"lock {place.key!r} was released: no clear answer within {DECISION:.0f} s. Release it again, or leave"
-            )
-            raise unknown(f"{what} it to its lease", place.key, outcome)
+            raise _unanswered(place, outcome) if unclear else outcome
         row = row_of(outcome, place)
         if row is None or not _is_of_hold(row, place, owner, token):
             return unclear and place.permits is not None
@@ -191,6 +197,11 @@ def release(place: Place, owner: str, token: int, talk: Conversation) -> Steps[b
         if talk.elapsed >= until:
             break
     raise _contended(place, "released", unclear=unclear)
+
+
+def _unanswered(place: Place, cause: Exception) -> TransportError:
+    message = f"lock {place.key!r} was released: no clear answer within {DECISION:.0f} s"
+    return unknown(f"{message}. Release it again, or leave it to its lease", place.key, cause)
 
 
 def _contended(place: Place, what: str, *, unclear: bool) -> TransportError:
@@ -238,11 +249,7 @@ class HolderAcquisition(Acquisition):
                 return (yield from super().run())
             except _FoundError as found:
                 row = found.row
-            self.last, self.row, self.date = (
-                Blocked(),
-                None,
-                None,
-            )  # unknown again, until a refusal shows who has the lock
+            self.last, self.row, self.date = Blocked(), None, None  # unknown again, until a refusal shows who has it
             try:
                 return (yield from self.resume(row))
             except LockLostError:

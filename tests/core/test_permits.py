@@ -11,7 +11,7 @@ import pytest
 from lambda_lock.core import acquire, requests
 from lambda_lock.core.lease import Observations
 from lambda_lock.core.outcome import ConditionFailed, Reply, TransportError
-from lambda_lock.core.permit_queue import PermitQueue
+from lambda_lock.core.permit_queue import queue_for_permit
 from lambda_lock.core.permits import KEPT, PermitPlace
 from lambda_lock.core.protocol import AcquireRequest, Entropy, Hold
 from lambda_lock.core.queue import PATIENCE
@@ -53,7 +53,7 @@ class Admitted(OnTable):
         return {nonce: value["S"] for nonce, value in self.row["permits"]["M"].items()}
 
     def waiting(self, **changes: Any) -> Hold:
-        return self.acquire(**{"waits": True, "wait_until": self.now + 10.0, "queue": PermitQueue, **changes})
+        return self.acquire(**{"waits": True, "wait_until": self.now + 10.0, "queue": queue_for_permit, **changes})
 
 
 def kind_of(operation: str, request: dict[str, Any]) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from lambda_lock.core import acquire, handover, keep, lease, resume, transaction
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
-from lambda_lock.core.permit_queue import PermitQueue
+from lambda_lock.core.permit_queue import queue_for_permit
 from lambda_lock.core.permits import PermitPlace, name_of
 from lambda_lock.core.protocol import AcquireRequest, ClientMemory, Conversation, Entropy, Hold, Resumption
 from lambda_lock.core.queue import Queue
@@ -238,7 +238,7 @@ class Process:
         setup, place = self.setup, self.place
         if setup.permits:
             place = PermitPlace(place, setup.permits, owner)
-        queue: Any = (PermitQueue if setup.permits else Queue) if setup.queue and not by_string else None
+        queue: Any = (queue_for_permit if setup.permits else Queue) if setup.queue and not by_string else None
         self.until = reading.elapsed + setup.wait if queue is not None else None
         return AcquireRequest(
             place,

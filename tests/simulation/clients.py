@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from lambda_lock.core import acquire, handover, keep, protocol, transaction
 from lambda_lock.core.outcome import ServiceError
-from lambda_lock.core.permit_queue import PermitQueue
+from lambda_lock.core.permit_queue import queue_for_permit
 from lambda_lock.core.permits import PermitPlace
 from lambda_lock.core.protocol import AcquireRequest, Conversation, Resumption, Send, Wait
 from lambda_lock.core.queue import Queue
@@ -226,7 +226,7 @@ class Client:
             options["wait_until"] = now + rng.choice(settings.waits)
         if settings.event and rng.random() < settings.event:
             window = self.world.events.window(place.key)
-        kind = PermitQueue if settings.permits else Queue
+        kind = queue_for_permit if settings.permits else Queue
         queue = kind if queues and not self.polls and window is None and options["wait_until"] - now >= 0.25 else None
         if settings.permits:
             permits = self.world.permits

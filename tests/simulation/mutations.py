@@ -503,7 +503,7 @@ MUTATIONS: dict[str, Mutation] = {
         alter("transaction.commit", "line settle", ""), shows="false loss",
     ),
     "what an interrupted handover parked left there": Mutation(
-        "interrupted-adopted", 600, alter("keep.release", "set parked", "False"),
+        "interrupted-adopted", 600, alter("_end_late", "set parked", "False"),
         shows="held for nobody",
     ),
     "two renewals of one handle under way at once": Mutation(
@@ -539,18 +539,18 @@ MUTATIONS: dict[str, Mutation] = {
         "stormy", 1300, put(clients, "owner_name", lambda process: "function"),
     ),
     "a late copy of the claim that release leaves": Mutation(
-        "stormy fast", 4000, alter("keep.release", "term copied", ""), shows="copy left",
+        "stormy fast", 4000, alter("_end_late", "term copied", ""), shows="copy left",
     ),
     "a late copy that lands where release freed what is not answered for": Mutation(
         "interrupted-permit-holds-claims", 600,
-        alter("keep.release", "argument STEPS", "1"), shows="copy left",
+        alter("_end_late", "argument STEPS", "1"), shows="copy left",
     ),
     "whatever a refused release shows released as a late copy": Mutation(
-        "stormy fast", 200, alter("keep.release", "term claims", ""),
+        "stormy fast", 200, alter("_end_late", "term claims", ""),
     ),
     "a lost row counted as released": Mutation(
-        "stormy renewals", 1000, alter("keep.release", "line raise outcome unclear", "return True"),
-        alter("keep.release", "line raise outcome", "return True"), shows="release",
+        "stormy renewals", 1000, alter("keep._judged", "line raise outcome unclear", "return True"),
+        alter("keep._judged", "line raise outcome", "return True"), shows="release",
     ),
     # Handing over, commits, replacing
     "an adoption under any token": Mutation(
@@ -1023,7 +1023,7 @@ MUTATIONS: dict[str, Mutation] = {
         "holds-zombies holds-twice", 400, _ANY_ROW,
     ),
     "the validity of a resume counted from its reply": Mutation(
-        "holds-slow", 1500, alter("resume.resume", "operand started", "talk.elapsed"),
+        "holds-slow", 1500, alter("resume._granted", "operand started", "now"),
     ),
     "a resume by a wall clock that may be fast": Mutation(
         "holds-clocks", 60,
@@ -1040,7 +1040,7 @@ MUTATIONS: dict[str, Mutation] = {
         "holds-slow", 1500, _ASIDE,
     ),
     "a resumed handle valid beyond its invocation": Mutation(
-        "holds-calm", 60, alter("resume.resume", "line valid_until lease_end", ""),
+        "holds-calm", 60, alter("resume._granted", "line valid_until lease_end", ""),
         shows="deadline",
     ),
     "an unclear release read as done beside another attempt": Mutation(
@@ -1220,7 +1220,7 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "the validity of a permit's resume counted from its reply": Mutation(
         "permit-holds-slow", 1500,
-        alter("resume.resume", "operand started", "talk.elapsed"),
+        alter("resume._granted", "operand started", "now"),
     ),
     "a permit's row kept for two days beside leases of weeks": Mutation(
         "permit-holds-weeks", 40, put(permits, "KEPT", 2 * 86_400), shows=("ttl", *_UNSAFE),

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from lambda_lock.core import acquire, protocol
-from lambda_lock.core.permit_queue import PermitQueue
+from lambda_lock.core.permit_queue import queue_for_permit
 from lambda_lock.core.permits import PermitPlace
 from lambda_lock.core.protocol import AcquireRequest, Conversation
 from lambda_lock.core.queue import LONGEST_NAP, Queue
@@ -174,7 +174,7 @@ def _try_once_more(world: World, key: str) -> None:
             waits=patience > 0,
             refresh_period=1.0,
             window=world.events.window(key) if world.settings.event else None,
-            queue=(PermitQueue if world.permits else Queue) if queues else None,
+            queue=(queue_for_permit if world.permits else Queue) if queues else None,
         )
         waiter = task.watcher = Waiter(world, process, wanted)
         try:

@@ -9,7 +9,7 @@ from typing import Any
 from lambda_lock.core import acquire, keep, resume, sleepers
 from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import ServiceError
-from lambda_lock.core.permit_queue import PermitQueue
+from lambda_lock.core.permit_queue import queue_for_permit
 from lambda_lock.core.permits import PermitPlace, name_of
 from lambda_lock.core.protocol import AcquireRequest, ClientMemory, Conversation, Send, Wait
 from lambda_lock.core.queue import Queue
@@ -297,7 +297,7 @@ class Scene:
 
     def wanted(self, owner: str, reading: ClockReading, wait: float = 0.0) -> AcquireRequest:
         permits, seconds = self.plan.permits, self.rng.uniform(*self.plan.lease)
-        queue = None if not wait else Queue if permits is None else PermitQueue
+        queue = None if not wait else Queue if permits is None else queue_for_permit
         return AcquireRequest(
             place_of(KEY) if permits is None else PermitPlace(place_of(KEY), permits, owner),
             owner,
