@@ -11,8 +11,26 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from ..core.outcome import Item
     from ..core.requests import Place
+    from ..core.schema import Schema
     from ..errors import Holder
+
+
+def _of_semaphore(item: Item, schema: Schema) -> tuple[tuple[Holder, ...], list[str]]:
+    """Who holds permits in a semaphore's row, and the names of its attributes that cannot be read."""
+    from ..core.permits import entries_of, hold_of, holder_of, read_entry
+
+    holders = tuple(holder_of(name, entry) for name, entry in entries_of(item, schema).items())
+    permits, tokens = (item.get(name or "", {}).get("M") for name in (schema.permits, schema.permit_tokens))
+    unreadable = []
+    if schema.permits is not None and (permits is None or not all(map(read_entry, permits.values()))):
+        unreadable.append(schema.permits)
+    if schema.permit_tokens is not None and (
+        tokens is None or sorted(tokens) != sorted(map(hold_of, tokens if permits is None else permits))
+    ):
+        unreadable.append(schema.permit_tokens)
+    return holders, unreadable
 
 
 class LockRecord:
@@ -61,16 +79,8 @@ class LockRecord:
             unreadable.append(schema.data)
         holders, expires_at = row.holders(), None if row.expiry_ms is None else row.expiry_ms / 1000
         if is_semaphore:
-            from ..core.permits import entries_of, hold_of, holder_of, read_entry
-
-            holders = tuple(holder_of(name, entry) for name, entry in entries_of(item, schema).items())
-            permits, tokens = (item.get(name or "", {}).get("M") for name in (schema.permits, schema.permit_tokens))
-            if schema.permits is not None and (permits is None or not all(map(read_entry, permits.values()))):
-                unreadable.append(schema.permits)
-            if schema.permit_tokens is not None and (
-                tokens is None or sorted(tokens) != sorted(map(hold_of, tokens if permits is None else permits))
-            ):
-                unreadable.append(schema.permit_tokens)
+            holders, more = _of_semaphore(item, schema)
+            unreadable += more
         if read_at is not None:
             holders = tuple(each for each in holders if each.expires_at is None or read_at < each.expires_at)
         is_free = not holders and schema.permits not in (None, *unreadable) if is_semaphore else row.is_free
