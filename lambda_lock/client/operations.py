@@ -139,5 +139,8 @@ def hand_over(held: HeldLock, lease_duration: float | None) -> LastAct[str]:
         held.abandon()
         return False
 
-    again = LastAct(held, interrupted, held.check_not_released, released)
-    return LastAct(held, steps, held.check_open, unclear, again)
+    def check() -> None:
+        if not hold.handed_over:  # else the interrupt has taken the string away: release what it was for
+            held.check_not_released()
+
+    return LastAct(held, steps, held.check_open, unclear, LastAct(held, interrupted, check, released))
