@@ -7,6 +7,7 @@
 #   .venv-durable     the SDK of durable functions, with its testing package
 #   .venv-docs        what builds the documentation site
 #   .venv-pythons     an environment for each other version of Python, with few packages
+#   .venv-middlewares the middlewares that benchmarks/middlewares compares idempotent APIs with
 #   .venv-limiters    the rate limiter that benchmarks/rates/published.py compares with, installed by hand
 #   node_modules      the CDK's command line
 # Build results go into build/.
@@ -55,6 +56,7 @@ INTEROP := .venv-interop/.installed
 CDK_OLDEST := .venv-cdk-oldest/.installed
 DURABLE := .venv-durable/.installed
 DOCS := .venv-docs/.installed
+MIDDLEWARES := .venv-middlewares/.installed
 CDK := node_modules/.package-lock.json
 JAVA_PEER := build/interop/java/.built
 DYNAMODB_LOCAL := build/dynamodb-local/.built
@@ -199,6 +201,10 @@ bench: $(DEV) $(ENGINE) $(BENCH) ## Run all benchmarks and write docs/performanc
 bench-short: $(DEV) $(ENGINE) ## Check requests, modules and instructions against benchmarks/limits.toml
 	@$(BIN)/python -m benchmarks.limits $(ARGS)
 
+.PHONY: compare-middlewares
+compare-middlewares: $(DEV) $(ENGINE) $(MIDDLEWARES) ## Ask idempotent APIs behind lambda_lock, Powertools and published middlewares the same (ARGS=--write: into docs/)
+	@$(BIN)/python -m benchmarks.middlewares $(ARGS)
+
 .PHONY: docs
 docs: $(DOCS) $(DEV) ## Build the documentation site into build/site, and search it; a broken link or reference is an error
 	@rm -rf build/site
@@ -219,13 +225,13 @@ layer: ## Build a Lambda layer, build/lambda-lock-layer.zip, for each Python on 
 
 .PHONY: clean
 clean: ## Remove everything that make has created
-	@rm -rf .venv .venv-engine .venv-bench .venv-interop .venv-cdk-oldest .venv-durable .venv-docs .venv-pythons .venv-limiters node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv .venv-engine .venv-bench .venv-interop .venv-cdk-oldest .venv-durable .venv-docs .venv-pythons .venv-limiters .venv-middlewares node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: requirements
 requirements: $(DEV) ## Pin requirements/*.in again, with hashes (needs uv)
 	@command -v uv >/dev/null || { echo "uv is not installed: $(PYTHON) -m pip install uv"; exit 1; }
-	@cd requirements && for name in dev engine bench interop cdk-oldest durable docs pythons limiters; do \
+	@cd requirements && for name in dev engine bench interop cdk-oldest durable docs pythons limiters middlewares; do \
 	  uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate \
 	    --no-emit-index-url --no-emit-find-links --python-version 3.11 "$$name.in" --output-file "$$name.txt" >/dev/null; done
 
@@ -262,6 +268,10 @@ $(INTEROP): requirements/interop.txt
 
 $(DOCS): requirements/docs.txt
 	$(call install,.venv-docs,requirements/docs.txt)
+	@touch $@
+
+$(MIDDLEWARES): requirements/middlewares.txt
+	$(call install,.venv-middlewares,requirements/middlewares.txt)
 	@touch $@
 
 $(CDK_OLDEST): requirements/cdk-oldest.txt
