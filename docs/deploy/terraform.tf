@@ -14,6 +14,10 @@ resource "aws_dynamodb_table" "locks" {
     enabled        = true
   }
 
+  point_in_time_recovery {
+    enabled = true
+  }
+
   lifecycle {
     prevent_destroy = true
   }
@@ -49,7 +53,7 @@ resource "aws_lambda_function" "function" {
 }
 
 resource "aws_cloudwatch_metric_alarm" "locks" {
-  for_each            = toset(["LockLost", "LockFailed"])
+  for_each            = { LockLost = 1, LockFailed = 1, LockDisabled = 1, TokenFell = 1, RateLimited = 12 }
   alarm_name          = "locks-${each.key}"
   namespace           = "lambda_lock"
   metric_name         = each.key
@@ -58,8 +62,8 @@ resource "aws_cloudwatch_metric_alarm" "locks" {
   period              = 300
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
-  evaluation_periods  = 1
-  datapoints_to_alarm = 1
+  evaluation_periods  = each.value
+  datapoints_to_alarm = floor(each.value / 2) + 1
   treat_missing_data  = "notBreaching"
   alarm_actions       = [aws_sns_topic.alarms.arn]
 }

@@ -16,9 +16,19 @@ resource "aws_dynamodb_table" "locks" {
     enabled        = true
   }
 
+  point_in_time_recovery {
+    enabled = true
+  }
+
   lifecycle {
     prevent_destroy = true
   }
+}
+
+resource "aws_sqs_queue" "waker_dead_letters" {
+  name                      = "locks-waker-dead-letters"
+  message_retention_seconds = 1209600
+  sqs_managed_sse_enabled   = true
 }
 
 resource "aws_sqs_queue" "waker" {
@@ -26,13 +36,20 @@ resource "aws_sqs_queue" "waker" {
   message_retention_seconds  = 86400
   sqs_managed_sse_enabled    = true
   visibility_timeout_seconds = 90
+
+  redrive_policy = jsonencode({
+    deadLetterTargetArn = aws_sqs_queue.waker_dead_letters.arn
+    maxReceiveCount     = 100
+  })
 }
 
 data "aws_iam_policy_document" "waker_queue" {
+  for_each = { queue = aws_sqs_queue.waker, dead_letters = aws_sqs_queue.waker_dead_letters }
+
   statement {
     effect    = "Deny"
     actions   = ["sqs:*"]
-    resources = [aws_sqs_queue.waker.arn]
+    resources = [each.value.arn]
 
     principals {
       type        = "AWS"
@@ -48,8 +65,14 @@ data "aws_iam_policy_document" "waker_queue" {
 }
 
 resource "aws_sqs_queue_policy" "waker" {
-  queue_url = aws_sqs_queue.waker.id
-  policy    = data.aws_iam_policy_document.waker_queue.json
+  for_each  = { queue = aws_sqs_queue.waker, dead_letters = aws_sqs_queue.waker_dead_letters }
+  queue_url = each.value.id
+  policy    = data.aws_iam_policy_document.waker_queue[each.key].json
+}
+
+resource "aws_cloudwatch_log_group" "waker" {
+  name              = "/aws/lambda/locks-waker"
+  retention_in_days = 30
 }
 
 resource "aws_lambda_layer_version" "lambda_lock" {
@@ -77,6 +100,18 @@ data "aws_iam_policy_document" "waker" {
     effect    = "Allow"
     actions   = ["sqs:SendMessage", "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"]
     resources = [aws_sqs_queue.waker.arn]
+  }
+
+  statement {
+    effect    = "Allow"
+    actions   = ["sqs:SendMessage", "sqs:GetQueueAttributes", "sqs:GetQueueUrl"]
+    resources = [aws_sqs_queue.waker_dead_letters.arn]
+  }
+
+  statement {
+    effect    = "Allow"
+    actions   = ["logs:CreateLogStream", "logs:PutLogEvents"]
+    resources = ["${aws_cloudwatch_log_group.waker.arn}:*"]
   }
 
   statement {
@@ -109,11 +144,6 @@ resource "aws_iam_role_policy" "waker" {
   policy = data.aws_iam_policy_document.waker.json
 }
 
-resource "aws_iam_role_policy_attachment" "waker_logs" {
-  role       = aws_iam_role.waker.name
-  policy_arn = "arn:aws:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole"
-}
-
 resource "aws_lambda_function" "waker" {
   function_name    = "locks-waker"
   filename         = data.archive_file.waker.output_path
@@ -135,7 +165,7 @@ resource "aws_lambda_function" "waker" {
     }
   }
 
-  depends_on = [aws_iam_role_policy.waker]
+  depends_on = [aws_iam_role_policy.waker, aws_cloudwatch_log_group.waker]
 }
 
 resource "aws_lambda_function_recursion_config" "waker" { # Lambda would end the looks after 16
@@ -151,6 +181,16 @@ resource "aws_lambda_event_source_mapping" "waker_stream" {
   bisect_batch_on_function_error = true
   maximum_record_age_in_seconds  = 3600
   function_response_types        = ["ReportBatchItemFailures"]
+
+  destination_config {
+    on_failure {
+      destination_arn = aws_sqs_queue.waker_dead_letters.arn
+    }
+  }
+
+  metrics_config {
+    metrics = ["EventCount"]
+  }
 
   filter_criteria {
     filter {
@@ -172,13 +212,22 @@ resource "aws_lambda_event_source_mapping" "waker_due" {
   event_source_arn        = aws_sqs_queue.waker.arn
   batch_size              = 10
   function_response_types = ["ReportBatchItemFailures"]
+
+  metrics_config {
+    metrics = ["EventCount"]
+  }
 }
 
 locals {
+  waker = { FunctionName = "locks-waker" }
+  due   = { QueueName = "locks-waker" }
+  dead  = { QueueName = "locks-waker-dead-letters" }
+
   waker_alarms = {
-    Errors                        = { namespace = "AWS/Lambda", of = "FunctionName", statistic = "Sum", threshold = 0 }
-    IteratorAge                   = { namespace = "AWS/Lambda", of = "FunctionName", statistic = "Maximum", threshold = 60000 }
-    ApproximateAgeOfOldestMessage = { namespace = "AWS/SQS", of = "QueueName", statistic = "Maximum", threshold = 1200 }
+    Errors                             = { namespace = "AWS/Lambda", of = local.waker, statistic = "Sum", threshold = 0 }
+    IteratorAge                        = { namespace = "AWS/Lambda", of = local.waker, statistic = "Maximum", threshold = 60000 }
+    ApproximateAgeOfOldestMessage      = { namespace = "AWS/SQS", of = local.due, statistic = "Maximum", threshold = 1200 }
+    ApproximateNumberOfMessagesVisible = { namespace = "AWS/SQS", of = local.dead, statistic = "Maximum", threshold = 0 }
   }
 }
 
@@ -187,7 +236,7 @@ resource "aws_cloudwatch_metric_alarm" "waker" {
   alarm_name          = "locks-waker-${each.key}"
   namespace           = each.value.namespace
   metric_name         = each.key
-  dimensions          = { (each.value.of) = "locks-waker" }
+  dimensions          = each.value.of
   statistic           = each.value.statistic
   period              = 60
   comparison_operator = "GreaterThanThreshold"
@@ -195,5 +244,25 @@ resource "aws_cloudwatch_metric_alarm" "waker" {
   evaluation_periods  = 5
   datapoints_to_alarm = 3
   treat_missing_data  = "notBreaching"
+  alarm_actions       = [aws_sns_topic.alarms.arn]
+}
+
+resource "aws_cloudwatch_metric_alarm" "waker_off" {
+  for_each = {
+    stream = aws_lambda_event_source_mapping.waker_stream.uuid
+    queue  = aws_lambda_event_source_mapping.waker_due.uuid
+  }
+
+  alarm_name          = "locks-waker-${each.key}-off"
+  namespace           = "AWS/Lambda"
+  metric_name         = "PolledEventCount"
+  dimensions          = { EventSourceMappingUUID = each.value }
+  statistic           = "SampleCount"
+  period              = 300
+  comparison_operator = "LessThanThreshold"
+  threshold           = 1
+  evaluation_periods  = 5
+  datapoints_to_alarm = 3
+  treat_missing_data  = "breaching" # a mapping that is off has no metric
   alarm_actions       = [aws_sns_topic.alarms.arn]
 }

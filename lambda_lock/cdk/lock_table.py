@@ -7,7 +7,6 @@ from typing import Any, Generic, TypedDict, Unpack, cast
 from weakref import WeakKeyDictionary
 
 import aws_cdk as cdk
-from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
@@ -26,9 +25,10 @@ from ..permissions import ACTIONS
 from . import arguments, functions, synthesis, tables, waker
 from .arguments import wrong
 from .grants import KEY_ACTIONS, KEY_READ_ACTIONS, Permission, Statement, of_prefixes
-from .monitoring import AlarmActions, MetricOptions, Watch, WatchOptions
+from .monitoring import AlarmActions, Watch, WatchOptions
 from .tables import AnyTable, Keys, home
 from .waker import Waker, WakeTarget
+from .watched import Watched
 
 Table = TypeVar("Table", bound=AnyTable, covariant=True, default=AnyTable)
 OneTable = TypeVar("OneTable", bound=AnyTable)
@@ -53,7 +53,7 @@ class ExistingTableOptions(TypedDict, total=False):
     dashboard: bool
 
 
-class LockTable(Construct, Generic[Table]):
+class LockTable(Watched, Generic[Table]):
     """A DynamoDB table for locks. It is billed on demand and has time to live.
 
         locks = LockTable(self, "Locks", alarm_actions=[topic])
@@ -85,8 +85,8 @@ class LockTable(Construct, Generic[Table]):
         the alarms and the dashboard of this construct then watch its locks only; "none": by the table alone. None: by
         function, which is a custom metric for each function.
     alarm_actions: SNS topics or alarm actions that alarms notify; None: no alarms; an empty list: alarms that notify
-        nobody. The alarms watch for lost locks, failed operations, throttling and DynamoDB's own errors, never for
-        contention.
+        nobody. The alarms watch for lost locks, failed operations, locks that are disabled, tokens that fell, an hour
+        of refused starts, throttling and DynamoDB's own errors, never for contention.
     dashboard: whether to create a CloudWatch dashboard.
     parameter_name: the name of an SSM parameter for the table's name; None: no parameter.
     wake: whether the table has a waker, which lets executions of state machines and durable functions sleep until a
@@ -264,15 +264,6 @@ class LockTable(Construct, Generic[Table]):
         return cast("Table", self._table)
 
     @property
-    def alarms(self) -> tuple[cloudwatch.Alarm, ...]:
-        """The alarms. Without ``alarm_actions`` there are none.
-
-        for alarm in locks.alarms:
-            alarm.add_alarm_action(action)
-        """
-        return tuple(self._watch.alarms.values())
-
-    @property
     def environment(self) -> dict[str, str]:
         """The environment variables that `connect` sets.
 
@@ -367,74 +358,6 @@ class LockTable(Construct, Generic[Table]):
         if self._waker is None:
             raise LockConfigurationError(f"wake: {self.node.path} has no waker: {waker.NONE}")
         return self._waker.allow(target)
-
-    def metric_lock_lost(
-        self, *, function: lambda_.IFunction | None = None, **options: Unpack[MetricOptions]
-    ) -> cloudwatch.Metric:
-        """The number of lost locks: each holder that lost its lock while it worked.
-
-            locks.metric_lock_lost(function=function).create_alarm(self, "Lost", threshold=1, evaluation_periods=1)
-
-        function: only those of this function, with all its versions; None: of all functions in this account, or of the
-            ``metrics_group``.
-        options: see MetricOptions.
-
-        Returns the metric. Raises LockConfigurationError if the lock table has ``metrics_namespace=None``, or for a
-        function if it has a ``metrics_group``, and TypeError for another object than a function.
-        """
-        return self._watch.metric(metrics.LOST, function, **options)
-
-    def metric_lock_failed(
-        self, *, function: lambda_.IFunction | None = None, **options: Unpack[MetricOptions]
-    ) -> cloudwatch.Metric:
-        """The number of acquires that failed: a missing permission or table, throttling, no answer.
-
-            locks.metric_lock_failed(function=function)
-
-        function, options: as for `metric_lock_lost`.
-
-        Returns the metric. Raises what `metric_lock_lost` raises.
-        """
-        return self._watch.metric(metrics.FAILED, function, **options)
-
-    def metric_lock_not_granted(
-        self, *, function: lambda_.IFunction | None = None, **options: Unpack[MetricOptions]
-    ) -> cloudwatch.Metric:
-        """The number of acquires that ended in contention.
-
-            locks.metric_lock_not_granted(period=Duration.hours(1))
-
-        function, options: as for `metric_lock_lost`.
-
-        Returns the metric. Raises what `metric_lock_lost` raises.
-        """
-        return self._watch.metric(metrics.NOT_GRANTED, function, **options)
-
-    def metric_duplicate_event(
-        self, *, function: lambda_.IFunction | None = None, **options: Unpack[MetricOptions]
-    ) -> cloudwatch.Metric:
-        """The number of deliveries of events that were done before.
-
-            locks.metric_duplicate_event(function=function)
-
-        function, options: as for `metric_lock_lost`.
-
-        Returns the metric. Raises what `metric_lock_lost` raises.
-        """
-        return self._watch.metric(metrics.DUPLICATE, function, **options)
-
-    def metric_lock_unavailable(
-        self, *, function: lambda_.IFunction | None = None, **options: Unpack[MetricOptions]
-    ) -> cloudwatch.Metric:
-        """The number of calls that ran without their lock in an outage (``on_unavailable="run"``).
-
-            locks.metric_lock_unavailable(function=function)
-
-        function, options: as for `metric_lock_lost`.
-
-        Returns the metric. Raises what `metric_lock_lost` raises.
-        """
-        return self._watch.metric(metrics.UNAVAILABLE, function, **options)
 
     def connect(self, function: lambda_.IFunction, *, key_prefixes: Sequence[str] | None = None) -> iam.Grant:
         """Grant the permissions and set `environment`, so that ``@with_lock`` and ``LockClient()`` use this table.

@@ -48,6 +48,15 @@ _ALARMS = {
     "LockFailed": "Functions could not use the lock table {table}, so their work was not done: a permission or the "
     "table is missing, or DynamoDB refused or did not answer. The cause: in the log of the function, filter "
     "LockFailed = 1. Meanwhile, messages may end in dead-letter queues.",
+    "LockDisabled": "Functions run without their locks on the table {table}, because LAMBDA_LOCK_DISABLED is set. When "
+    "the emergency is over, remove the variable from the functions that the log names: filter lock_event = "
+    '"disabled".',
+    "TokenFell": "A row of the table {table} is older than what a function has seen of it: the table was restored or "
+    "replaced. Tokens repeat, and events may run twice. Stop the functions, and run lambda-lock table after-restore. "
+    'Which keys: in the log of the functions, filter lock_event = "token_fell".',
+    "RateLimited": "For most of an hour, calls were refused by rate limits of the table {table}: more comes than the "
+    'limits let start. Which limit: in the log of the function, filter lock_event = "rate_limited". Then raise it, let '
+    "callers wait longer, or send less.",
     "Throttled": "DynamoDB keeps throttling the lock table {table}, so locks are granted late or not at all. Raise the "
     "maximum of its throughput, or spread the locks over more keys: one key serves about 1,000 writes in a second.",
     "SystemErrors": "DynamoDB keeps failing requests to the lock table {table}, so locks are granted late or not at "
@@ -58,9 +67,17 @@ _ALARMS = {
     "lock is free. It fails, or it is throttled: see its log, and the concurrency that the account has left.",
     "WakerQueue": "The waker of the lock table {table} does not look at locks when it is time to: see its log. "
     "Executions that wait for a holder which died sleep on until their time-outs end.",
+    "WakerDead": "The waker of the lock table {table} gave up looks at locks: they are in its dead-letter queue. Their "
+    "executions sleep on until their time-outs end. See its log for the cause. Then redrive the queue, or purge it.",
+    "WakerStreamOff": "Nothing reads the stream of the lock table {table} for its waker, so executions sleep on while "
+    "their lock is free. Enable the event source mapping of the stream, or see why its polls fail.",
+    "WakerQueueOff": "Nothing reads the queue of the waker of the lock table {table}, so executions that wait for a "
+    "holder which died sleep on. Enable the event source mapping of the queue, or see why its polls fail.",
 }
 # Of ages, in ms and in seconds; the others count events, and have 0. A message may be delayed by 900 s.
 _THRESHOLDS = {"WakerLate": 60_000, "WakerQueue": 1200}
+_PERIODS = {"LockLost": 1, "LockFailed": 1, "LockDisabled": 1, "TokenFell": 1, "RateLimited": 12}  # the others: 5
+_POLLS = ("WakerStreamOff", "WakerQueueOff")  # metrics with a value for each poll: silence is the fault
 
 
 class MetricOptions(TypedDict, total=False):
@@ -137,13 +154,16 @@ class Watch:
         self._table_name = table.table_name
         # The metrics of alarms, by alarm id. A single lost lock raises an alarm, and so does a single operation that
         # failed for good: a function may run once an hour. The library sends a throttled or failed request again, so
-        # these raise an alarm only if they persist. There is no alarm for contention and duplicates, because handling
-        # them is the purpose of a lock. There is none for failed conditions either, because that is how DynamoDB
-        # reports contention.
+        # these raise an alarm only if they persist. So do refused starts, which are what a rate limit is for. There is
+        # no alarm for contention and duplicates, because handling them is the purpose of a lock. There is none for
+        # failed conditions either, because that is how DynamoDB reports contention.
         self._locks: dict[str, cloudwatch.IMetric] = {}
         if self.namespace is not None:
             self._locks["LockLost"] = self.metric(metrics.LOST, color=cloudwatch.Color.RED)
             self._locks["LockFailed"] = self.metric(metrics.FAILED, color=cloudwatch.Color.PURPLE)
+            self._locks["LockDisabled"] = self.metric(metrics.DISABLED, color=cloudwatch.Color.PINK)
+            self._locks["TokenFell"] = self.metric(metrics.TOKEN_FELL, color=cloudwatch.Color.BROWN)
+            self._locks["RateLimited"] = self.metric(metrics.RATE_LIMITED)
         self._problems: dict[str, cloudwatch.IMetric] = {}
         if not differ(home(table)[1], cdk.Stack.of(scope).account):
             throttled = {way.lower(): self._table_sum(f"{way}ThrottleEvents") for way in ("Read", "Write")}
@@ -188,19 +208,20 @@ class Watch:
         return metric.attach_to(source).with_(**options)  # attaching writes over account and region in an older CDK
 
     def _make_alarms(self, actions: AlarmActions) -> None:
-        """Make alarms for events, or ages, in more than half of the periods that they look at."""
+        """Make alarms for events, ages, or silence, in more than half of the periods that they look at."""
+        compare, missing = cloudwatch.ComparisonOperator, cloudwatch.TreatMissingData
         for id, events in {**self._locks, **self._problems, **self._waker}.items():
-            periods = 1 if id in self._locks else 5
+            periods, is_poll = _PERIODS.get(id, 5), id in _POLLS
             self.alarms[id] = cloudwatch.Alarm(
                 self._scope,
                 id,
                 metric=events,
                 alarm_description=_ALARMS[id].format(table=self._table_name),
-                comparison_operator=cloudwatch.ComparisonOperator.GREATER_THAN_THRESHOLD,
-                threshold=_THRESHOLDS.get(id, 0),
+                comparison_operator=compare.LESS_THAN_THRESHOLD if is_poll else compare.GREATER_THAN_THRESHOLD,
+                threshold=1 if is_poll else _THRESHOLDS.get(id, 0),
                 evaluation_periods=periods,
                 datapoints_to_alarm=periods // 2 + 1,
-                treat_missing_data=cloudwatch.TreatMissingData.NOT_BREACHING,
+                treat_missing_data=missing.BREACHING if is_poll else missing.NOT_BREACHING,
             )
             for action in actions:
                 _add_action(self.alarms[id], action)

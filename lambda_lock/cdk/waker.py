@@ -16,6 +16,8 @@ from aws_cdk import aws_cloudwatch as cloudwatch
 from aws_cdk import aws_dynamodb as dynamodb
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
+from aws_cdk import aws_lambda_event_sources as event_sources
+from aws_cdk import aws_logs as logs
 from aws_cdk import aws_sqs as sqs
 from aws_cdk import aws_stepfunctions as sfn
 from constructs import Construct
@@ -67,15 +69,27 @@ class Waker(Construct):
         super().__init__(scope, id)
         self._runtime = runtime
         self._calls_somebody = False
+        self._dead = sqs.Queue(
+            self,
+            "DeadLetters",
+            encryption=sqs.QueueEncryption.SQS_MANAGED,
+            enforce_ssl=True,
+            retention_period=Duration.days(14),
+        )
         self._queue = sqs.Queue(
             self,
             "Queue",
             encryption=sqs.QueueEncryption.SQS_MANAGED,
             enforce_ssl=True,
-            # The guide recommends six times the timeout, so that throttling uses up no receives. Here nothing counts
-            # receives, and after a look that was killed, the lock stays free for this long.
+            # The guide recommends six times the timeout, so that throttling uses up no receives. Here there are many of
+            # them, and after a look that was killed, the lock stays free for this long.
             visibility_timeout=Duration.seconds(90),
-            retention_period=Duration.days(1),  # if it fails again and again: by then each sleeper has looked by itself
+            retention_period=Duration.days(1),
+            # Two and a half hours of failures: by then many a sleeper has looked by itself.
+            dead_letter_queue=sqs.DeadLetterQueue(queue=self._dead, max_receive_count=100),
+        )
+        log_group = logs.LogGroup(
+            self, "Log", retention=logs.RetentionDays.ONE_MONTH, removal_policy=cdk.RemovalPolicy.DESTROY
         )
         self.function = lambda_.Function(
             self,
@@ -84,6 +98,8 @@ class Waker(Construct):
             runtime=runtime,
             architecture=lambda_.Architecture.ARM_64,
             handler="index.handler",
+            role=iam.Role(self, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com")),
+            log_group=log_group,
             code=lambda_.Code.from_inline("from lambda_lock.waker import handler\n"),
             layers=[LockLayer(self, "Library", runtimes=[runtime])],
             memory_size=512,
@@ -91,23 +107,27 @@ class Waker(Construct):
             recursive_loop=lambda_.RecursiveLoop.ALLOW,  # a look asks for the next; Lambda would stop it at the 16th
             environment={QUEUE_VARIABLE: self._queue.queue_url},
         )
+        log_group.grant_write(self.function)
         stream = str(table.table_stream_arn)
         for actions, arn in ((_STREAM_ACTIONS, stream), (_QUEUE_ACTIONS, self._queue.queue_arn)):
             self.function.add_to_role_policy(iam.PolicyStatement(actions=actions, resources=[arn]))
-        self.function.add_event_source_mapping(
+        self._stream = self.function.add_event_source_mapping(
             "Stream",
             event_source_arn=stream,
             starting_position=lambda_.StartingPosition.TRIM_HORIZON,
             batch_size=100,
             bisect_batch_on_error=True,
             max_record_age=Duration.hours(1),
+            on_failure=event_sources.SqsDlq(self._dead),
             report_batch_item_failures=True,
             filters=[{"pattern": json.dumps(each)} for each in FILTERS],
         )
-        self.function.add_event_source_mapping(
+        self._due = self.function.add_event_source_mapping(
             "Due", event_source_arn=self._queue.queue_arn, batch_size=10, report_batch_item_failures=True
         )
-
+        for mapping in (self._stream, self._due):  # the oldest CDK has no argument for it
+            resource = cast("lambda_.CfnEventSourceMapping", mapping.node.default_child)
+            resource.add_property_override("MetricsConfig", {"Metrics": ["EventCount"]})
         judge(self, self._judge)
 
     def allow(self, sleeper: WakeTarget) -> iam.Grant:
@@ -164,7 +184,21 @@ class Waker(Construct):
             "WakerErrors": self.function.metric_errors(period=minute),
             "WakerLate": self.function.metric("IteratorAge", period=minute, statistic=cloudwatch.Stats.MAXIMUM),
             "WakerQueue": self._queue.metric_approximate_age_of_oldest_message(period=minute),
+            "WakerDead": self._dead.metric_approximate_number_of_messages_visible(period=minute),
+            "WakerStreamOff": _polls(self._stream),
+            "WakerQueueOff": _polls(self._due),
         }
+
+
+def _polls(mapping: lambda_.EventSourceMapping) -> cloudwatch.Metric:
+    """How often Lambda has polled. A poll that finds nothing counts 0 events. A mapping that is off does not poll."""
+    return cloudwatch.Metric(
+        namespace="AWS/Lambda",
+        metric_name="PolledEventCount",
+        dimensions_map={"EventSourceMappingUUID": mapping.event_source_mapping_id},
+        statistic=cloudwatch.Stats.SAMPLE_COUNT,
+        period=Duration.minutes(5),
+    )
 
 
 def _knows_durable_functions(runtime: lambda_.Runtime) -> bool:

@@ -31,7 +31,8 @@ DYNAMODB = {
     "SuccessfulRequestLatency": {"TableName", "Operation"},
 }
 OPERATIONS = {"GetItem", "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"}
-LIBRARY = {name: {metrics.TABLE_DIMENSION} for name in (*metrics.COUNTED.values(), metrics.FAILED)}
+LOCKS = (metrics.LOST, metrics.FAILED, metrics.DISABLED, metrics.TOKEN_FELL, metrics.RATE_LIMITED)  # alarms' ids too
+LIBRARY = {name: {metrics.TABLE_DIMENSION} for name in (*metrics.COUNTED.values(), *LOCKS)}
 PUBLISHED = {"AWS/DynamoDB": DYNAMODB, metrics.NAMESPACE: LIBRARY}
 
 
@@ -56,13 +57,19 @@ def test_nothing_is_watched_unless_asked_for() -> None:
     assert not resources(stack, DASHBOARD)
 
 
-def test_alarms_are_about_lost_locks_throttling_and_failures_and_keep_their_ids() -> None:
-    assert set(resources(_watched(), ALARM)) == {
-        "LocksLockLostF5800995",
-        "LocksLockFailed74B50F4A",
-        "LocksThrottled95DE639C",
-        "LocksSystemErrors801FD1C5",
-    }
+IDS = [
+    "LocksLockLostF5800995",
+    "LocksLockFailed74B50F4A",
+    "LocksLockDisabled7029AC98",
+    "LocksTokenFell6FE3B5EC",
+    "LocksRateLimited5921BFC6",
+    "LocksThrottled95DE639C",
+    "LocksSystemErrors801FD1C5",
+]
+
+
+def test_alarms_are_about_locks_that_fail_or_are_off_limits_and_the_table_and_keep_their_ids() -> None:
+    assert [*resources(_watched(), ALARM)] == IDS
 
 
 def test_the_alarms_add_up_what_is_published_for_the_table() -> None:
@@ -74,8 +81,7 @@ def test_the_alarms_add_up_what_is_published_for_the_table() -> None:
         for name, alarm in _alarms(_watched()).items()
     }
     assert watched == {
-        "LockLost": {(metrics.NAMESPACE, metrics.LOST, None)},
-        "LockFailed": {(metrics.NAMESPACE, metrics.FAILED, None)},
+        **{name: {(metrics.NAMESPACE, name, None)} for name in LOCKS},
         "Throttled": {("AWS/DynamoDB", f"{way}ThrottleEvents", None) for way in ("Read", "Write")},
         "SystemErrors": {("AWS/DynamoDB", "SystemErrors", operation) for operation in OPERATIONS},
     }
@@ -111,7 +117,7 @@ def test_a_metric_without_data_does_not_hide_the_others_of_a_sum() -> None:
             assert all(each["ReturnData"] is False for each in alarm["Metrics"] if "MetricStat" in each)
 
 
-def test_one_lost_lock_or_failure_alarms_and_one_throttled_minute_does_not() -> None:
+def test_one_lost_lock_or_failure_alarms_and_one_throttled_minute_or_refused_start_does_not() -> None:
     alarms = _alarms(_watched())
     assert {
         name: (alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"], {each["Period"] for each in _metrics(alarm)})
@@ -119,6 +125,9 @@ def test_one_lost_lock_or_failure_alarms_and_one_throttled_minute_does_not() -> 
     } == {
         "LockLost": (1, 1, {300}),
         "LockFailed": (1, 1, {300}),
+        "LockDisabled": (1, 1, {300}),
+        "TokenFell": (1, 1, {300}),
+        "RateLimited": (7, 12, {300}),
         "Throttled": (3, 5, {60}),
         "SystemErrors": (3, 5, {60}),
     }
@@ -129,7 +138,7 @@ def test_topics_and_alarm_actions_are_told() -> None:
     topics = [sns.Topic(stack, id) for id in ("One", "Other")]
     LockTable(stack, "Locks", alarm_actions=[topics[0], cloudwatch_actions.SnsAction(topics[1])])
     told = [stack.resolve(topic.topic_arn) for topic in topics]
-    assert [alarm["AlarmActions"] for alarm in _alarms(stack).values()] == [told] * 4
+    assert [alarm["AlarmActions"] for alarm in _alarms(stack).values()] == [told] * 7
 
 
 def test_what_can_be_bound_to_something_else_is_no_alarm_action() -> None:
@@ -154,7 +163,7 @@ def test_the_dashboard_shows_contention_and_duplicates_beside_what_is_alarmed() 
     locks, trouble, *_ = (widget["properties"]["metrics"] for widget in widgets)
     assert [metric[:4] for metric in locks] == [
         [metrics.NAMESPACE, name, metrics.TABLE_DIMENSION, "LocksTable84FB9352"]
-        for name in (metrics.NOT_GRANTED, metrics.DUPLICATE, metrics.LOST, metrics.FAILED, metrics.UNAVAILABLE)
+        for name in (metrics.NOT_GRANTED, metrics.DUPLICATE, *LOCKS, metrics.UNAVAILABLE)
     ]
     assert [metric[0]["label"] for metric in trouble if isinstance(metric[0], dict)] == ["Throttled", "System errors"]
 
@@ -164,7 +173,7 @@ def test_every_metric_of_the_dashboard_is_published_and_events_are_summed() -> N
     LockTable(stack, "Locks", dashboard=True)
     widgets, _ = _dashboard(stack)
     shown = [metric for widget in widgets for metric in widget["properties"]["metrics"] if isinstance(metric[0], str)]
-    assert len(shown) == 19
+    assert len(shown) == 22
     for namespace, name, *dimensions, options in shown:
         assert PUBLISHED[namespace][name] == set(dimensions[::2])
         assert options["stat"] == ("p99" if name == "SuccessfulRequestLatency" else "Sum")
@@ -172,12 +181,7 @@ def test_every_metric_of_the_dashboard_is_published_and_events_are_summed() -> N
 
 def test_the_dashboard_shows_the_alarms_where_there_are_any() -> None:
     widgets, text = _dashboard(_watched(dashboard=True))
-    assert widgets[0]["properties"]["alarms"] == [
-        "LocksLockLostF5800995",
-        "LocksLockFailed74B50F4A",
-        "LocksThrottled95DE639C",
-        "LocksSystemErrors801FD1C5",
-    ]
+    assert widgets[0]["properties"]["alarms"] == IDS
     assert "ConditionalCheckFailed" not in text
 
 
@@ -193,7 +197,7 @@ def test_of_a_table_in_another_account_only_the_locks_are_watched_because_only_t
     stack = in_an_account()
     arn = "arn:aws:dynamodb:eu-central-1:222222222222:table/theirs"
     LockTable.from_table_arn(stack, "Locks", arn, alarm_actions=[], dashboard=True)
-    assert set(_alarms(stack)) == {"LockLost", "LockFailed"}
+    assert set(_alarms(stack)) == {*LOCKS}
     text = json.dumps(the_only(stack, DASHBOARD))
     assert metrics.NAMESPACE in text
     assert "AWS/DynamoDB" not in text
@@ -228,7 +232,7 @@ def test_each_team_on_one_table_has_alarms_that_watch_its_own_locks() -> None:
             locks.metric_lock_lost(function=function)
     made = resources(stack, ALARM)
     for team in ("orders", "billing"):
-        for name in (metrics.LOST, metrics.FAILED):
+        for name in LOCKS:
             (alarm,) = (each["Properties"] for id, each in made.items() if id.startswith(f"{team}{name}"))
             (watched,) = _metrics(alarm)
             assert (watched["Metric"]["MetricName"], _dimension(watched, metrics.TABLE_DIMENSION)) == (name, TABLE)
@@ -271,6 +275,9 @@ def test_a_bad_group_is_refused(options: dict[str, Any], error: type[Exception],
         ("metric_lock_not_granted", metrics.NOT_GRANTED),
         ("metric_duplicate_event", metrics.DUPLICATE),
         ("metric_lock_unavailable", metrics.UNAVAILABLE),
+        ("metric_lock_disabled", metrics.DISABLED),
+        ("metric_token_fell", metrics.TOKEN_FELL),
+        ("metric_rate_limited", metrics.RATE_LIMITED),
     ],
 )
 def test_metrics_can_be_had_by_name_of_the_table_and_of_one_function(method: str, name: str) -> None:
@@ -318,7 +325,7 @@ def test_a_metric_is_looked_for_where_it_arises() -> None:
 def test_the_alarms_can_be_had() -> None:
     stack = new_stack()
     locks = LockTable(stack, "Locks", alarm_actions=[])
-    assert [alarm.node.id for alarm in locks.alarms] == ["LockLost", "LockFailed", "Throttled", "SystemErrors"]
+    assert [alarm.node.id for alarm in locks.alarms] == [*LOCKS, "Throttled", "SystemErrors"]
     assert LockTable(stack, "Unwatched").alarms == ()
 
 
@@ -326,7 +333,7 @@ def test_an_alarm_says_which_table_and_what_to_do() -> None:
     for alarm in _alarms(_watched()).values():
         before, table, after = alarm["AlarmDescription"]["Fn::Join"][1]
         assert table == TABLE
-        assert before.endswith("table ")
+        assert before.endswith((" table ", "of the table "))
         assert len(after) > 100
 
 
@@ -342,7 +349,7 @@ def test_the_dashboard_shows_contention_by_function_losses_in_red_and_the_thresh
     )
     (failed,) = (each for each in by_title["Locks"]["metrics"] if each[1] == metrics.FAILED)
     assert failed[-1]["color"] == "#9467bd"
-    assert [line["value"] for line in by_title["Locks"]["annotations"]["horizontal"]] == [0, 0]
+    assert [line["value"] for line in by_title["Locks"]["annotations"]["horizontal"]] == [0] * len(LOCKS)
     assert len(by_title["Problems of the table"]["annotations"]["horizontal"]) == 2
 
 

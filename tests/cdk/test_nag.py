@@ -16,10 +16,10 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
-from aws_cdk import aws_stepfunctions as sfn
 
 from lambda_lock.cdk import LockTable
 from tests.cdk.apps import ACCOUNT, REGION
+from tests.cdk.forms import FORMS, OLD_PYTHON
 
 PACKS: dict[str, Callable[[cdk.App], Any]] = {
     "AwsSolutions": cdk_nag.AwsSolutionsChecks,
@@ -70,20 +70,19 @@ def test_the_construct_has_no_finding_but_that_a_grant_is_an_inline_policy(
     assert _findings(stack, tmp_path) == found
 
 
-def test_of_a_waker_the_rules_want_a_dead_letter_queue_the_newest_python_and_no_managed_policy_for_its_log(
-    tmp_path: Path,
-) -> None:
+def test_of_a_waker_the_rules_want_the_newest_python_and_no_permission_for_each_version(tmp_path: Path) -> None:
     stack = _stack(tmp_path, "AwsSolutions")
-    runtime = lambda_.Runtime("python3.11", lambda_.RuntimeFamily.PYTHON, supports_inline_code=True)
-    locks = LockTable(stack, "Locks", wake=runtime, alarm_actions=[], dashboard=True)
-    arn = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:orders"
-    locks.wake(sfn.StateMachine.from_state_machine_arn(stack, "Orders", arn))
-    found = _findings(stack, tmp_path)
-    assert found == {
-        "SQS3",
-        "L1",
-        "IAM4[Policy::arn:<AWS::Partition>:iam::aws:policy/service-role/AWSLambdaBasicExecutionRole]",
-    }
+    locks = LockTable(stack, "Locks", wake=OLD_PYTHON, alarm_actions=[])
+    function = lambda_.Function.from_function_arn(stack, "Durable", f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:d")
+    locks.wake(function)
+    assert _findings(stack, tmp_path) == {"L1", f"IAM5[Resource::{function.function_arn}:*]"}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_rules_of_aws_solutions_find_nothing_in_any_form(form: str, tmp_path: Path) -> None:
+    stack = _stack(tmp_path, "AwsSolutions")
+    FORMS[form](stack)
+    assert _findings(stack, tmp_path) == set()
 
 
 def test_the_rules_are_asked(tmp_path: Path) -> None:

@@ -49,7 +49,8 @@ def _constructed() -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     LockTable(stack, "Locks").connect(new_function(stack))
     table = the_only(stack, "AWS::DynamoDB::GlobalTable")
     (replica,) = table["Properties"].pop("Replicas")  # in one Region, AWS::DynamoDB::Table creates the same table
-    table["Properties"]["DeletionProtectionEnabled"] = replica["DeletionProtectionEnabled"]
+    for name in ("DeletionProtectionEnabled", "PointInTimeRecoverySpecification"):
+        table["Properties"][name] = replica[name]
     del table["Type"]
     (policy,) = policies(stack)
     assert policy["Statement"][0]["Resource"] == {"Fn::GetAtt": ["LocksTable84FB9352", "Arn"]}
@@ -117,6 +118,9 @@ def test_the_terraform_configuration_is_what_the_construct_makes() -> None:
                 "enabled": properties["TimeToLiveSpecification"]["Enabled"],
             }
         ],
+        "point_in_time_recovery": [
+            {"enabled": properties["PointInTimeRecoverySpecification"]["PointInTimeRecoveryEnabled"]}
+        ],
         "lifecycle": [{"prevent_destroy": table["DeletionPolicy"] == "Retain"}],
     }
     (statement,) = policy["Statement"]
@@ -140,8 +144,8 @@ def test_the_alarms_of_the_terraform_configuration_are_what_the_construct_makes(
     table = LockTable(stack, "Locks", alarm_actions=[]).table
     alarms = [each["Properties"] for each in resources(stack, "AWS::CloudWatch::Alarm").values()]
     made = {each["Metrics"][0].get("Label"): each for each in alarms}
-    assert written["for_each"] == '${toset(["LockLost", "LockFailed"])}'
-    for name in ("LockLost", "LockFailed"):
+    assert written["for_each"].keys() == {name for name in made if name} - {"Throttled", "System errors"}
+    for name, periods in written["for_each"].items():
         alarm, stat = made[name], made[name]["Metrics"][0]["MetricStat"]
         assert stat["Metric"]["Dimensions"] == [{"Name": "Table", "Value": stack.resolve(table.table_name)}]
         assert (stat["Metric"]["MetricName"], written["metric_name"]) == (name, "${each.key}")
@@ -152,11 +156,12 @@ def test_the_alarms_of_the_terraform_configuration_are_what_the_construct_makes(
             "period": stat["Period"],
             "comparison_operator": alarm["ComparisonOperator"],
             "threshold": alarm["Threshold"],
-            "evaluation_periods": alarm["EvaluationPeriods"],
-            "datapoints_to_alarm": alarm["DatapointsToAlarm"],
+            "evaluation_periods": "${each.value}",
+            "datapoints_to_alarm": "${floor(each.value / 2) + 1}",
             "treat_missing_data": alarm["TreatMissingData"],
             "alarm_actions": ["${aws_sns_topic.alarms.arn}"],
         }
+        assert (alarm["EvaluationPeriods"], alarm["DatapointsToAlarm"]) == (periods, periods // 2 + 1)
 
 
 @pytest.mark.parametrize(
@@ -180,6 +185,9 @@ _NAMES = {
     "LocksTable84FB9352": "Locks",
     "LocksLockLostF5800995": "LockLost",
     "LocksLockFailed74B50F4A": "LockFailed",
+    "LocksLockDisabled7029AC98": "LockDisabled",
+    "LocksTokenFell6FE3B5EC": "TokenFell",
+    "LocksRateLimited5921BFC6": "RateLimited",
     "LocksThrottled95DE639C": "Throttled",
     "LocksSystemErrors801FD1C5": "SystemErrors",
     "LocksDashboard6028BEAB": "Dashboard",
@@ -198,7 +206,8 @@ def _watched() -> dict[str, Any]:
     table = made["LocksTable84FB9352"]
     (replica,) = table["Properties"].pop("Replicas")
     table["Type"] = "AWS::DynamoDB::Table"
-    table["Properties"]["DeletionProtectionEnabled"] = replica["DeletionProtectionEnabled"]
+    for name in ("DeletionProtectionEnabled", "PointInTimeRecoverySpecification"):
+        table["Properties"][name] = replica[name]
     table["Properties"]["SSESpecification"] |= replica["SSESpecification"]
     text = json.dumps(made).replace(ACCOUNT, "${AWS::AccountId}")
     text = text.replace(f"dynamodb.{REGION}.amazonaws.com", "dynamodb.${AWS::Region}.${AWS::URLSuffix}")
@@ -262,10 +271,10 @@ def _unpack_npm_package(distribution: str, target: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_eight_lines_of_typescript_are_what_the_construct_makes(tmp_path: Path) -> None:
+def test_the_nine_lines_of_typescript_are_what_the_construct_makes(tmp_path: Path) -> None:
     """They are JavaScript too, and run on the CDK itself."""
     snippet = (_FOLDER / "table.ts").read_text()
-    assert len(snippet.splitlines()) == 8
+    assert len(snippet.splitlines()) == 9
     for distribution, name in _NPM_PACKAGES.items():
         _unpack_npm_package(distribution, tmp_path / "node_modules" / name)
     (tmp_path / "app.js").write_text(_PROGRAM.replace("SNIPPET", snippet))

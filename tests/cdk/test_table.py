@@ -223,7 +223,7 @@ def test_a_table_of_the_app_is_granted_with_its_key_and_told_by_its_name() -> No
     arns = [statement["Resource"] for statement in policy["Statement"]]
     assert arns == [stack.resolve(table.table_arn), stack.resolve(key.key_arn)]
     assert stack.resolve(locks.environment["LAMBDA_LOCK_TABLE"]) == stack.resolve(table.table_name)
-    assert len(locks.alarms) == 4
+    assert len(locks.alarms) == 7
 
 
 def test_an_imported_table_can_be_passed_too() -> None:

@@ -21,12 +21,13 @@ from tests.cdk.apps import in_words, new_function, new_stack, synthesized
 _FOLDER = ROOT / "docs" / "deploy"
 _KINDS = {  # the resources of the construct, by what the templates call them
     "Locks": "AWS::DynamoDB::GlobalTable",
-    "WakerQueue": "AWS::SQS::Queue",
-    "WakerQueuePolicy": "AWS::SQS::QueuePolicy",
+    "WakerLog": "AWS::Logs::LogGroup",
     "WakerLibrary": "AWS::Lambda::LayerVersion",
     "Orders": "AWS::StepFunctions::StateMachine",
 }
-_ALARMS = ("WakerErrors", "WakerLate", "WakerOldest")
+_ALARMS = ("WakerErrors", "WakerLate", "WakerOldest", "WakerDead")
+_OFF = ("WakerStreamOff", "WakerQueueOff")
+_LOG = "${WakerLog.Arn}"
 
 Properties = dict[str, dict[str, Any]]
 
@@ -53,13 +54,16 @@ def made() -> Properties:
         if each["Type"] == "AWS::Lambda::EventSourceMapping":
             names[id] = "WakerStream" if "StartingPosition" in each["Properties"] else "WakerDue"
         if each["Type"] == "AWS::CloudWatch::Alarm" and "Waker" in id:
-            names[id] = "WakerOldest" if "Queue" in id else id[len("Locks") : -8]
+            names[id] = id[len("Locks") : -8].replace("WakerQueue", "WakerOldest").replace("OldestOff", "QueueOff")
+        if each["Type"].startswith("AWS::SQS::Queue"):
+            names[id] = id[len("Locks") : -8]
     resources: dict[str, Any] = in_words(found, names)
     properties = {names[id]: each["Properties"] for id, each in resources.items() if id in names}
-    for alarm in _ALARMS:
+    for alarm in (*_ALARMS, *_OFF):
         del properties[alarm]["AlarmDescription"]
     (replica,) = properties["Locks"].pop("Replicas")  # in one Region, AWS::DynamoDB::Table creates the same table
-    properties["Locks"]["DeletionProtectionEnabled"] = replica["DeletionProtectionEnabled"]
+    for name in ("DeletionProtectionEnabled", "PointInTimeRecoverySpecification"):
+        properties["Locks"][name] = replica[name]
     of_waker = [
         each["Properties"]["PolicyDocument"]["Statement"]
         for each in resources.values()
@@ -77,7 +81,8 @@ def sam() -> Properties:
     return {id: each.get("Properties", {}) for id, each in resources.items()}
 
 
-_SAME = ("Locks", "WakerQueue", "WakerQueuePolicy", "WakerStream", "WakerDue", *_ALARMS)
+_QUEUES = ("WakerQueue", "WakerQueuePolicy", "WakerDeadLetters", "WakerDeadLettersPolicy")
+_SAME = ("Locks", "WakerLog", *_QUEUES, "WakerStream", "WakerDue", *_ALARMS, *_OFF)
 
 
 @pytest.mark.parametrize("name", _SAME)
@@ -91,7 +96,9 @@ def test_the_waker_of_the_sam_template_is_that_of_the_construct(made: Properties
         del waker[name]
     assert theirs.pop("InlineCode") == waker.pop("Code")["ZipFile"]
     (document,) = theirs.pop("Policies")
-    assert sorted(document["Statement"], key=str) == made["statements"]["all"]
+    # A role that SAM makes may write any log.
+    wanted = [each for each in made["statements"]["all"] if each["Resource"] != _LOG]
+    assert sorted(document["Statement"], key=str) == wanted
     assert theirs == waker
 
 
@@ -117,6 +124,10 @@ _IN_TERRAFORM = {
     "aws_sqs_queue.waker.arn": "WakerQueue.Arn",
     "aws_sqs_queue.waker.id": "WakerQueue",
     "aws_sqs_queue.waker.url": "WakerQueue",
+    "aws_sqs_queue.waker_dead_letters.arn": "WakerDeadLetters.Arn",
+    "aws_cloudwatch_log_group.waker.arn": "WakerLog.Arn",
+    "aws_lambda_event_source_mapping.waker_stream.uuid": "WakerStream",
+    "aws_lambda_event_source_mapping.waker_due.uuid": "WakerDue",
     "aws_sfn_state_machine.orders.arn": "Orders",
     "aws_lambda_function.durable.arn": "Durable.Arn",
     "aws_lambda_function.waker.arn": "Waker",
@@ -138,18 +149,29 @@ def _words(value: Any) -> Any:
 def _statement(block: dict[str, Any]) -> dict[str, Any]:
     """A statement of a policy document, as a template has it."""
     actions = block["actions"]
-    resource = block["resources"][0]
+    resource = block["resources"][0].replace(f"{_LOG}:*", _LOG)  # CloudFormation's has it at its end
     return {"Effect": block["effect"], "Action": actions[0] if len(actions) == 1 else actions, "Resource": resource}
 
 
-def test_the_terraform_configuration_makes_the_table_with_its_stream_and_the_queue(made: Properties) -> None:
-    resources = _terraform("resource")
+def test_the_terraform_configuration_makes_the_table_with_its_stream_and_the_queues(made: Properties) -> None:
+    resources = _words(_terraform("resource"))
     table, queue = resources["aws_dynamodb_table"]["locks"], resources["aws_sqs_queue"]["waker"]
+    dead, log = resources["aws_sqs_queue"]["waker_dead_letters"], resources["aws_cloudwatch_log_group"]["waker"]
     assert table["stream_enabled"] is True
     assert {"StreamViewType": table["stream_view_type"]} == made["Locks"]["StreamSpecification"]
     assert table["deletion_protection_enabled"] == made["Locks"]["DeletionProtectionEnabled"]
     assert table["ttl"] == [{"attribute_name": "ttl", "enabled": True}]
+    assert table["point_in_time_recovery"] == [{"enabled": True}]
+    assert "deadLetterTargetArn = aws_sqs_queue.waker_dead_letters.arn" in queue["redrive_policy"]
+    assert "maxReceiveCount = 100" in re.sub(" +", " ", queue["redrive_policy"])
     assert {
+        "MessageRetentionPeriod": dead["message_retention_seconds"],
+        "SqsManagedSseEnabled": dead["sqs_managed_sse_enabled"],
+    } == made["WakerDeadLetters"]
+    assert {"RetentionInDays": log["retention_in_days"]} == made["WakerLog"]
+    redrive = {"deadLetterTargetArn": "${WakerDeadLetters.Arn}", "maxReceiveCount": 100}
+    assert {
+        "RedrivePolicy": redrive,
         "MessageRetentionPeriod": queue["message_retention_seconds"],
         "SqsManagedSseEnabled": queue["sqs_managed_sse_enabled"],
         "VisibilityTimeout": queue["visibility_timeout_seconds"],
@@ -161,6 +183,8 @@ def test_the_terraform_configuration_allows_what_the_construct_allows(made: Prop
     assert sorted(map(_statement, documents["waker"]["statement"]), key=str) == made["statements"]["all"]
     (denied,) = documents["waker_queue"]["statement"]
     (written,) = made["WakerQueuePolicy"]["PolicyDocument"]["Statement"]
+    assert denied.pop("resources") == ["${each.value.arn}"]
+    denied["resources"] = [written["Resource"]]
     (condition,), (principal,) = denied["condition"], denied["principals"]
     (value,) = condition["values"]
     more = {
@@ -182,7 +206,8 @@ def test_the_waker_of_the_terraform_configuration_is_that_of_the_construct(made:
         "RecursiveLoop": resources["aws_lambda_function_recursion_config"]["waker"]["recursive_loop"],
         "Runtime": theirs["runtime"],
         "Timeout": theirs["timeout"],
-    } == {name: waker[name] for name in waker if name not in ("Code", "Description", "Role")}
+    } == {name: waker[name] for name in waker if name not in ("Code", "Description", "LoggingConfig", "Role")}
+    assert resources["aws_cloudwatch_log_group"]["waker"]["name"] == f"/aws/lambda/{theirs['function_name']}"
     code = data["archive_file"]["waker"]
     assert code["source_content"] == waker["Code"]["ZipFile"]
     assert code["source_content_filename"] == "index.py"
@@ -207,11 +232,15 @@ def test_the_mappings_of_the_terraform_configuration_are_those_of_the_construct(
     }
     for name, theirs in (("WakerStream", mappings["waker_stream"]), ("WakerDue", mappings["waker_due"])):
         filters = theirs.pop("filter_criteria", [])
+        assert theirs.pop("metrics_config") == [{"metrics": made[name]["MetricsConfig"]["Metrics"]}]
+        to = theirs.pop("destination_config", None)
+        destination = made[name].get("DestinationConfig")
+        assert to == (destination and [{"on_failure": [{"destination_arn": destination["OnFailure"]["Destination"]}]}])
         written = {names[each]: value for each, value in theirs.items()}
         written["FunctionName"] = written["FunctionName"].replace(".Arn", "")
         if filters:
             written["FilterCriteria"] = [_pattern(each["pattern"]) for each in filters[0]["filter"]]
-        expected = dict(made[name])
+        expected = {key: made[name][key] for key in made[name] if key not in ("MetricsConfig", "DestinationConfig")}
         if filters:
             expected["FilterCriteria"] = [json.loads(each["Pattern"]) for each in expected["FilterCriteria"]["Filters"]]
         assert written == expected
@@ -220,7 +249,8 @@ def test_the_mappings_of_the_terraform_configuration_are_those_of_the_construct(
 @pytest.mark.parametrize("name", _ALARMS)
 def test_the_alarms_of_the_terraform_configuration_are_those_of_the_construct(made: Properties, name: str) -> None:
     alarm, ours = _terraform("resource")["aws_cloudwatch_metric_alarm"]["waker"], made[name]
-    kind = _terraform("locals")["waker_alarms"][ours["MetricName"]]
+    found = _terraform("locals")
+    kind = found["waker_alarms"][ours["MetricName"]]
     (dimension,) = ours["Dimensions"]
     assert {
         "ComparisonOperator": alarm["comparison_operator"],
@@ -233,4 +263,26 @@ def test_the_alarms_of_the_terraform_configuration_are_those_of_the_construct(ma
         "Threshold": kind["threshold"],
         "TreatMissingData": alarm["treat_missing_data"],
     } == {key: ours[key] for key in ours if key not in ("AlarmActions", "Dimensions")}
-    assert kind["of"] == dimension["Name"]
+    (named,) = found[kind["of"].removeprefix("${local.").removesuffix("}")]
+    assert named == dimension["Name"]
+
+
+@pytest.mark.parametrize("name", _OFF)
+def test_a_mapping_of_the_terraform_configuration_that_is_off_raises_the_alarm_of_the_construct(
+    made: Properties, name: str
+) -> None:
+    alarm, ours = _words(_terraform("resource")["aws_cloudwatch_metric_alarm"]["waker_off"]), made[name]
+    (dimension,) = ours["Dimensions"]
+    assert dimension["Value"] in alarm["for_each"].values()
+    assert {
+        "ComparisonOperator": alarm["comparison_operator"],
+        "DatapointsToAlarm": alarm["datapoints_to_alarm"],
+        "EvaluationPeriods": alarm["evaluation_periods"],
+        "MetricName": alarm["metric_name"],
+        "Namespace": alarm["namespace"],
+        "Period": alarm["period"],
+        "Statistic": alarm["statistic"],
+        "Threshold": alarm["threshold"],
+        "TreatMissingData": alarm["treat_missing_data"],
+    } == {key: ours[key] for key in ours if key not in ("AlarmActions", "Dimensions")}
+    assert alarm["dimensions"] == {dimension["Name"]: "${each.value}"}

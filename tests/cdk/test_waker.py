@@ -40,7 +40,10 @@ QUEUE_ARN = {"Fn::GetAtt": ["LocksWakerQueue983F63F6", "Arn"]}
 STREAM_ARN = {"Fn::GetAtt": ["LocksTable84FB9352", "StreamArn"]}
 # It can call durable functions. The oldest CDK has no name for it.
 NEW = lambda_.Runtime("python3.13", lambda_.RuntimeFamily.PYTHON, supports_inline_code=True)
-ALARMS = ["WakerErrors", "WakerLate", "WakerQueue"]
+DEAD_ARN = {"Fn::GetAtt": ["LocksWakerDeadLetters11A9D6FF", "Arn"]}
+LOG_ARN = {"Fn::GetAtt": ["LocksWakerLog430070A3", "Arn"]}
+TO_THE_DEAD = ["sqs:SendMessage", "sqs:GetQueueAttributes", "sqs:GetQueueUrl"]
+ALARMS = ["WakerErrors", "WakerLate", "WakerQueue", "WakerDead", "WakerStreamOff", "WakerQueueOff"]
 
 
 def new_machine(stack: cdk.Stack, id: str = "Machine", **options: Any) -> sfn.StateMachine:
@@ -69,7 +72,7 @@ def statements(stack: cdk.Stack) -> list[dict[str, Any]]:
 
 def called(stack: cdk.Stack) -> list[dict[str, Any]]:
     """The statements of the waker's role about whom it may call."""
-    return [each for each in statements(stack) if "dynamodb:" not in str(each) and "sqs:" not in str(each)]
+    return [each for each in statements(stack) if "states:" in str(each) or "lambda:" in str(each)]
 
 
 def test_without_a_waker_the_template_is_what_it_was() -> None:
@@ -130,9 +133,11 @@ def test_the_stream_has_both_images_and_feeds_the_waker_from_its_beginning_with_
     assert stream == {
         "BatchSize": 100,
         "BisectBatchOnFunctionError": True,
+        "DestinationConfig": {"OnFailure": {"Destination": DEAD_ARN}},
         "EventSourceArn": STREAM_ARN,
         "FunctionResponseTypes": ["ReportBatchItemFailures"],
         "MaximumRecordAgeInSeconds": 3600,
+        "MetricsConfig": {"Metrics": ["EventCount"]},
         "StartingPosition": "TRIM_HORIZON",
     }
 
@@ -140,14 +145,18 @@ def test_the_stream_has_both_images_and_feeds_the_waker_from_its_beginning_with_
 def test_the_queue_is_encrypted_takes_tls_only_feeds_the_waker_and_hides_messages_while_they_are_looked_at() -> None:
     stack = new_stack()
     LockTable(stack, "Locks", wake=True)
-    ((id, queue),) = resources(stack, "AWS::SQS::Queue").items()
+    queues = resources(stack, "AWS::SQS::Queue")
+    queue = queues[id := QUEUE_ARN["Fn::GetAtt"][0]]
     waker = the_waker(stack)
     assert waker["Timeout"] <= 90  # Lambda refuses the mapping otherwise
     assert queue["Properties"] == {
         "MessageRetentionPeriod": 86_400,
+        "RedrivePolicy": {"deadLetterTargetArn": DEAD_ARN, "maxReceiveCount": 100},
         "SqsManagedSseEnabled": True,
         "VisibilityTimeout": 90,
     }
+    (dead,) = (each["Properties"] for name, each in queues.items() if name != id)
+    assert dead == {"MessageRetentionPeriod": 14 * 86_400, "SqsManagedSseEnabled": True}
     assert waker["Environment"]["Variables"]["LAMBDA_LOCK_WAKE_QUEUE"] == {"Ref": id}
     (mapping,) = (
         each["Properties"]
@@ -155,18 +164,28 @@ def test_the_queue_is_encrypted_takes_tls_only_feeds_the_waker_and_hides_message
         if each["Properties"]["EventSourceArn"] == QUEUE_ARN
     )
     assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
-    (policy,) = resources(stack, "AWS::SQS::QueuePolicy").values()
-    assert '"aws:SecureTransport": "false"' in json.dumps(policy)
+    for policy in resources(stack, "AWS::SQS::QueuePolicy").values():
+        assert '"aws:SecureTransport": "false"' in json.dumps(policy)
 
 
-def test_the_waker_may_lock_read_the_stream_and_use_its_queue_and_nothing_else() -> None:
+def test_the_log_of_the_waker_is_kept_for_a_month() -> None:
+    stack = new_stack()
+    LockTable(stack, "Locks", wake=True)
+    ((id, group),) = resources(stack, "AWS::Logs::LogGroup").items()
+    assert the_waker(stack)["LoggingConfig"] == {"LogGroup": {"Ref": id}}
+    assert (group["Properties"], group["DeletionPolicy"]) == ({"RetentionInDays": 30}, "Delete")
+
+
+def test_the_waker_may_lock_log_read_the_stream_and_use_its_queues_and_nothing_else() -> None:
     stack = new_stack()
     LockTable(stack, "Locks", wake=True)
     stream = ["dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator", "dynamodb:ListStreams"]
     queue = ["sqs:SendMessage", "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"]
     assert statements(stack) == [
+        allow(["logs:CreateLogStream", "logs:PutLogEvents"], LOG_ARN),
         allow(stream, STREAM_ARN),
         allow(queue, QUEUE_ARN),
+        allow(TO_THE_DEAD, DEAD_ARN),
         allow(FOUR_ACTIONS, {"Fn::GetAtt": ["LocksTable84FB9352", "Arn"]}),
     ]
 
@@ -232,7 +251,7 @@ def test_nothing_that_the_waker_may_do_is_allowed_on_everything() -> None:
     locks.wake(new_machine(stack))
     locks.wake(new_function(stack))
     found = [json.dumps(each["Resource"]) for each in statements(stack)]
-    assert len(found) == 5
+    assert len(found) == 7
     assert '"*"' not in "".join(found)
     assert all('":*"' not in each or '"Arn"' in each for each in found)
 
@@ -273,17 +292,17 @@ def test_alarms_watch_the_waker_and_its_queue_and_the_dashboard_shows_them() -> 
     stack = new_stack()
     topic = sns.Topic(stack, "Topic")
     locks = LockTable(stack, "Locks", wake=True, alarm_actions=[topic], dashboard=True)
-    assert [alarm.node.id for alarm in locks.alarms][-3:] == ALARMS
+    assert [alarm.node.id for alarm in locks.alarms][-6:] == ALARMS
     alarms = {
         each["Properties"]["AlarmDescription"]["Fn::Join"][1][0]: each["Properties"]
         for id, each in resources(stack, "AWS::CloudWatch::Alarm").items()
         if id.startswith("LocksWaker")
     }
-    assert len(resources(stack, "AWS::CloudWatch::Alarm")) == 7
+    assert len(resources(stack, "AWS::CloudWatch::Alarm")) == 13
     found = [each["Properties"] for id, each in resources(stack, "AWS::CloudWatch::Alarm").items() if "Waker" in id]
-    assert [each["Threshold"] for each in found] == [0, 60_000, 1200]
+    assert [each["Threshold"] for each in found] == [0, 60_000, 1200, 0, 1, 1]
     assert all(each["AlarmActions"] for each in found)
-    assert set(alarms) == {"The waker of the lock table "}
+    assert {text[-6:] for text in alarms} == {"table "}
     (dashboard,) = resources(stack, "AWS::CloudWatch::Dashboard").values()
     text = json.dumps(dashboard)
     for title in (
@@ -292,6 +311,19 @@ def test_alarms_watch_the_waker_and_its_queue_and_the_dashboard_shows_them() -> 
         "ApproximateAgeOfOldestMessage",
     ):
         assert title in text
+
+
+def test_a_mapping_that_polls_nothing_raises_an_alarm_because_it_has_no_metric() -> None:
+    stack = new_stack()
+    LockTable(stack, "Locks", wake=True, alarm_actions=[])
+    alarms, mappings = resources(stack, "AWS::CloudWatch::Alarm"), resources(stack, MAPPING)
+    off = [each["Properties"] for id, each in alarms.items() if "Off" in id]
+    assert {each["Dimensions"][0]["Value"]["Ref"] for each in off} == mappings.keys()
+    for each in off:
+        assert (each["MetricName"], each["Statistic"]) == ("PolledEventCount", "SampleCount")
+        assert (each["ComparisonOperator"], each["TreatMissingData"]) == ("LessThanThreshold", "breaching")
+        assert (each["Period"], each["EvaluationPeriods"], each["DatapointsToAlarm"]) == (300, 5, 3)
+    assert all(each["Properties"]["MetricsConfig"] == {"Metrics": ["EventCount"]} for each in mappings.values())
 
 
 def test_without_alarm_actions_the_waker_has_no_alarm() -> None:

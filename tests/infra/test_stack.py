@@ -194,7 +194,7 @@ def test_what_could_not_be_done_raises_an_alarm(account: Assembly) -> None:
         if each.get("MetricName") == "ApproximateNumberOfMessagesVisible"
     ]
     assert sorted(watched) == [f"{name}DeadLetters" for name in FUNCTIONS]
-    assert len(alarms) == len(FUNCTIONS) + 4  # and those of the lock table
+    assert len(alarms) == len(FUNCTIONS) + 7  # and those of the lock table
     assert len(account.of("AWS::CloudWatch::Dashboard")) == 1
 
 
