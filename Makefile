@@ -6,6 +6,7 @@
 #   .venv-cdk-oldest  the oldest CDK that is supported
 #   .venv-durable     the SDK of durable functions, with its testing package
 #   .venv-docs        what builds the documentation site
+#   .venv-lint        what looks for mistakes in templates of CloudFormation
 #   .venv-pythons     an environment for each other version of Python, with few packages
 #   .venv-middlewares the middlewares that benchmarks/middlewares compares idempotent APIs with
 #   .venv-limiters    the rate limiter that benchmarks/rates/published.py compares with, installed by hand
@@ -57,6 +58,7 @@ CDK_OLDEST := .venv-cdk-oldest/.installed
 DURABLE := .venv-durable/.installed
 DOCS := .venv-docs/.installed
 MIDDLEWARES := .venv-middlewares/.installed
+LINT := .venv-lint/.installed
 CDK := node_modules/.package-lock.json
 JAVA_PEER := build/interop/java/.built
 DYNAMODB_LOCAL := build/dynamodb-local/.built
@@ -72,7 +74,7 @@ help: ## Print the targets
 setup: $(DEV) $(ENGINE) ## Install what the checks, tests and demo need (their targets do this too)
 
 .PHONY: environments
-environments: $(DEV) $(ENGINE) $(INTEROP) $(CDK_OLDEST) $(DURABLE) $(DOCS) $(CDK) $(JAVA_PEER) $(DYNAMODB_LOCAL) pythons ## Install what all of CI needs (needs Node, Java and Maven)
+environments: $(DEV) $(ENGINE) $(INTEROP) $(CDK_OLDEST) $(DURABLE) $(DOCS) $(LINT) $(CDK) $(JAVA_PEER) $(DYNAMODB_LOCAL) pythons ## Install what all of CI needs (needs Node, Java and Maven)
 
 .PHONY: pythons
 pythons: $(NEWEST)
@@ -212,6 +214,10 @@ docs: $(DOCS) $(DEV) ## Build the documentation site into build/site, and search
 	@LAMBDA_LOCK_SITE=build/site $(BIN)/pytest --quiet tests/docs/test_search.py
 	@echo "build/site/index.html"
 
+.PHONY: templates
+templates: $(LINT) $(DEV) ## Let cfn-lint look at the templates of the docs, and at those that the constructs make (needs Node)
+	@LAMBDA_LOCK_CFN_LINT=$(CURDIR)/.venv-lint/bin/cfn-lint $(BIN)/pytest --quiet tests/cdk/test_lint.py
+
 .PHONY: build
 build: $(DEV) ## Build the wheel and the sdist into dist/
 	@rm -rf dist
@@ -225,13 +231,13 @@ layer: ## Build a Lambda layer, build/lambda-lock-layer.zip, for each Python on 
 
 .PHONY: clean
 clean: ## Remove everything that make has created
-	@rm -rf .venv .venv-engine .venv-bench .venv-interop .venv-cdk-oldest .venv-durable .venv-docs .venv-pythons .venv-limiters .venv-middlewares node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv .venv-engine .venv-bench .venv-interop .venv-cdk-oldest .venv-durable .venv-docs .venv-lint .venv-pythons .venv-limiters .venv-middlewares node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: requirements
 requirements: $(DEV) ## Pin requirements/*.in again, with hashes (needs uv)
 	@command -v uv >/dev/null || { echo "uv is not installed: $(PYTHON) -m pip install uv"; exit 1; }
-	@cd requirements && for name in dev engine bench interop cdk-oldest durable docs pythons limiters middlewares; do \
+	@cd requirements && for name in dev engine bench interop cdk-oldest durable docs lint pythons limiters middlewares; do \
 	  uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate \
 	    --no-emit-index-url --no-emit-find-links --python-version 3.11 "$$name.in" --output-file "$$name.txt" >/dev/null; done
 
@@ -268,6 +274,10 @@ $(INTEROP): requirements/interop.txt
 
 $(DOCS): requirements/docs.txt
 	$(call install,.venv-docs,requirements/docs.txt)
+	@touch $@
+
+$(LINT): requirements/lint.txt
+	$(call install,.venv-lint,requirements/lint.txt)
 	@touch $@
 
 $(MIDDLEWARES): requirements/middlewares.txt
