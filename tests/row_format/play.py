@@ -19,6 +19,7 @@ from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.row import make_version
 from lambda_lock.core.schema import GO, JAVA, PYTHON
 from lambda_lock.errors import DuplicateEventError, LockFormatError, LockLostError, LockNotGrantedError, TransportError
+from lambda_lock.observe.observer import package
 from lambda_lock.waker.function import Calls, performed
 from lambda_lock.waker.look import Look
 from rig.engine import ROOT
@@ -222,7 +223,7 @@ class Player(Driver):
     def look(self, step: Json) -> Json:
         noted, place = _Noted(), place_of(self.scenario)
         steps = Look(place, self.talk()).run()
-        self.run(performed(steps, noted, place, lambda *_: None))
+        self.run(performed(steps, noted, place, package))
         return {"called": noted.called, "looks again in": noted.messages}
 
     def sent_alone(self, request: requests.Request) -> Json:

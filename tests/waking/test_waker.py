@@ -28,6 +28,7 @@ from lambda_lock.core.outcome import ConditionFailed
 from lambda_lock.core.sleepers import MOST_SLEEPERS, Sleeper, read_sleeper
 from lambda_lock.core.sleepers import lie_down as lie_down_steps
 from lambda_lock.core.tickets import make_ticket
+from lambda_lock.observe.observer import package
 from lambda_lock.testing.memory import Memory
 from lambda_lock.waker.function import Calls, WakerFunction, performed
 from lambda_lock.waker.look import ClosedError, Look
@@ -118,7 +119,7 @@ def test_a_look_whose_claim_is_answered_too_late_looks_again_if_the_lock_can_be_
         return driver.apply(operation, request)
 
     driver.answer = answer
-    driver.run(performed(Look(place(), driver.talk()).run(), calls, place(), lambda *_: None))
+    driver.run(performed(Look(place(), driver.talk()).run(), calls, place(), package))
     assert calls.called == ["token-a"]
 
 
