@@ -14,8 +14,8 @@ It reads the row, and acts on what that shows:
    over by rule 2 of protocol.py, under rule 11, and the row is released.
 
 4. Only one result (``is_meant``): a row that does not show it as done, held or not, is left alone, and that is False.
-   The write requires the result as seen, beside rule 2. So of many who forget one result, one has True. Where the replies
-   to several were lost, they may all have it: then none of them knows whose write it was.
+   The write requires the result as seen, beside rule 2. So of many who forget one result, one has True. Where the
+   replies to several were lost, they may all have it: then none of them knows whose write it was.
 
 So after forget has returned True, no caller gets the result of a run that began before it was called. After False
 without ``is_meant``, a front end whose Date is behind may still give one whose window ends in this second. A claim that
