@@ -99,6 +99,7 @@ class Renewer:
         self._period = options.heartbeat_period
         self._turn = Turn()  # renewals of one lock are sent one after the other
         self._dispatched = False  # a renewal waits to be sent, or is being sent
+        self._since = 0.0  # when it was given to a thread
         self._failures = 0
         self._slot: float | None = None  # given by ``heartbeat_rate`` to a renewal that it has postponed
         self._heartbeat: Heartbeat | None = None
@@ -126,17 +127,23 @@ class Renewer:
                 self._slot = self._next = slot
             else:
                 self._slot = None
-                self._dispatched = True
-                self._session.renewals.put(self, self._hold.valid_until)
+                self._dispatched, self._since = True, now
+                self._session.renewals.put(self, self._hold.valid_until - now)
         return self._seconds_to_next_tick(self._elapsed(), sending=self._dispatched)
 
-    def renew(self) -> None:
-        """Send the renewal that `tick` found due, unless the application renews at this moment."""
-        self._next = self._elapsed() + _AFTER_FAULT  # if this raises, try again then
-        turn, renewal = Caller(), None
+    def renew(self) -> bool:
+        """Send the renewal that `tick` found due, unless the application renews at this moment.
+
+        Returns whether it was sent.
+        """
+        now = self._elapsed()
+        self._next = now + _AFTER_FAULT  # if this raises, try again then
+        turn, renewal, is_sent = Caller(), None, False
         try:
             try:
                 if self._turn.take(turn):
+                    is_sent = not self._hold.is_over() and now < self._hold.valid_until
+                    self._tell_late(now)
                     renewal = self._session.run(Operation(self._hold.place, self._once))
                 else:
                     self._next = self._elapsed() + keep.MIN_PERIOD  # the application plans the next renewal
@@ -151,9 +158,21 @@ class Renewer:
                 self._next = self._elapsed() + pause
                 self.tell("renewal_failed", "renewal of lock %r failed, trying again: %s", renewal.error)
             self.notice()
+            return is_sent
         finally:
             self._dispatched = False
             self.watch()
+
+    def _tell_late(self, now: float) -> None:
+        """Warn, at most once an hour, if the renewal has waited for a thread for longer than validity lasts."""
+        waited, left = now - self._since, self._hold.valid_until - now
+        if waited > left > 0 and not self._hold.is_over():
+            message = (
+                "the renewal of lock %r waited %.1f s for a thread, and its lease ends in %.1f s: this client holds "
+                "almost as many locks as it can keep, or more. Hold fewer of them, with longer leases, or wait for "
+                "DynamoDB to answer sooner"
+            )
+            self.tell("renewals_late", message, round(waited, 1), round(left, 1), once=int(now // 3600))
 
     def _once(self, talk: Conversation, **changes: Any) -> Steps[keep.Renewal]:
         return keep.renew(self._hold, talk, **changes)
@@ -355,12 +374,14 @@ class Renewer:
         if self._heartbeat is not None:
             self._heartbeat.forget(self)
 
-    def tell(self, event: str, message: str, *arguments: object, cause: BaseException | None = None) -> None:
+    def tell(
+        self, event: str, message: str, *arguments: object, cause: BaseException | None = None, once: object = None
+    ) -> None:
         """Tell an event of this lock. The key is the first argument of ``message``."""
         if self.quiet and event != "renewal_failed":  # which concerns the table, not only this lock
             return
         hold, tell = self._hold, self._session.observer.tell
-        tell(event, message, hold.place.key, *arguments, hold=hold, subject=self._handle, cause=cause)
+        tell(event, message, hold.place.key, *arguments, hold=hold, subject=self._handle, cause=cause, once=once)
 
     def _handle(self) -> Any:
         """The lock, as the application sees it. None: the application has dropped it, and it was collected."""

@@ -38,6 +38,7 @@ LEVELS = {
     "not_asleep": logging.WARNING,
     "finished_lost": logging.WARNING,
     "release_failed": logging.WARNING,
+    "renewals_late": logging.WARNING,
     "forgotten": logging.WARNING,
     "not_completed": logging.WARNING,
     "result_not_stored": logging.WARNING,

@@ -36,7 +36,7 @@ RATE_LIMITED = "RateLimited"  # a start that was not free within its wait
 DUPLICATE = "DuplicateEvent"  # an event that was done before, and was not done again
 UNAVAILABLE = "LockUnavailable"  # a call that ran without its lock (on_unavailable="run")
 DISABLED = "LockDisabled"  # a call that ran without its lock (LAMBDA_LOCK_DISABLED)
-TOKEN_FELL = "TokenFell"  # a row was of the past: its table was restored or replaced
+TOKEN_FELL = "TokenFell"  # noqa: S105 - a row was of the past: its table was restored or replaced
 TABLE_DIMENSION = "Table"  # the table's name
 FUNCTION_DIMENSION = "FunctionName"
 GROUP_DIMENSION = "Group"

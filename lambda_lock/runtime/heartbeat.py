@@ -7,7 +7,8 @@ knows of a lock is `tick()`, which does what is due and returns the seconds unti
 `Renewals` sends. Each client has its own, with threads that are started when a renewal is due. So a stalled endpoint
 delays the renewals of no other client. The number of threads does not grow with the locks. If renewals have to wait for
 a thread, the lock whose validity ends first comes first: a short lease, or a renewal that failed, must not wait behind
-thousands that have time.
+thousands that have time. But one whose validity would end before the answer comes must not take the time of those that
+can still be kept: where there are more locks than renewals can be sent, each would come too late. It comes last.
 
 Both reference locks weakly, so a lock that the application forgets is not renewed for ever. Methods that other threads,
 signal handlers and finalizers call take no lock (signalsafe.py says why). Commands go through a SimpleQueue, whose
@@ -49,8 +50,8 @@ if TYPE_CHECKING:
     class Renewed(Protocol):
         """What `Renewals` needs of a lock."""
 
-        def renew(self) -> None:
-            """Send the renewal that is due, and wait for its outcome."""
+        def renew(self) -> bool:
+            """Send the renewal that is due, and wait for its outcome. Returns whether one was sent."""
 
     Reference: TypeAlias = weakref.ref[Beating]
 
@@ -59,6 +60,8 @@ _LOOK = 1.0  # seconds: sleep no longer than this while something is held, so th
 _MOST_STALE = 64  # entries of the plan, on top of one for each lock
 _AFTER_FAULT = 0.05  # seconds: a fault that repeats must not keep the processor busy
 _MOST_SENDERS = 8  # threads of one client: those of 5,000 locks on a lease of 20 s send 750 renewals a second
+_LEARNS = 0.2  # how much the newest renewal counts in how long one takes
+_MARGIN = 1.5  # a renewal may take so many times as long as usual
 _SENDER_IDLE = 10.0  # seconds without work after which a sender ends; the first one of a client stays
 
 
@@ -175,18 +178,21 @@ class Renewals:
         self.pid = os.getpid()
         self.senders: set[object] = set()
         self._idle: set[object] = set()  # those of them that wait for a token
-        self._waiting: list[tuple[float, int, weakref.ref[Renewed]]] = []  # a heap
+        # A heap: whether it comes last, the end of validity, its number, and the lock.
+        self._waiting: list[tuple[bool, float, int, weakref.ref[Renewed]]] = []
+        self._takes = 0.0  # seconds, from sending a renewal to its outcome
         self._numbers = itertools.count()
         self._tokens: SimpleQueue[Any] = SimpleQueue()
         self._client = weakref.ref(client, self._tokens.put)  # once it is collected, its reference tells them to end
 
-    def put(self, lock: Renewed, before: float) -> None:
+    def put(self, lock: Renewed, left: float) -> None:
         """Call ``lock.renew()`` soon, on a thread. If no thread can be started, it is called here and now.
 
-        before: the end of the lock's validity, in elapsed seconds. The soonest is called first.
+        left: until the end of the lock's validity, in seconds. The soonest is called first, if it can be kept.
         """
+        before = elapsed() + left
         # Entries are compared by their numbers alone, so no other code can run within the push.
-        heapq.heappush(self._waiting, (before, next(self._numbers), weakref.ref(lock)))
+        heapq.heappush(self._waiting, (False, before, next(self._numbers), weakref.ref(lock)))
         self._tokens.put(True)
         if len(self._idle) >= len(self._waiting) or len(self.senders) >= _MOST_SENDERS:
             return
@@ -198,7 +204,7 @@ class Renewals:
         except expected(RuntimeError):
             self.senders.discard(sender)
             if not self.senders and self._token(0) is True:
-                _renew(heapq.heappop(self._waiting)[2])
+                self._renew()
 
     def close(self) -> None:
         """End the threads once they have sent what was put before."""
@@ -212,7 +218,7 @@ class Renewals:
             token = self._token(None if len(self.senders) == 1 else _SENDER_IDLE)
             self._idle.discard(sender)  # before it takes a renewal: put() must not count on it any more
             if token is True:
-                _renew(heapq.heappop(self._waiting)[2])
+                self._renew()
                 continue
             if token is not None:
                 self._tokens.put(token)
@@ -222,22 +228,25 @@ class Renewals:
                 return
             self.senders.add(sender)
 
+    def _renew(self) -> None:
+        """Renew the lock whose validity ends first, of those that can be kept; if there are none, of the others."""
+        is_last, before, number, reference = heapq.heappop(self._waiting)
+        while not is_last and before - elapsed() < self._takes * _MARGIN:  # at most once for each
+            entry = heapq.heappushpop(self._waiting, (True, before, number, reference))
+            is_last, before, number, reference = entry
+        lock, began = reference(), elapsed()
+        try:
+            if lock is not None and lock.renew():
+                self._takes += (elapsed() - began - self._takes) * _LEARNS
+        except BaseException as error:  # noqa: BLE001 - the next renewal must find this thread alive
+            with suppress(BaseException):  # a logging handler that raises must not end it either
+                package.tell("heartbeat", "a renewal failed; it is tried again", cause=error)
+
     def _token(self, seconds: float | None) -> Any:
         try:
             return self._tokens.get(timeout=seconds)
         except Empty:
             return None
-
-
-def _renew(reference: weakref.ref[Renewed]) -> None:
-    lock = reference()
-    if lock is None:
-        return
-    try:
-        lock.renew()
-    except BaseException as error:  # noqa: BLE001 - the next renewal must find this thread alive
-        with suppress(BaseException):  # a logging handler that raises must not end it either
-            package.tell("heartbeat", "a renewal failed; it is tried again", cause=error)
 
 
 HEARTBEAT = Heartbeat()

@@ -164,7 +164,7 @@ def test_senders_are_as_many_in_a_second_burst_as_in_the_first() -> None:
             self.inside, self.most, self.done = 0, 0, 0
             self.guard, self.gate = threading.Lock(), threading.Event()
 
-        def renew(self) -> None:
+        def renew(self) -> bool:
             with self.guard:
                 self.inside += 1
                 self.most = max(self.most, self.inside)
@@ -172,13 +172,14 @@ def test_senders_are_as_many_in_a_second_burst_as_in_the_first() -> None:
             with self.guard:
                 self.inside -= 1
                 self.done += 1
+            return True
 
     client = threading.Event()  # which is not collected meanwhile
     renewals = Renewals(client)
     for _ in range(3):
         burst = Burst()
         for _ in range(50):
-            renewals.put(burst, before=0.0)
+            renewals.put(burst, left=0.0)
         wait_until(lambda burst=burst: burst.inside == 8)  # type: ignore[misc]
         burst.gate.set()
         wait_until(lambda burst=burst: burst.done == 50)  # type: ignore[misc]
@@ -194,9 +195,10 @@ def test_of_the_renewals_that_wait_the_one_whose_lock_ends_first_is_sent_first()
         def __init__(self, before: float) -> None:
             self.before = before
 
-        def renew(self) -> None:
+        def renew(self) -> bool:
             gate.wait(30)
             order.append(self.before)
+            return True
 
     renewals = Renewals(gate)  # which is not collected meanwhile
     occupied = [Held(0.0) for _ in range(8)]

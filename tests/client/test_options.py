@@ -424,7 +424,7 @@ def test_ensure_looks_at_its_argument(seconds: Any, error: type[Exception], wire
 class Inline(Renewals):
     """Renewals that are sent at once, on the thread that ticks."""
 
-    def put(self, lock: Any, before: float) -> None:
+    def put(self, lock: Any, left: float) -> None:
         lock.renew()
 
 
