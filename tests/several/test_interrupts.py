@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable
 
 import pytest
 
 from lambda_lock import LockClient, MultiLock
+from lambda_lock.errors import TransportError
+from lambda_lock.testing import in_memory
 from lambda_lock.testing.memory import Memory
 from tests.client.test_interrupts import apart, held, sweep
+from tests.support.clocks import LeapingClock
+from tests.support.signals import signals_restored
 
 KEYS = ["a", "b"]
 
@@ -76,3 +81,23 @@ def _interrupted_act(memory: Memory, act: str) -> None:
         past.append(locks)
     assert points > 20
     client.close()
+
+
+def test_what_a_signal_handler_raises_in_the_wait_is_taken_neither_for_an_outage_nor_for_contention() -> None:
+    raised = TransportError(True, "no answer for another lock")
+
+    def over(*_: object) -> None:
+        raise raised
+
+    class Ringing(LeapingClock):
+        def sleep(self, seconds: float) -> None:  # type: ignore[override]
+            signal.raise_signal(signal.SIGUSR1)
+
+    with in_memory() as memory, signals_restored():
+        signal.signal(signal.SIGUSR1, over)
+        memory.hold("b", lease_duration=3600)
+        waiter = LockClient(clock=Ringing(), heartbeat_period=0)
+        with pytest.raises(TransportError) as caught:
+            waiter.acquire_all(KEYS, wait=60)
+        assert caught.value is raised
+        assert held(memory) == ["b"]

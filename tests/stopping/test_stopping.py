@@ -179,6 +179,34 @@ def test_a_second_sigterm_ends_a_process_whose_loop_is_blocked(table: str) -> No
     assert is_free(table, "a")
 
 
+# The signal comes once the loop has taken a step from its queue, and before that runs: who raises there takes it away.
+BEFORE_A_STEP = """
+import asyncio
+run, steps = asyncio.Handle._run, []
+def signalled(handle):
+    if steps:
+        steps.pop()
+        os.kill(os.getpid(), signal.SIGTERM)
+    run(handle)
+asyncio.Handle._run = signalled
+async def main():
+    client = AsyncLockClient()
+    release_on_sigterm(client)
+    async with client.acquire("a", lease_duration=600):
+        ready()
+        steps.append("next")
+        await asyncio.sleep(0)
+        await asyncio.sleep(600)
+asyncio.run(main())
+"""
+
+
+def test_a_sigterm_in_the_midst_of_a_loop_takes_no_step_from_it_so_its_tasks_end_and_release(table: str) -> None:
+    with worker(BEFORE_A_STEP) as process:
+        assert process.wait(PATIENCE) == STOPPED
+    assert is_free(table, "a")
+
+
 # Each has a claim under way that was carried out, and whose answer does not come.
 UNANSWERED = {
     "a daemon thread": """
