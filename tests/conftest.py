@@ -131,6 +131,12 @@ def signals_stay_as_they_were() -> Iterator[None]:
     assert after == before
 
 
+@pytest.fixture
+def face() -> str:
+    """Whether a test's clients are of LockClient ("plain"), or of AsyncLockClient, with each call awaited."""
+    return "plain"
+
+
 @pytest.fixture(scope="session")
 def engine() -> Iterator[Engine]:
     """A running DynamoDB. Tests share it: each uses a table of its own."""

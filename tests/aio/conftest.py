@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from lambda_lock import AsyncLock, AsyncLockClient
-from lambda_lock.client.async_client import entered_too
 from rig.wire import Wire
+from tests.support.clients import KeepingAsyncClient
 from tests.support.clocks import LeapingClock
 from tests.support.fresh import fresh_process
 from tests.support.rows import rows
@@ -27,29 +27,6 @@ Make = Callable[..., AsyncLockClient]
 
 #: What the network loses. A request that never arrives is the simpler case.
 LOST = [pytest.param("the request", marks=pytest.mark.long), "the reply"]
-
-
-class KeepingClient(AsyncLockClient):
-    """As KeepingClient of tests/support/clients.py, asynchronous."""
-
-    def __init__(self, *arguments: Any, **settings: Any) -> None:
-        super().__init__(*arguments, **settings)
-        self.kept: list[AsyncLock] = []
-
-    @entered_too
-    async def acquire(self, *arguments: Any, **options: Any) -> AsyncLock:
-        self.kept.append(await super().acquire(*arguments, **options))
-        return self.kept[-1]
-
-    @entered_too
-    async def adopt(self, *arguments: Any, **options: Any) -> AsyncLock:
-        self.kept.append(await super().adopt(*arguments, **options))
-        return self.kept[-1]
-
-    @entered_too
-    async def resume(self, *arguments: Any, **options: Any) -> AsyncLock:
-        self.kept.append(await super().resume(*arguments, **options))
-        return self.kept[-1]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -68,7 +45,7 @@ def make(table: str) -> Iterator[Make]:
     clients: list[AsyncLockClient] = []
 
     def build(*arguments: Any, **options: Any) -> AsyncLockClient:
-        clients.append(KeepingClient(*arguments, **options))
+        clients.append(KeepingAsyncClient(*arguments, **options))
         return clients[-1]
 
     yield build

@@ -497,6 +497,7 @@ class InterruptedClock:
     sleep = staticmethod(time.sleep)
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("reading", range(1, 9))
 def test_an_interrupt_at_any_look_at_the_clock_leaves_nothing_held(
     reading: int, client: LockClient, make: Make, rows: Rows

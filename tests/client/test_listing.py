@@ -265,6 +265,7 @@ def test_an_error_of_a_list_is_about_the_key_that_was_asked_for(
 # held()
 
 
+@pytest.mark.plain
 def test_held_are_the_locks_of_this_client_that_somebody_still_has(make: Make) -> None:
     client = make(keeping=False)
     first = client.acquire("a", reentrant=True)

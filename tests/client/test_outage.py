@@ -280,6 +280,7 @@ class CountingClock(LeapingClock):
         return super().monotonic()
 
 
+@pytest.mark.plain
 def test_waiting_for_the_loss_does_not_spin_in_an_outage(wire: Wire, make: Make) -> None:
     clock = CountingClock()
     lock = make(clock=clock, heartbeat_period=0, hold_on_unavailable=True).acquire("a", lease_duration=2)

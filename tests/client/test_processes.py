@@ -235,6 +235,7 @@ def taken_by_the_parent_alone(client: LockClient, take: Callable[[], Lock], fork
     return lock
 
 
+@pytest.mark.plain
 def test_a_child_forked_in_the_middle_of_an_acquire_does_not_get_its_parents_lock(
     client: LockClient, make: Make, rows: Rows
 ) -> None:
@@ -255,6 +256,7 @@ def test_a_child_forked_in_the_middle_of_an_acquire_does_not_get_its_parents_loc
     assert lock.release() is True
 
 
+@pytest.mark.plain
 @pytest.mark.parametrize("draw", [1, 2])
 @pytest.mark.parametrize(
     "take",

@@ -269,6 +269,7 @@ def test_one_release_that_fails_does_not_stop_the_others(
     assert [record.lock_key for record in caplog.records if "was not released" in record.message] == ["b"]  # type: ignore[attr-defined]
 
 
+@pytest.mark.plain
 def test_closing_releases_a_lock_that_was_entered_several_times(client: LockClient, rows: Rows) -> None:
     lock = client.acquire("a")
     for _ in range(3):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support.clients import client, impatient, make, wired
+from tests.support.clients import client, impatient, make, pytest_generate_tests, wired
 from tests.support.fresh import fresh_process
 from tests.support.rows import rows
 
-__all__ = ["client", "fresh_process", "impatient", "make", "rows", "wired"]
+__all__ = ["client", "fresh_process", "impatient", "make", "pytest_generate_tests", "rows", "wired"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.clients import client, impatient, make, wired
+from tests.support.clients import client, impatient, make, pytest_generate_tests, wired
 from tests.support.rows import rows
 
-__all__ = ["client", "impatient", "make", "rows", "wired"]
+__all__ = ["client", "impatient", "make", "pytest_generate_tests", "rows", "wired"]

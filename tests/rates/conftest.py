@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.support.clients import client, impatient, make, wired
+from tests.support.clients import client, impatient, make, pytest_generate_tests, wired
 from tests.support.queues import new_sqs_client
 from tests.support.rows import rows
 
-__all__ = ["client", "impatient", "make", "new_sqs_client", "rows", "wired"]
+__all__ = ["client", "impatient", "make", "new_sqs_client", "pytest_generate_tests", "rows", "wired"]

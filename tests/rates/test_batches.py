@@ -14,6 +14,8 @@ from rig import events
 from rig.wire import Wire
 from tests.support.context import Context
 
+pytestmark = pytest.mark.plain  # batches take a LockClient
+
 ARN = "arn:aws:sqs:us-east-1:000000000000:orders"
 MINUTE = ("api", 1, 60)
 

@@ -22,6 +22,8 @@ from rig import events
 from rig.wire import Wire
 from tests.support.context import Context
 
+pytestmark = pytest.mark.plain  # a decorator of a `def` function takes a LockClient
+
 HOUR = 3600.0
 
 

@@ -9,11 +9,11 @@ import pytest
 
 from lambda_lock import MultiLock
 from tests.support import clients
-from tests.support.clients import Make, impatient, make, wired
+from tests.support.clients import Make, impatient, make, pytest_generate_tests, wired
 from tests.support.fresh import fresh_process
 from tests.support.rows import rows
 
-__all__ = ["client", "fresh_process", "impatient", "make", "rows", "wired"]
+__all__ = ["client", "fresh_process", "impatient", "make", "pytest_generate_tests", "rows", "wired"]
 
 client = clients.client
 

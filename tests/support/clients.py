@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
-from lambda_lock import Lock, LockClient
+from lambda_lock import AsyncLock, AsyncLockClient, Lock, LockClient
+from lambda_lock.client.async_client import entered_too
 from rig.wire import Wire
 
+from .awaited import Awaited
 from .clocks import LeapingClock
 
 Make = Callable[..., LockClient]
@@ -35,22 +38,60 @@ class KeepingClient(LockClient):
         return self.kept[-1]
 
 
+class KeepingAsyncClient(AsyncLockClient):
+    """`KeepingClient` for asyncio."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.kept: list[AsyncLock] = []
+
+    @entered_too
+    async def acquire(self, *arguments: Any, **options: Any) -> AsyncLock:
+        self.kept.append(await super().acquire(*arguments, **options))
+        return self.kept[-1]
+
+    @entered_too
+    async def adopt(self, *arguments: Any, **options: Any) -> AsyncLock:
+        self.kept.append(await super().adopt(*arguments, **options))
+        return self.kept[-1]
+
+    @entered_too
+    async def resume(self, *arguments: Any, **options: Any) -> AsyncLock:
+        self.kept.append(await super().resume(*arguments, **options))
+        return self.kept[-1]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """For a conftest.py: the tests of its folder run on both faces, except those that are marked plain."""
+    if "face" in metafunc.fixturenames and metafunc.definition.get_closest_marker("plain") is None:
+        metafunc.parametrize("face", ["plain", "awaited"])
+
+
 @pytest.fixture
-def make(table: str) -> Iterator[Make]:
+def make(table: str, face: str) -> Iterator[Make]:
     """Creates clients, and closes them at the end of the test. The locks that they hold stay in the table.
 
     ``keeping=False`` creates a client whose handles can be dropped.
     """
-    clients: list[LockClient] = []
+    clients: list[Any] = []
+    kinds: tuple[type, type] = (LockClient, KeepingClient)
+    if face == "awaited":
+        kinds = (AsyncLockClient, KeepingAsyncClient)
 
-    def build(*arguments: Any, keeping: bool = True, **options: Any) -> LockClient:
-        kind = KeepingClient if keeping else LockClient
-        clients.append(kind(*arguments, **options))
+    def build(*arguments: Any, keeping: bool = True, **options: Any) -> Any:
+        made = kinds[keeping](*arguments, **options)
+        clients.append(Awaited(made) if face == "awaited" else made)
         return clients[-1]
 
     yield build
     for client in clients:
         client.close(release=False)
+
+
+def drop(take: Callable[[], object]) -> None:
+    """Take locks and drop their handle. asyncio's tasks, which had it too, are cycles."""
+    take()
+    gc.collect()
 
 
 @pytest.fixture
