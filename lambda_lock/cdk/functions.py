@@ -6,12 +6,15 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, cast
+from weakref import WeakKeyDictionary
 
 import aws_cdk as cdk
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 from constructs import Construct
 
+from ..client import checks
+from ..client.settings import SCOPE_VARIABLE
 from ..errors import LockArgumentError, LockConfigurationError
 from ..observe.metrics import METRICS_VARIABLE
 from . import arguments, synthesis
@@ -21,6 +24,8 @@ Connectable: TypeAlias = lambda_.Function | lambda_.SingletonFunction
 
 _OLDEST = (3, 11)  # the library runs on Python 3.11 and newer
 _OTHER_LANGUAGES = re.compile(r"nodejs|java|dotnet|go\d|ruby")
+# The lock table that a function is connected to. There is only one, because its environment names one table.
+_connected: WeakKeyDictionary[lambda_.IFunction, Construct] = WeakKeyDictionary()
 _LOUD = ("WARN", "ERROR", "FATAL")  # levels that drop a line of level INFO
 
 
@@ -39,7 +44,21 @@ def connectable(function: object, locks: Construct, names: Iterable[str]) -> Con
             f"connect: {function.node.path} is in another account or Region than {locks.node.path}. Call "
             "LockTable.from_table_arn in the function's own stack, and connect the function there"
         )
+    if _connected.setdefault(function, locks) is not locks:
+        raise LockConfigurationError(
+            f"connect: {function.node.path} is already connected to {_connected[function].node.path}, and its "
+            f"environment can name only one table. Call grant() on {locks.node.path}, and name its table in the "
+            "function's code: LockClient(…)"
+        )
     return function
+
+
+def scope_of(function: Connectable, stage: object, owner: str) -> dict[str, str]:
+    """The variable for the stage of a function. None: its account, if that is not the table's ``owner``."""
+    account = cdk.Stack.of(function).account
+    if stage is None:
+        return {SCOPE_VARIABLE: account} if differ(account, owner) else {}
+    return {SCOPE_VARIABLE: checks.key_text("stage", stage, 128)}
 
 
 def missing(function: Connectable, wanted: Mapping[str, str], found: Mapping[str, Any] | None = None) -> dict[str, str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypedDict, Unpack, cast
-from weakref import WeakKeyDictionary
 
 import aws_cdk as cdk
 from aws_cdk import aws_dynamodb as dynamodb
@@ -32,9 +31,6 @@ from .watched import Watched
 
 Table = TypeVar("Table", bound=AnyTable, covariant=True, default=AnyTable)
 OneTable = TypeVar("OneTable", bound=AnyTable)
-
-# The table that a function is connected to. There is only one, because its environment names one table.
-_connected: WeakKeyDictionary[lambda_.IFunction, LockTable] = WeakKeyDictionary()
 
 
 class ExistingTableOptions(TypedDict, total=False):
@@ -359,7 +355,9 @@ class LockTable(Watched, Generic[Table]):
             raise LockConfigurationError(f"wake: {self.node.path} has no waker: {waker.NONE}")
         return self._waker.allow(target)
 
-    def connect(self, function: lambda_.IFunction, *, key_prefixes: Sequence[str] | None = None) -> iam.Grant:
+    def connect(
+        self, function: lambda_.IFunction, *, key_prefixes: Sequence[str] | None = None, stage: str | None = None
+    ) -> iam.Grant:
         """Grant the permissions and set `environment`, so that ``@with_lock`` and ``LockClient()`` use this table.
 
             locks.connect(function)
@@ -367,6 +365,8 @@ class LockTable(Watched, Generic[Table]):
         function: the function itself, not a version, an alias or an import of it. If its own environment has
             LAMBDA_LOCK_METRICS, that stays.
         key_prefixes: as for `grant`.
+        stage: what events of this stage are stored under (LAMBDA_LOCK_SCOPE), where several stages share the table. One
+            table a stage is better. None: the account of the function, if it is another one than the table's.
 
         Returns the grant. Raises LockConfigurationError if the function's environment cannot be set, if it has another
         value of these variables, if the function is connected to another lock table, or if it is in another account or
@@ -375,17 +375,12 @@ class LockTable(Watched, Generic[Table]):
         environment later is judged when synthesizing.
         """
         own = functions.connectable(function, self, self.environment)
-        if _connected.setdefault(own, self) is not self:
-            raise LockConfigurationError(
-                f"connect: {function.node.path} is already connected to {_connected[function].node.path}, and its "
-                f"environment can name only one table. Call grant() on {self.node.path}, and name its table in the "
-                "function's code: LockClient(…)"
-            )
-        variables = functions.missing(own, self.environment)
+        wanted = self.environment | functions.scope_of(own, stage, home(self._table)[1])
+        variables = functions.missing(own, wanted)
         grant = self.grant(function, key_prefixes=key_prefixes)
         for name, value in variables.items():
             own.add_environment(name, value)
-        functions.judge_when_synthesized(own, self.environment)
+        functions.judge_when_synthesized(own, wanted)
         self._watch.add_function(own)
         return grant
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 TABLE_VARIABLE = "LAMBDA_LOCK_TABLE"
 PARTITION_KEY_VARIABLE = "LAMBDA_LOCK_PARTITION_KEY"
 SORT_KEY_VARIABLE = "LAMBDA_LOCK_SORT_KEY"
+SCOPE_VARIABLE = "LAMBDA_LOCK_SCOPE"  # what is before each default scope of an event; unset or "": nothing
 
 
 class Settings:

@@ -214,7 +214,8 @@ def deduplicate(
         released, the result is returned, and the next delivery runs again. commit() always completes. None: it is done.
     scope: a prefix of the stored key, so that two functions that consume one event do not suppress each other. None:
         the Lambda function's name, and this function's module and name (of a partial, those of its function; of an
-        object, those of its class), and ``@`` and the tenant's id for a function with tenant isolation. "": no prefix.
+        object, those of its class), and ``@`` and the tenant's id for a function with tenant isolation. Before these is
+        LAMBDA_LOCK_SCOPE, if that is set: the stage, where several share a table. "": no prefix.
         The key is shared with everything else that uses it.
     result: how to store what the function returns, for the event's duplicates. "json": as JSON. If the function's
         return annotation says so, duplicates get dataclasses, pydantic models, dates, Decimals, UUIDs, Enum members,

@@ -12,9 +12,11 @@ from functools import partial, wraps  # the Lambda runtime has it loaded
 from types import MethodType  # functools has it loaded
 
 from .. import errors
+from ..client import checks
 from ..client.base import session_in, settings_of
 from ..client.lock_client import OURS, LockClient, all_under, under
 from ..client.options import terms_of
+from ..client.settings import SCOPE_VARIABLE
 from ..core.outcome import expected, is_interrupt
 from ..errors import LockError, TransportError
 from ..keys.arguments import check_key, scoped
@@ -266,10 +268,10 @@ class Guard:
         if disabled():
             try:
                 call.key = self.build_key(call.args, call.kwargs)
-            except errors.KeyTemplateError as error:  # nothing about locks may keep a call from running now
+            except (errors.KeyTemplateError, errors.LockArgumentError) as error:  # nothing may keep a call from running
                 call.key = f"(no key: {error})"
             lock = self.stand_in(call, f"{VARIABLE} is set")
-            package.tell("disabled", "%s is set: the call runs without its lock %r", VARIABLE, lock.key, key=lock.key)
+            self.tell_unlocked(call, "disabled", "%s is set: the call runs without its lock %r", VARIABLE, lock.key)
             return lock
         call.key = key = self.build_key(call.args, call.kwargs)
         if isinstance(key, str):
@@ -297,12 +299,18 @@ class Guard:
         call.targets, call.storing = (), None
         text = call.key if isinstance(call.key, str) else ", ".join(call.key)
         message = 'the call runs without its lock %r, as on_unavailable="run" asks for: %s'
+        self.tell_unlocked(call, "unavailable", message, text, error)
+        return self.stand_in(call, 'DynamoDB gave no answer, and on_unavailable="run"')
+
+    def tell_unlocked(self, call: Call, event: str, message: str, *arguments: object) -> None:
+        """Tell that a call runs without its lock. Metrics count it if the client knows its table."""
+        key = call.key if isinstance(call.key, str) else ", ".join(call.key)
         session, place = session_in(call.client), None
         if session is not None:
-            place = session.settings.place(text if isinstance(call.key, str) else call.key[0], self.sort_key)
+            with suppress(errors.LockConfigurationError):  # while locks are disabled, nothing need be configured
+                place = session.settings.place(key if isinstance(call.key, str) else call.key[0], self.sort_key)
         observer = package if session is None else session.observer
-        observer.tell("unavailable", message, text, error, place=place, key=text)
-        return self.stand_in(call, 'DynamoDB gave no answer, and on_unavailable="run"')
+        observer.tell(event, message, *arguments, place=place, key=key)
 
     def stand_in(self, call: Call, why: str) -> Any:
         """What the function finds as its lock while locks are disabled, or in an outage."""
@@ -442,7 +450,8 @@ def scoped_keys(func: Any, scope: str | None, build_key: KeyBuilder) -> KeyBuild
     """The builder of the keys under which events are stored: with the scope before them.
 
     The default scope has the tenant: the results of one tenant are not for another. With another scope, a warning is
-    logged once if nothing in the key names the tenant.
+    logged once if nothing in the key names the tenant. Before the default scope is LAMBDA_LOCK_SCOPE, as a scope of
+    its own: two stages on one table do not share what is done.
     """
     told: list[str] = []
     func = undecorated(func)
@@ -453,7 +462,9 @@ def scoped_keys(func: Any, scope: str | None, build_key: KeyBuilder) -> KeyBuild
         if scope is None:
             names = (os.environ.get("AWS_LAMBDA_FUNCTION_NAME"), getattr(func, "__module__", None), name_of(func))
             default = ".".join(name for name in names if name)
-            return check_key(scoped(f"{default}@{tenant}" if tenant else default, key), made_by)
+            key = check_key(scoped(f"{default}@{tenant}" if tenant else default, key), made_by)
+            stage = os.environ.get(SCOPE_VARIABLE)
+            return check_key(scoped(checks.key_text(SCOPE_VARIABLE, stage), key), made_by) if stage else key
         if scope:  # "" shares the row with everything that uses the key
             key = check_key(scoped(scope, key), made_by)
         if tenant and not told and tenant not in key:

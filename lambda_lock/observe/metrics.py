@@ -49,6 +49,8 @@ COUNTED = {  # by event
     "duplicate": DUPLICATE,
     "rate_limited": RATE_LIMITED,
     "unavailable": UNAVAILABLE,
+    "disabled": DISABLED,
+    "token_fell": TOKEN_FELL,
 }
 
 

@@ -59,6 +59,24 @@ def test_other_key_names_are_told_too() -> None:
     }
 
 
+def test_a_stage_is_told_as_the_scope_of_events() -> None:
+    stack = new_stack()
+    locks = LockTable(stack, "Locks")
+    function = new_function(stack)
+    locks.connect(function, stage="blue")
+    locks.connect(function, stage="blue")
+    assert _variables(stack)["LAMBDA_LOCK_SCOPE"] == "blue"
+    with pytest.raises(LockConfigurationError, match="has LAMBDA_LOCK_SCOPE='blue' in its environment already"):
+        locks.connect(function, stage="green")
+
+
+@pytest.mark.parametrize(("stage", "error"), [("", LockArgumentError), ("x" * 129, LockArgumentError), (7, TypeError)])
+def test_a_stage_that_no_scope_can_be_is_refused(stage: Any, error: type[Exception]) -> None:
+    stack = new_stack()
+    with pytest.raises(error, match="stage"):
+        LockTable(stack, "Locks").connect(new_function(stack), stage=stage)
+
+
 def test_key_prefixes_narrow_what_a_connected_function_may_lock() -> None:
     granted, connected = new_stack(), new_stack()
     LockTable(granted, "Locks").grant(new_function(granted), key_prefixes=["invoice#"])
@@ -67,17 +85,20 @@ def test_key_prefixes_narrow_what_a_connected_function_may_lock() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arn", "told"),
+    ("arn", "told", "scope"),
     [
-        (f"arn:aws:dynamodb:eu-central-1:{ACCOUNT}:table/theirs", "theirs"),
+        (f"arn:aws:dynamodb:eu-central-1:{ACCOUNT}:table/theirs", "theirs", {}),
         (
             "arn:aws:dynamodb:eu-central-1:222222222222:table/theirs",
             "arn:aws:dynamodb:eu-central-1:222222222222:table/theirs",
+            {"LAMBDA_LOCK_SCOPE": ACCOUNT},
         ),
     ],
     ids=["own account", "another account"],
 )
-def test_an_existing_table_is_named_and_that_of_another_account_by_its_arn(arn: str, told: str) -> None:
+def test_an_existing_table_is_named_and_that_of_another_account_by_its_arn(
+    arn: str, told: str, scope: dict[str, str]
+) -> None:
     stack = in_an_account()
     locks = LockTable.from_table_arn(stack, "Locks", arn, partition_key_name="id")
     locks.connect(new_function(stack))
@@ -85,6 +106,7 @@ def test_an_existing_table_is_named_and_that_of_another_account_by_its_arn(arn: 
         "LAMBDA_LOCK_TABLE": told,
         "LAMBDA_LOCK_PARTITION_KEY": "id",
         "LAMBDA_LOCK_METRICS": "lambda_lock",
+        **scope,
     }
 
 
