@@ -56,10 +56,10 @@ else:
 
 #: What errors, contention, a held lock and its end need. In Lambda each is loaded at its first use, for the cold start.
 _LATE = (
-    *("client.closing", "client.explain", "client.forget", "client.listing", "client.multi_lock", "client.operations"),
-    *("client.erase", "client.rate_limit", "client.reads", "client.record", "client.resuming", "client.sleep"),
+    *("client.closing", "client.erase", "client.explain", "client.forget", "client.listing", "client.multi_lock"),
+    *("client.noticed", "client.operations", "client.rate_limit", "client.reads", "client.record", "client.resuming"),
+    *("client.sleep", "core.sleepers", "core.transaction", "decorators.disabled", "keys.arguments"),
     *("core.forget", "core.handover", "core.permit_queue", "core.permits", "core.queue", "core.rate", "core.several"),
-    *("core.sleepers", "core.transaction", "decorators.disabled", "keys.arguments"),
     *("observe.hooks", "observe.metrics", "observe.timing", "runtime.heartbeat"),
     *("transport.choice", "transport.credentials", "transport.https", "transport.unresolved"),
 )

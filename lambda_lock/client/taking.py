@@ -91,6 +91,11 @@ class Taking(Operation["T"]):
             tell_failed(self._session, self.place, error)
             with Explained(self.place):
                 raise
+        finally:
+            if talk.memory.watch.noticed:
+                from .noticed import tell_noticed
+
+                tell_noticed(self._session, talk.memory.watch.noticed)
 
     def _grant(self, talk: Conversation) -> Steps[Any]:
         return self._begin(self._wanted, talk, keep=self.keep)

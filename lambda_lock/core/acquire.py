@@ -284,6 +284,8 @@ class Acquisition:
             observations.forget(place.where)
             self.last = Blocked()
             return Take()
+        if not wanted.delete_on_release and place.schema.released is not None:
+            self.talk.memory.watch.look(place, row, self.started, self.talk.elapsed)
         if row.version in self.sent and not row.is_free:
             return self.own(row, row.version, date)
         if wanted.window is not None:
@@ -291,6 +293,8 @@ class Acquisition:
         if row.is_held:
             may_take_over = row.may_take_over(place.where, observations, self.talk.reading, date)
             self.last = Held(row)
+            if row.free < 0:
+                self.talk.memory.watch.notice("permits_differ", place, row.permits - row.free, row.permits)
             if not may_take_over:
                 return self.last
         else:

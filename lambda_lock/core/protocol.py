@@ -65,7 +65,7 @@ from __future__ import annotations
 from ..errors import LockConfigurationError, TransportError
 from . import lease, requests
 from .outcome import ConditionFailed, Reply, is_ambiguous, is_interrupt, is_throttled, may_pass
-from .row import make_version
+from .row import Watch, make_version
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ class ClientMemory:
     """What one client remembers between calls: DynamoDB's time, and what it has observed of holders and rate limits."""
 
     def __init__(self, observation_cache_size: int) -> None:
-        self.server = lease.ServerTime()
+        self.watch, self.server = Watch(), lease.ServerTime()
         self.observations = lease.Observations(observation_cache_size)
         # Of rate limits: the newest nextAt, when it was seen, whether the busy form was right, and the rate (rate.py).
         self.rates: dict[object, tuple[int, float, bool, str]] = {}

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from .lease import ClockReading, Observation, Observations
     from .outcome import Item
+    from .requests import Place
     from .schema import Schema
 
 SEAL = "semaphore"  # the version, owner and lease of a semaphore's row: held, for a time that no client can read
@@ -54,6 +55,8 @@ NOT_A_KEY = (  # the end of the error
 )
 LONGEST_NAP_ASLEEP = 935  # seconds from now to that ticket's expiry: the waker's longest time between looks, + 35 s
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
+_MOST_WATCHED = 1000  # rows of which the newest grant is remembered
+_MOST_NOTICED = 100
 _SECONDS_DIGITS = 11  # enough for epoch seconds up to the year 5138
 
 
@@ -365,6 +368,45 @@ def whole_of(item: Item, name: str, digits: int) -> int | None:
         return int(number)
     value = int(text)
     return value if value < 10**digits else None
+
+
+class Watch:
+    """What is to be told of rows that changed under a client. It decides nothing.
+
+    noticed: by event and row, its place, and what its message says.
+    """
+
+    def __init__(self) -> None:
+        self.noticed: dict[object, tuple[str, Place, tuple[int, ...]]] = {}
+        # The newest grant that rows have shown: its token, expiry and owner, and when it was seen, in elapsed seconds.
+        self._newest: dict[object, tuple[int, int, str | None, float]] = {}
+
+    def notice(self, event: str, place: Place, *about: int) -> None:
+        if len(self.noticed) < _MOST_NOTICED:
+            self.noticed[event, place.where] = event, place, about
+
+    def look(self, place: Place, row: Row, began: float, now: float) -> None:
+        """Note the newest grant that a row shows. Notice one that is of the past: "token_fell".
+
+        Tokens rise with grants, versions with the renewals of one, and no two grants have one token. So an older one
+        than was seen before this acquisition began means that the row was restored, or deleted and made anew.
+        began, now: elapsed seconds. What was seen since may have been the answer to a later request.
+        """
+        token, expiry_ms, owner = row.token, row.expiry_ms, row.owner
+        if place.permits is not None:  # the row's own token; its version tells nothing
+            token, expiry_ms, owner = whole_of(row.item, row.schema.token, TOKEN_DIGITS), 0, None
+        if token is None or expiry_ms is None:  # of another client library
+            return
+        last = self._newest.get(place.where)
+        if last is not None and token <= last[0]:
+            is_same = token == last[0] and base_of(owner) == base_of(last[2])
+            if not is_same or expiry_ms < last[1]:
+                if began < last[3]:
+                    return
+                self.notice("token_fell", place, token, last[0])
+        elif len(self._newest) >= _MOST_WATCHED:
+            self._newest.clear()
+        self._newest[place.where] = token, expiry_ms, owner, now
 
 
 @lru_cache(maxsize=64)  # a client sends the same few texts again and again

@@ -10,8 +10,8 @@ The form contains everything that can decide what a process does next, read from
 
 Python runs the same code on the same data, and the core reads no clock and no randomness of its own. So two processes
 with equal forms answer the same input with the same output, and have equal forms afterwards. Nothing is rounded and
-nothing is left out, except for what cannot decide anything: the text of an error, and what never changes (classes,
-functions, schemas, the place of the lock).
+nothing is left out, except for what cannot decide anything: the text of an error, what is to be told of a row
+(`Watch`), and what never changes (classes, functions, schemas, the place of the lock).
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from typing import Any
 
 from lambda_lock.core.outcome import ConditionFailed, ServiceError, TransactionCanceled, TransportError
 from lambda_lock.core.requests import Place
+from lambda_lock.core.row import Watch
 from lambda_lock.core.schema import Schema
 
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
@@ -103,6 +104,8 @@ class Form:
             return "i", of(value.__reduce__()[1:])
         if kind is range:
             return "r", value.start, value.stop, value.step
+        if isinstance(value, Watch):
+            return "watch"  # it only tells
         if isinstance(value, Schema):
             return "schema", value.name
         if isinstance(value, Place):

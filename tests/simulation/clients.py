@@ -190,6 +190,19 @@ class Client:
         finally:
             self.task.watcher = None
             errand.close()
+            self.judge_noticed()
+
+    def judge_noticed(self) -> None:
+        """What is told of a row has a reason in this run: neither late answers nor copies look like the past."""
+        world, noticed = self.world, self.memory.watch.noticed
+        while noticed:
+            event, place, about = noticed.popitem()[1]
+            world.counts[event] += 1
+            has_reason = not world.keeps or world.settings.reap or world.settings.erases
+            if event == "permits_differ":
+                has_reason = world.settings.other_permits > 0
+            if not has_reason:
+                world.judge.fail("false alarm", f"{self.process.name} noticed {event} of {place.key}: {about}")
 
     def judge_error(self, error: BaseException) -> None:
         settings = self.world.settings

@@ -91,6 +91,7 @@ class Settings:
     until_the_hour = 0.0  # of the events are done until the full hour, whenever they were
     forgets = 0.0  # of the turns forget an event
     if_result = 0.0  # of these forget one result only
+    erases = 0.0  # of the turns erase a row
     polls = 8.0  # a wait's refresh period is the usual lease divided by this, if that is long
     grants = 6
     rates: tuple[tuple[int, float, int], ...] = ()  # limit, per and burst, if all keys are rate limits

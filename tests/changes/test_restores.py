@@ -1,0 +1,195 @@
+"""A table that is restored, or replaced by a copy, under clients that go on: they say so, and reject nothing."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+from typing import Any
+
+import pytest
+
+from lambda_lock import LockClient, LockNotGrantedError, deduplicate, set_default_client
+from lambda_lock.core.requests import Place
+from lambda_lock.core.row import Row, Watch
+from lambda_lock.core.schema import JAVA
+from lambda_lock.observe.metrics import METRICS_VARIABLE
+from tests.support.clients import Make
+from tests.support.rows import Rows
+
+from .conftest import told
+
+
+def _restore(rows: Rows, saved: dict[str, Any]) -> None:
+    rows.put(saved["key"]["S"], **{name: value for name, value in saved.items() if name != "key"})
+
+
+def test_a_warm_client_tells_once_that_a_token_is_of_the_past_and_is_granted_the_lock(
+    client: LockClient,
+    rows: Rows,
+    table: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv(METRICS_VARIABLE, "shop")
+    client.acquire("a").release()
+    saved = rows["a"]
+    for _ in range(3):
+        client.acquire("a").release()
+    assert told(caplog, "token_fell") == []
+    for _ in range(2):
+        _restore(rows, saved)
+        with client.acquire("a", wait=0) as lock:
+            assert lock.is_held
+    (record,) = told(caplog, "token_fell")
+    assert (record.levelno, record.lock_key) == (logging.ERROR, "a")
+    assert "'a' is of the past" in record.getMessage()
+    (line,) = map(json.loads, capsys.readouterr().out.splitlines())
+    assert (line["TokenFell"], line["Table"], line["lock_key"]) == (1, table, "a")
+
+
+def test_a_refusal_and_a_duplicate_show_it_too(
+    make: Make, rows: Rows, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, theirs = make(), make()
+    held = theirs.acquire("a")
+    saved = rows["a"]
+    held.release()
+    theirs.acquire("a").release()
+    mine.acquire("a").release()
+    _restore(rows, saved)
+    with pytest.raises(LockNotGrantedError):
+        mine.acquire("a", wait=0)
+    set_default_client(mine)
+    handler = deduplicate("{id}", scope="b", window=1)(lambda event: None)
+    handler({"id": "7"})
+    saved = rows["b#7"]
+    handler.forget({"id": "7"})
+    handler({"id": "7"})
+    _restore(rows, saved)
+    handler({"id": "7"})
+    set_default_client(None)
+    assert [record.lock_key for record in told(caplog, "token_fell")] == ["a", "b#7"]
+
+
+def test_an_older_version_of_the_same_grant_is_of_the_past(
+    make: Make, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    mine, theirs = make(), make()
+    held = theirs.acquire("a")
+    saved = rows["a"]
+    held.heartbeat()
+    for _ in range(2):
+        assert mine.try_acquire("a") is None
+        assert told(caplog, "token_fell") == []
+    _restore(rows, saved)
+    assert mine.try_acquire("a") is None
+    assert len(told(caplog, "token_fell")) == 1
+
+
+def test_a_semaphores_token_of_the_past_is_told(
+    client: LockClient, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    client.acquire("gpu", permits=3).release()
+    saved = rows["gpu"]
+    held = [client.acquire("gpu", permits=3) for _ in range(3)]
+    assert client.try_acquire("gpu", permits=3) is None
+    assert told(caplog, "token_fell") == []
+    _restore(rows, saved)
+    held.append(client.acquire("gpu", permits=3, wait=0))
+    assert len(told(caplog, "token_fell")) == 1
+
+
+@pytest.mark.parametrize("how", ["erased", "deleted by its release", "of an older client"])
+def test_a_row_that_is_made_anew_is_nothing_to_tell(
+    how: str, make: Make, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = make()
+    for _ in range(3):
+        client.acquire("a", delete_on_release=how == "deleted by its release").release()
+        if how == "erased":
+            client.erase("a")
+        if how == "of an older client":
+            rows.put_foreign("a", lease_seconds=1)
+            assert client.try_acquire("a") is None
+            rows.delete("a")
+    assert told(caplog, "token_fell") == []
+
+
+def test_tokens_rise_through_a_restore_whose_locks_are_dropped(client: LockClient, rows: Rows) -> None:
+    """`table after-restore` drops the rows of locks. A new row's token begins at the time, above all earlier ones."""
+    client.acquire("a").release()
+    tokens = []
+    for _ in range(50):
+        with client.acquire("a") as lock:
+            tokens.append(lock.fencing_token)
+    rows.delete("a")
+    with client.acquire("a") as lock:
+        assert lock.fencing_token > max(tokens)
+
+
+# The rule itself
+
+
+def _row(token: int, expiry_ms: int = 1, owner: str = "a#1") -> Row:
+    item = {
+        "ownerName": {"S": owner},
+        "fencingToken": {"N": str(token)},
+        "recordVersionNumber": {"S": f"L1:{expiry_ms:013d}:{'0' * 32}"},
+    }
+    return Row(item, JAVA)
+
+
+PLACE = Place("locks", JAVA, "key", "a", None, None)
+
+
+@pytest.mark.parametrize(
+    ("then", "fell"),
+    [
+        (_row(8), False),
+        (_row(7, 5), False),
+        (_row(7, 9), False),
+        (_row(7, 4), True),
+        (_row(7, 9, "b#2"), True),  # another grant with the same token
+        (_row(7, 9, "a#1/" + "0" * 32), False),  # the same hold, resumed
+        (_row(6, 9), True),
+    ],
+)
+def test_what_is_of_the_past(then: Row, fell: bool) -> None:
+    watch = Watch()
+    watch.look(PLACE, _row(7, 5), 0.0, 1.0)
+    watch.look(PLACE, then, 1.0, 2.0)
+    assert bool(watch.noticed) is fell
+
+
+def test_an_answer_that_another_thread_asked_for_before_is_not_of_the_past() -> None:
+    watch = Watch()
+    watch.look(PLACE, _row(7), 0.0, 1.0)
+    watch.look(PLACE, _row(6), 0.5, 1.5)
+    assert not watch.noticed
+    watch.look(PLACE, _row(6), 1.0, 2.0)  # what the late answer showed has not been taken as the newest
+    assert watch.noticed
+
+
+def test_what_is_remembered_is_bounded() -> None:
+    watch = Watch()
+    for number in range(5000):
+        place = Place("locks", JAVA, "key", str(number), None, None)
+        watch.look(place, _row(7), 0.0, 1.0)
+        watch.look(place, _row(6), 2.0, 3.0)
+    assert 0 < len(watch.noticed) <= 100
+    assert len(watch._newest) <= 1000
+
+
+def test_threads_that_share_a_client_tell_nothing(client: LockClient, caplog: pytest.LogCaptureFixture) -> None:
+    def work() -> None:
+        for _ in range(10):
+            client.acquire("a", wait=60).release()
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert told(caplog, "token_fell") == []
