@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json  # the Lambda runtime has it loaded
 
+from ..core.row import RESULT_MADE, split_result
 from ..errors import LockArgumentError, LockFormatError
 from .values import check_size
 
@@ -25,14 +26,18 @@ class Storing:
     fits.OfType: made from a type.
     payload: the hash of the fields to validate; None: nothing is validated.
     window_of: gives the seconds for which the event counts as done with a result; None: as many as it was begun with.
+    made: fingerprints of the fields to validate and of the result's type, with ":" between them; None: neither.
     """
 
-    __slots__ = ("payload", "serializer", "window_of")
+    __slots__ = ("made", "payload", "serializer", "window_of")
 
-    def __init__(self, serializer: Any = None, payload: str | None = None, window_of: Any = None) -> None:
+    def __init__(
+        self, serializer: Any = None, payload: str | None = None, window_of: Any = None, made: str | None = None
+    ) -> None:
         self.serializer = serializer
         self.payload = payload
         self.window_of = window_of
+        self.made = made
 
 
 _PLAIN = Storing()
@@ -57,6 +62,8 @@ def encode_result(result: object, hold: Hold, data: str | None = None, storing: 
     if text is not None:
         stored = hold.item if data is None else {**hold.item, schema.data: {"B": data}}
         check_size({**stored, schema.result: {"S": text}}, key)
+        if how.made is not None:
+            text = f"{RESULT_MADE}{how.made} {text}"
     return text
 
 
@@ -88,13 +95,12 @@ def _stored(result: object, serializer: Any) -> tuple[str | None, str | None]:
     return (text, None) if found is None else (None, f"does not come back from JSON as it was{found}: {remedy}")
 
 
-def result_parts(text: object) -> tuple[str | None, str | None]:
-    """Return the JSON text of a result, and the hash of the payload. None for what was not stored."""
-    if not isinstance(text, str):
-        return None, None
-    if not text.startswith(_HASH):
-        return text, None
-    return text[_AFTER_HASH + 1 :] or None, text[len(_HASH) : _AFTER_HASH]
+def result_parts(text: object) -> tuple[str | None, str | None, str]:
+    """Return the JSON text of a result, the hash of the payload (None for what was not stored), and `Storing.made`."""
+    made, stored = split_result(text if isinstance(text, str) else None)
+    if stored is None or not stored.startswith(_HASH):
+        return stored, None, made or ""
+    return stored[_AFTER_HASH + 1 :] or None, stored[len(_HASH) : _AFTER_HASH], made or ""
 
 
 def decode_result(text: object, key: str | None, serializer: Any = None) -> object:
@@ -102,7 +108,7 @@ def decode_result(text: object, key: str | None, serializer: Any = None) -> obje
 
     Raises LockFormatError if the text is not JSON, or if the serializer cannot load it.
     """
-    written, _ = result_parts(text)
+    written = result_parts(text)[0]
     if written is None:
         return None
     try:

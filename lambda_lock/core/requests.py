@@ -24,7 +24,8 @@ from __future__ import annotations
 
 from binascii import a2b_base64, b2a_base64  # built in and free; base64 would import struct and re
 
-from .row import RELEASED, Row, fields_used, read_row
+from .row import RELEASED, Row, fields_used, read_row, split_result
+from .schema import RESULT_OF
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -317,12 +318,12 @@ class Completion:
     """What a release says about an event.
 
     until: the time until which the event counts as done, in epoch seconds.
-    result: the text that duplicates get; None for none.
+    result: the text that duplicates get; None for none. made: by what settings, for RESULT_OF.
     """
 
     def __init__(self, until: int, result: str | None) -> None:
         self.until = until
-        self.result = result
+        self.made, self.result = split_result(result)
 
 
 class QueueCondition:
@@ -483,6 +484,9 @@ def release(
             update.removes.append("#result")
         else:
             update.set(result={"S": completion.result})
+        if completion.made is not None:
+            update.sets.append(f"{update.name(RESULT_OF)} = :made")
+            update.values[":made"] = {"S": f"{token}:{completion.made}"}
     # The ttl of a semaphore's row counts for its other entries, too.
     update.store(content or Content(), None if place.seal else expiry_ms, completed_until)
     if place.schema.held_ms is not None and held_ms is not None:

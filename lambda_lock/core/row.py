@@ -14,7 +14,7 @@ from functools import lru_cache  # the Lambda runtime has it loaded
 from ..errors import DuplicateEventError, Holder, LockFormatError
 from . import lease
 from .outcome import undated
-from .schema import ASLEEP, NUMERALS
+from .schema import ASLEEP, NUMERALS, RESULT_OF
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,6 +36,8 @@ _NO_LOCKS = {
 RELEASED = "1"  # the only value of `isReleased`: with any other, the Java client never grants and the Go client hangs
 _VERSION_PREFIX = "L1:"
 _HEX = frozenset("0123456789abcdef")
+#: The text of a result begins with this, what RESULT_OF says and a space, wherever it is not in the row. No JSON does.
+RESULT_MADE = "made:"
 _NEXT_DIGITS = 18  # of a rate limit's nextAt. In microseconds, that is the year 33658
 TOKEN_DIGITS = 37  # DynamoDB's numbers have 38 digits, and the next grant adds one to the token
 _DAY_MS = 86_400_000
@@ -187,9 +189,16 @@ class Row:
             raise DuplicateEventError(
                 f"event {key!r} was completed before, and counts as done for another {until - date} s",
                 key=key,
-                result=self.item.get(schema.result, {}).get("S"),
+                result=self._result_made(),
                 completed_until=until,
             )
+
+    def _result_made(self) -> str | None:
+        """The result that the row stores, with what RESULT_OF says of it."""
+        text = text_of(self.item, self.schema.result)
+        token, _, made = (text_of(self.item, RESULT_OF) or "").partition(":")
+        is_of_it = text is not None and token == str(self.token) and made.replace(":", "").isalnum()
+        return f"{RESULT_MADE}{made} {text}" if is_of_it else text
 
     # for errors: "lock 'a' is held by b"
 
@@ -331,6 +340,14 @@ def is_attempt(owner: str) -> bool:
 def text_of(item: Item, name: str) -> str | None:
     value = item.get(name, {}).get("S")
     return value if isinstance(value, str) else None
+
+
+def split_result(text: str | None) -> tuple[str | None, str | None]:
+    """Return by what settings a result is made, and its text in the row. None for what is not there."""
+    if text is None or not text.startswith(RESULT_MADE):
+        return None, text
+    made, _, stored = text[len(RESULT_MADE) :].partition(" ")
+    return made, stored
 
 
 def ticket_expiry(ticket: str) -> int | None:

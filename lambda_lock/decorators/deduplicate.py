@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .completed import Completed
     from .guard import CallEnd
     from .types import Deduplicated, Deduplicating, EventOptions, P, R, T
+    from .versions import Versions
 
     Kind = TypeVar("Kind", Lock, AsyncLock)
     #: What the answers return. Never: the answer is a word, such as "raise", and no function.
@@ -331,6 +332,10 @@ def deduplicate(
         guard.payload = None if fields is None else compile_key(func, fields, None)
         if as_written is not None:
             guard.payload_as_written = compile_key(func, as_written, None)
+        if fields is not None or guard.serializer is not None:
+            from .versions import Versions
+
+            guard.versions = Versions(func, fields, guard.serializer)
         guard.known = known
         guard.is_done = is_done
         guard.window_of = window_of
@@ -356,6 +361,7 @@ class _EventGuard(Guard):
     stores_result: bool
     is_done: Callable[[object], bool] | None
     window_of: Callable[[object], int] | None
+    versions: Versions | None = None
     returns: bool | None = None  # True: it has returned a result, and no warning has said that duplicates get None
 
     def prepare(self, call: Call) -> Any:
@@ -364,7 +370,8 @@ class _EventGuard(Guard):
         lock = super().prepare(call)
         if lock is None and (self.payload is not None or self.serializer is not None or self.window_of is not None):
             payload = None if self.payload is None else self.payload(call.args, call.kwargs)
-            call.storing = Storing(self.serializer, payload, self.window_of)
+            made = None if self.versions is None else self.versions.made
+            call.storing = Storing(self.serializer, payload, self.window_of, made)
         return lock
 
     def answered(self, call: Call, error: LockError) -> Any:
@@ -374,7 +381,9 @@ class _EventGuard(Guard):
             return super().answered(call, error)
         if self.known is not None:
             self.known.learn(call.client.__session__, error, call.forgets)
-        payload, stored = call.storing and call.storing.payload, result_parts(error.result)[1]
+        payload, (_, stored, made) = call.storing and call.storing.payload, result_parts(error.result)
+        if made and self.versions is not None and self.versions.have_other_fields(error, made, stored):
+            payload = None  # of other fields
         # An event stored without validate= has none. Version 0.2.0 stored one of each JSON text as it was written.
         if payload is not None and stored not in (None, payload, self.payload_as_written(call.args, call.kwargs)):
             from .returned import mismatched

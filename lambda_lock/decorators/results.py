@@ -51,10 +51,14 @@ def _same(value: Any) -> Any:
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Converter(OfType):
-    """A serializer: ``dump(value)`` gives a JSON value, ``load(value)`` the value again."""
+    """A serializer: ``dump(value)`` gives a JSON value, ``load(value)`` the value again.
+
+    read: gives the type of the whole result; None for a part of it.
+    """
 
     dump: Callable[[Any], Any]
     load: Callable[[Any], Any]
+    read: Callable[[], Any] | None = None
 
 
 _PLAIN = Converter(_same, _same)
@@ -98,7 +102,7 @@ def _made(read: Callable[[], Any]) -> Converter | None:
     def later() -> Converter:
         return _converter(read) or _PLAIN
 
-    return Converter(lambda value: later().dump(value), lambda value: later().load(value))
+    return Converter(lambda value: later().dump(value), lambda value: later().load(value), read)
 
 
 def _converter(read: Callable[[], Any]) -> Converter | None:
@@ -106,7 +110,7 @@ def _converter(read: Callable[[], Any]) -> Converter | None:
     if isinstance(kind := typing.get_origin(wanted) or wanted, type) and kind_of(kind) is not None:
         return None
     made = _Types().converter(wanted, "")
-    return None if made is _PLAIN else made
+    return None if made is _PLAIN else Converter(made.dump, made.load, read)
 
 
 class _Undefined(Unstorable):
