@@ -33,7 +33,9 @@ if TYPE_CHECKING:
 
     from ..client.async_client import AsyncLockClient
     from ..client.event_results import Storing
+    from ..core.requests import Place
     from ..keys.arguments import KeyBuilder
+    from ..observe.observer import Observer
 
     #: What names a lock: its client, key and sort key.
     Target: TypeAlias = tuple[object, str, str | None]
@@ -271,7 +273,8 @@ class Guard:
             except (errors.KeyTemplateError, errors.LockArgumentError) as error:  # nothing may keep a call from running
                 call.key = f"(no key: {error})"
             lock = self.stand_in(call, f"{VARIABLE} is set")
-            self.tell_unlocked(call, "disabled", "%s is set: the call runs without its lock %r", VARIABLE, lock.key)
+            message, (observer, place) = "%s is set: the call runs without its lock %r", self.observer(call)
+            observer.tell("disabled", message, VARIABLE, lock.key, place=place, key=lock.key)
             return lock
         call.key = key = self.build_key(call.args, call.kwargs)
         if isinstance(key, str):
@@ -299,18 +302,19 @@ class Guard:
         call.targets, call.storing = (), None
         text = call.key if isinstance(call.key, str) else ", ".join(call.key)
         message = 'the call runs without its lock %r, as on_unavailable="run" asks for: %s'
-        self.tell_unlocked(call, "unavailable", message, text, error)
+        observer, place = self.observer(call)
+        observer.tell("unavailable", message, text, error, place=place, key=text)
         return self.stand_in(call, 'DynamoDB gave no answer, and on_unavailable="run"')
 
-    def tell_unlocked(self, call: Call, event: str, message: str, *arguments: object) -> None:
-        """Tell that a call runs without its lock. Metrics count it if the client knows its table."""
-        key = call.key if isinstance(call.key, str) else ", ".join(call.key)
-        session, place = session_in(call.client), None
-        if session is not None:
-            with suppress(errors.LockConfigurationError):  # while locks are disabled, nothing need be configured
-                place = session.settings.place(key if isinstance(call.key, str) else call.key[0], self.sort_key)
-        observer = package if session is None else session.observer
-        observer.tell(event, message, *arguments, place=place, key=key)
+    def observer(self, call: Call) -> tuple[Observer, Place | None]:
+        """Where a call tells that it runs without its lock, and the lock's place if the client knows its table."""
+        session = session_in(call.client)
+        if session is None:
+            return package, None
+        with suppress(errors.LockConfigurationError):  # while locks are disabled, nothing need be configured
+            key = call.key if isinstance(call.key, str) else call.key[0]
+            return session.observer, session.settings.place(key, self.sort_key)
+        return session.observer, None
 
     def stand_in(self, call: Call, why: str) -> Any:
         """What the function finds as its lock while locks are disabled, or in an outage."""
