@@ -12,15 +12,13 @@ import click
 
 from .. import __version__
 from ..client import checks
-from ..client.record import LockRecord
 from ..client.settings import TABLE_VARIABLE
 from ..core.row import MOST_PERMITS
-from ..errors import Holder, LockError, LockFormatError, LockNotGrantedError
+from ..errors import LockError, LockFormatError, LockNotGrantedError
 from ..observe import metrics
 from ..table import check_table, create_table, table_exists
-from . import day_two, exits, options, show
+from . import day_two, exits, holding, options, show
 from .exits import CONFIGURATION, Failure, say
-from .forced import confirm, force_release
 from .options import Shared
 
 _with_shared = options.with_shared
@@ -58,7 +56,8 @@ class _Program(click.Group):
 def app() -> None:
     """Distributed locks in a DynamoDB table.
 
-    Run a command under a lock, see who holds which lock, or release a lock by force.
+    Run a command under a lock, take a lock in one step and release it in another, see who holds which lock, or release
+    a lock by force.
 
     \b
     Examples:
@@ -180,7 +179,7 @@ def get(shared: Shared, key: str, sort_key: str | None) -> None:
     elif record:
         show.print_record(record)
     if record is None:
-        raise _no_such_lock(key)
+        raise holding.no_such_lock(key)
 
 
 @app.command("ls")
@@ -256,96 +255,6 @@ def dashboard(shared: Shared, port: int | None, prefix: str, interval: float) ->
 
 
 @app.command()
-@click.option("--force", is_flag=True, help="Release the lock although somebody else holds it. Required.")
-@click.option("--yes", is_flag=True, help="Do not ask for confirmation. For scripts.")
-@click.option("--owner", metavar="OWNER", help="Of a semaphore: whose permit, as `get` names the holder.")
-@options.of_lock
-@_with_shared
-def release(shared: Shared, key: str, sort_key: str | None, force: bool, yes: bool, owner: str | None) -> None:
-    """Release the lock KEY by force, although somebody else holds it.
-
-    Normally the holder releases its lock, or the lock ends with its lease if the holder dies. This command is for a
-    lease that is too long to wait for. Stop the holder first: until it notices the release, two may be working at once.
-
-    Shows the holder and asks you to type the key. Releases exactly the version shown and nothing newer: a lock that was
-    renewed or taken in the meantime is left alone. A semaphore keeps its other permits: --owner names the one to
-    release, which goes also if it was renewed in the meantime, and not if its work went on under another name. The row
-    of a rate limit is deleted, and its backlog with it.
-
-    \b
-    Examples:
-      lambda-lock release nightly-report --force
-      lambda-lock release imports --force --owner 'worker-1#5e0f…'
-      lambda-lock release nightly-report --force --yes --json
-    """
-    if not force:
-        raise click.UsageError(
-            "a lock is released by its holder, or ends with its lease. To release it although somebody else holds it, "
-            "use --force"
-        )
-    with shared.client() as client:
-        record = client.get(key, sort_key=sort_key)
-        if record is None:
-            raise _no_such_lock(key)
-        if record.is_released and record.rate is None:
-            said = f"lock {key!r} is not held"
-            if record.completed_until is not None:
-                again = f"lambda-lock forget {shlex.quote(key)}"
-                said = f"event {key!r} is done, and nobody holds it. To let its next delivery run: {again}"
-            shared.report({"released": False, "lock": show.as_dict(record)}, said)
-            return
-        permit = _permit_of(record, owner)
-        if not yes:
-            confirm(record, permit)
-        found = force_release(client, record, permit)
-    if found is None:
-        said = f"released lock {key!r}, which was held by {record.owner}"
-        if permit is not None:
-            said = f"released the permit of semaphore {key!r} that {owner} held"
-        elif record.rate is not None:
-            said = f"deleted the row of rate limit {key!r}, and its backlog"
-        shared.report({"released": True, "lock": show.as_dict(record)}, said)
-        return
-    if permit is not None:
-        raise Failure(f"{owner} has no permit of {key!r} any more under this name: nothing was done")
-    if found.is_free:
-        raise Failure(f"lock {key!r} was released by its holder in the meantime: nothing was done")
-    if found.owner == record.owner and found.token == record.fencing_token:
-        raise Failure(
-            f"{record.owner} renewed lock {key!r} in the meantime, so it is alive: nothing was done. Stop it, or use "
-            "--yes, which leaves no time for a renewal"
-        )
-    raise Failure(
-        f"lock {key!r} is held by {found.owner} now: nothing was done. Look at the new holder before you try again"
-    )
-
-
-def _permit_of(record: LockRecord, owner: str | None) -> Holder | None:
-    """The holder of the permit to release. None: it is a lock."""
-    key = record.key
-    if not show.is_semaphore(record):
-        if owner is not None and record.rate is not None:
-            raise Failure(f"{key!r} is a rate limit, which nobody holds: nothing was done. Leave --owner out")
-        if owner is not None and owner != record.owner:
-            raise Failure(f"lock {key!r} is held by {record.owner}, not by {owner}: nothing was done")
-        return None
-    if owner is None:
-        held = f"held by {len(record.holders)}" if record.holders else "and who holds it cannot be read"
-        raise Failure(
-            f"{key!r} is a semaphore, {held}: each permit ends with its holder's lease. "
-            "Stop the holder, and wait for that, or release its permit with --owner OWNER"
-        )
-    for holder in record.holders:
-        if holder.owner == owner and holder.fencing_token is not None:
-            return holder
-    raise Failure(f"{owner} has no permit of semaphore {key!r}. `lambda-lock get` names its holders")
-
-
-def _no_such_lock(key: str) -> Failure:
-    return Failure(f"there is no lock {key!r} in this table: it was never taken, or its row was deleted")
-
-
-@app.command()
 @options.of_event
 @options.seconds("--wait", 0, 0.0, "How long to wait while the event is in progress.")
 @options.of_lock
@@ -378,7 +287,8 @@ def forget(shared: Shared, key: str, sort_key: str | None, scope: str, wait: flo
     shared.report({"forgotten": done}, said)
 
 
-app.add_command(day_two.erase)
+for _command in (holding.acquire, holding.release, day_two.erase):
+    app.add_command(_command)
 
 
 @app.command()

@@ -48,7 +48,7 @@ def erase(shared: Shared, key: str, sort_key: str | None, scope: str, force: boo
         place = erasing.place_of(session, key, scope, sort_key)
         item = client.__runner__.run(Operation(place, lambda talk: talk.ask(requests.read(place)))).item
         if item and force and not yes:
-            confirm(LockRecord(place.view(item), place, None), None, "erase")
+            confirm(LockRecord(place.view(item), place, None), act="erase")
         try:
             if item and force:
                 done = client.__runner__.run(Operation(place, lambda talk: erasing.delete(place, item, talk)))

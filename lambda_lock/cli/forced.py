@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..client.lock_client import LockClient
 from ..client.record import LockRecord
 from ..client.session import Operation
@@ -14,10 +16,10 @@ from . import show
 from .exits import ask_for, say
 
 
-def confirm(record: LockRecord, permit: Holder | None, act: str = "release") -> None:
+def confirm(record: LockRecord, permits: Sequence[Holder] = (), act: str = "release") -> None:
     """Show a lock, and ask for its key. Raises Failure if another text is typed. act: what is about to be done."""
     show.print_record(record, err=True)
-    if permit is not None:
+    for permit in permits:
         say(f"to be released: the permit of {permit.owner}")
     if record.rate is not None:
         say("the limit begins anew: who waits for a start now will start beside the new ones", "yellow")

@@ -43,13 +43,13 @@ def run_locked(client: LockClient, key: str, command: list[str], kill_after: flo
     """
     child = _Child(command)
     try:
-        lock = client.acquire(key, cancel_check=lambda: _pending_signal() is not None, **options)
+        lock = client.acquire(key, cancel_check=lambda: pending_signal() is not None, **options)
     except LockTimeoutError:
-        if (number := _pending_signal()) is None:
+        if (number := pending_signal()) is None:
             raise
         return _interrupted(number)
     try:
-        if (number := _pending_signal()) is not None:
+        if (number := pending_signal()) is not None:
             return _interrupted(number)
         child.start(lock)
         code = child.wait(lock, kill_after)
@@ -62,8 +62,13 @@ def run_locked(client: LockClient, key: str, command: list[str], kill_after: flo
     return code
 
 
-def _pending_signal() -> int | None:
-    """A signal that asks us to end and arrived before there was a child to pass it on to."""
+def block_signals() -> None:
+    """Let signals that ask us to end wait, in this thread and those that it starts, until `pending_signal` looks."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, _PASSED_ON)
+
+
+def pending_signal() -> int | None:
+    """A signal that asks us to end and arrived while signals are blocked."""
     pending = signal.sigpending() & _PASSED_ON
     return int(min(pending)) if pending else None
 

@@ -531,6 +531,7 @@ def test_wrong_arguments_exit_with_2(run: Run, arguments: tuple[str, ...]) -> No
     [
         "",
         "run",
+        "acquire",
         "get",
         "ls",
         "release",

@@ -83,5 +83,32 @@ def test_nobody_holds_a_rate_limit_that_an_owner_could_release(run: Run) -> None
         client.rate_limit("api", 1, per=86_400)
         refused = run("release", "api", "--force", "--yes", "--owner", "another#1")
         assert refused.returncode == 1
-        assert "'api' is a rate limit, which nobody holds: nothing was done. Leave --owner out" in refused.stderr
+        assert (
+            "'api' is a rate limit, which nobody holds: nothing was done. Leave --owner and --all out" in refused.stderr
+        )
         assert client.get("api") is not None
+
+
+def test_the_permits_of_all_the_dead_are_released_at_once(run: Run) -> None:
+    with LockClient() as client:
+        names = ["execution-1", "execution-2", "execution-3", "alive"]
+        strings = {name: client.acquire("api", permits=4, holder=name).hand_over(lease_duration=1e6) for name in names}
+        dead = [part for name in names[:2] for part in ("--owner", name)]
+        assert run("release", "api", "--force", *dead, stdin="api\n").stderr.count("to be released: the permit of") == 2
+        left = [each["owner"].partition("#")[0] for each in parsed(run("get", "api", "--json"))["holders"]]
+        assert sorted(left) == ["alive", "execution-3"]
+        missing = run("release", "api", "--force", "--yes", "--owner", "execution-3", "--owner", "execution-1")
+        assert (missing.returncode, "execution-1 has no permit of semaphore 'api'" in missing.stderr) == (1, True)
+        assert client.release(strings["execution-3"]) is True  # nothing was done
+
+
+def test_all_permits_of_a_semaphore_are_released_at_once(run: Run) -> None:
+    with LockClient() as client:
+        for name in ("execution-1", "execution-2"):
+            client.acquire("api", permits=2, holder=name).hand_over(lease_duration=1_000_000)
+        done = run("release", "api", "--force", "--yes", "--all")
+        assert done.returncode == 0
+        assert re.search("released 2 permits of semaphore 'api', held by execution-.*, execution-", done.stderr)
+        assert parsed(run("get", "api", "--json"))["state"] == "free"
+        assert parsed(run("release", "api", "--force", "--yes", "--all", "--json"))["released"] is False
+    assert run("release", "api", "--force", "--all", "--owner", "a").returncode == 2

@@ -1,0 +1,163 @@
+"""`lambda-lock acquire` and `release STRING`: a lock that is taken by one command and released by another."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from lambda_lock import LockClient
+from rig.engine import ROOT
+from rig.wire import Wire
+from tests.support.waiting import wait_until
+
+from .conftest import PROGRAM, Rows, Run, Start, Terminal, environment, parsed
+
+
+def test_a_lock_is_taken_by_one_command_and_released_by_another(run: Run, run_apart: Run, rows: Rows) -> None:
+    taken = run_apart("acquire", "deploy", "--lease", "900")
+    assert taken.returncode == 0
+    assert re.fullmatch(r"\S+\n", taken.stdout)
+    assert re.fullmatch(r"lambda-lock: lock 'deploy' is held for 15 min, under token \d+\n", taken.stderr)
+    shown = parsed(run("get", "deploy", "--json"))
+    assert (shown["state"], shown["lease_duration"]) == ("held", 900)
+    refused = run_apart("acquire", "deploy", "--wait", "0")
+    assert (refused.returncode, refused.stdout) == (75, "")
+    for _ in range(2):  # again, as a trap does
+        released = run("release", taken.stdout.strip())
+        assert (released.returncode, released.stderr) == (0, "lambda-lock: released the lock\n")
+    assert not rows.is_held("deploy")
+
+
+def test_as_json_it_names_the_token_and_the_string(run: Run, run_apart: Run) -> None:
+    found = parsed(run_apart("acquire", "deploy", "--json"))
+    assert found.keys() == {"string", "key", "fencing_token", "owner", "lease"}
+    with LockClient() as client:
+        record = client.get("deploy")
+        assert record is not None
+        assert (record.fencing_token, record.owner) == (found["fencing_token"], found["owner"])
+    assert parsed(run("release", found["string"], "--json")) == {"released": True}
+
+
+def test_a_lock_that_somebody_else_has_since_is_not_released(run: Run, run_apart: Run, rows: Rows) -> None:
+    string = run_apart("acquire", "deploy").stdout.strip()
+    assert run("release", "deploy", "--force", "--yes").returncode == 0
+    with LockClient() as client, client.acquire("deploy"):
+        late = run("release", string)
+        assert (late.returncode, "not held under this string any more" in late.stderr) == (76, True)
+        assert rows.is_held("deploy")
+
+
+def test_a_permit_is_taken_and_released_so_as_well(run: Run, run_apart: Run) -> None:
+    strings = [run_apart("acquire", "api", "--permits", "2").stdout.strip() for _ in range(2)]
+    assert run_apart("acquire", "api", "--permits", "2", "--wait", "0").returncode == 75
+    assert [run("release", string).returncode for string in (*strings, strings[0])] == [0, 0, 76]
+
+
+def test_the_next_acquire_of_the_same_holder_goes_on_with_a_lock_whose_string_was_lost(
+    run_apart: Run, run: Run
+) -> None:
+    lost, again = (run_apart("acquire", "deploy", "--holder", "job-7", "--wait", "0") for _ in range(2))
+    assert (lost.returncode, again.returncode) == (0, 0)
+    assert re.findall(r"token (\d+)", lost.stderr) == re.findall(r"token (\d+)", again.stderr)
+    assert run("release", again.stdout.strip()).returncode == 0
+
+
+def test_a_lock_whose_string_cannot_be_printed_is_released(table: str, rows: Rows) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [*PROGRAM, "acquire", "deploy"]
+    try:
+        done = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, env=environment(), timeout=60)
+    finally:
+        os.close(writer)
+    assert done.returncode == 74
+    assert "lock 'deploy' is not held, because its string cannot be printed" in done.stderr
+    assert rows.get("deploy") is not None
+    assert not rows.is_held("deploy")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_wait_and_nothing_is_held(start: Start, rows: Rows, number: signal.Signals) -> None:
+    rows.put_held("deploy")
+    waiting = start("acquire", "deploy", "--wait", "60")
+    wait_until(lambda: "waiters" in (rows.get("deploy") or {}))
+    waiting.send_signal(number)
+    out, err = waiting.communicate(timeout=60)
+    assert (waiting.returncode, out) == (128 + number, "")
+    assert "a signal arrived: lock 'deploy' is not held" in err
+
+
+def test_ctrl_c_while_the_lock_is_granted_releases_it(
+    terminal: Callable[..., Terminal], wire: Wire, rows: Rows
+) -> None:
+    granted = wire.delay_reply("UpdateItem", when=lambda request: "deploy" in str(request.body))
+    shown = terminal("acquire", "deploy")
+    assert granted.reached.wait(60)
+    shown.type("\x03")
+    shown.wait_for("^C")
+    granted.release()
+    assert shown.wait() == 130
+    assert not rows.is_held("deploy")
+
+
+def test_what_is_not_a_string_of_acquire_is_refused_with_what_to_do(run: Run, rows: Rows, run_apart: Run) -> None:
+    string = run_apart("acquire", "deploy").stdout.strip()
+    cut = run("release", string[:-3])
+    assert (cut.returncode, "is not a string that `acquire` printed" in cut.stderr) == (2, True)
+    assert "use --force" in cut.stderr
+    other = run("release", string, "--table", "another-table")
+    assert (other.returncode, "handed over in table" in other.stderr) == (78, True)
+    assert run("release", string, "--yes").returncode == 2
+    assert rows.is_held("deploy")
+
+
+_PAGE = (ROOT / "docs" / "command-line.md").read_text().partition("## Hold a lock over several steps")[2]
+
+
+@pytest.fixture
+def commands(table: str, tmp_path: Path) -> dict[str, str]:
+    """The environment of a shell that finds `lambda-lock`, and what the examples call in its folder."""
+    for name, does in (
+        ("lambda-lock", f'exec {" ".join(PROGRAM)} "$@"'),
+        ("build.sh", "echo built"),
+        ("deploy.sh", 'lambda-lock get deploy --json | grep -q \'"state": "held"\' && echo deployed'),
+    ):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{does}\n")
+        (tmp_path / name).chmod(0o755)
+    return environment(PATH=f"{tmp_path}:{os.environ['PATH']}")
+
+
+def _shell(script: str, folder: Path, variables: dict[str, str]) -> str:
+    done = subprocess.run(
+        ["bash", "-e", "-c", script], cwd=folder, capture_output=True, text=True, env=variables, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_script_of_the_page_works_under_the_lock(commands: dict[str, str], tmp_path: Path, rows: Rows) -> None:
+    (script,) = re.findall(r"^```sh\n(.*?)^```$", _PAGE.partition("\n## ")[0], re.MULTILINE | re.DOTALL)
+    assert _shell(script, tmp_path, commands) == "built\ndeployed\n"
+    assert not rows.is_held("deploy")
+
+
+def test_the_steps_of_the_page_pass_the_lock_on_and_a_run_again_goes_on_with_it(
+    commands: dict[str, str], tmp_path: Path, rows: Rows
+) -> None:
+    (text,) = re.findall(r"^```yaml\n(.*?)^```$", _PAGE.partition("\n## ")[0], re.MULTILINE | re.DOTALL)
+    first, work, last = (step["run"] for step in yaml.safe_load(text)["steps"])
+    variables = commands | {"GITHUB_RUN_ID": "run-7", "GITHUB_OUTPUT": str(tmp_path / "output")}
+    _shell(first, tmp_path, variables)  # the runner dies
+    (tmp_path / "output").write_text("")
+    _shell(first, tmp_path, variables)
+    string = (tmp_path / "output").read_text().removeprefix("string=").strip()
+    assert _shell(work, tmp_path, variables) == "deployed\n"
+    _shell(last.replace("${{ steps.lock.outputs.string }}", string), tmp_path, variables)
+    assert not rows.is_held("deploy")
