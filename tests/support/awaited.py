@@ -46,7 +46,7 @@ class Awaited:
 
 
 def _subject(of: Any) -> Any:
-    return getattr(of, "_held", of)
+    return getattr(of, "__held__", of)
 
 
 def _plain(value: Any) -> Any:
