@@ -27,13 +27,9 @@ _PARTITIONS = (
     ("eu-isoe-", "cloud.adc-e.uk", "api.cloud-aws.adc-e.uk"),
     ("", "amazonaws.com", "api.aws"),
 )
-_URL = re.compile(
-    r"(?i:(https?))://"
-    r"(?:\[([0-9A-Fa-f:.]+)\]|([A-Za-z0-9_](?:[A-Za-z0-9._-]*[A-Za-z0-9_])?\.?))"
-    r"(?::(\d{1,5}))?"
-    r"(/[!-~]*)?",
-    re.ASCII,
-)
+_DIGITS = "0123456789"
+_HEXADECIMAL = f"{_DIGITS}abcdef"
+_WORD = f"{_DIGITS}abcdefghijklmnopqrstuvwxyz_"
 
 
 def without_password(text: str) -> str:
@@ -54,9 +50,8 @@ class Endpoint:
         """
         if not isinstance(url, str):
             raise TypeError(f"endpoint_url must be a str such as 'https://host:8000', not {type(url).__name__}")
-        match = _URL.fullmatch(url)
-        port = int(match[4]) if match and match[4] else None
-        if not match or (port is not None and not 0 < port < 65536):
+        parts = _parts(url)
+        if parts is None:
             shown = without_password(url)
             shown = shown if "//" in shown else shown.rpartition("@")[2]  # a password without a scheme before it
             raise LockConfigurationError(
@@ -65,13 +60,38 @@ class Endpoint:
                 "AWS_ENDPOINT_URL"
             )
         self.url = url
-        self.tls = match[1].lower() == "https"
-        self.host = (match[2] or match[3]).lower()
+        self.tls, name, port, self.path = parts
+        self.host = name.strip("[]")
         default = 443 if self.tls else 80
         self.port = port or default
-        name = f"[{self.host}]" if match[2] else self.host
         self.authority = name if self.port == default else f"{name}:{self.port}"
-        self.path = match[5] or "/"
+
+
+def _parts(url: str) -> tuple[bool, str, int | None, str] | None:
+    """Whether a URL is https, its host (IPv6 in brackets), port and path. None: it cannot be used.
+
+    Without regular expressions: compiling this one took a hundredth of INIT.
+    """
+    scheme, _, rest = url.lower().partition("://")
+    authority, slash, path = rest.partition("/")
+    address, bracket, port = authority.rpartition("]")
+    if bracket:
+        host, is_host = f"{address}]", address[:1] == "[" and _has_only(address[1:], _HEXADECIMAL + ":.")
+        is_host = is_host and port[:1] in ("", ":")
+    else:
+        host, colon, port = authority.partition(":")
+        is_host = _has_only(host, _WORD + ".-") and host[0] in _WORD and host.removesuffix(".")[-1] in _WORD
+        port = colon + port
+    is_port = not port or (len(port) <= 6 and _has_only(port[1:], _DIGITS) and 0 < int(port[1:]) < 65536)
+    is_text = url.isascii() and url.isprintable() and " " not in path
+    if scheme not in ("http", "https") or not (is_host and is_port and is_text):
+        return None
+    return scheme == "https", host, int(port[1:]) if port else None, slash + url[len(url) - len(path) :] or "/"
+
+
+def _has_only(text: str, characters: str) -> bool:
+    """Whether a text has no other characters, and at least one."""
+    return bool(text) and not text.strip(characters)
 
 
 def region(argument: str | None, environ: Mapping[str, str]) -> str | None:
