@@ -112,7 +112,7 @@ def _whole(value: object) -> object:
                 value, parse_float=Decimal, parse_constant=_refused, object_pairs_hook=_with_different_names
             )
             return _JSON + json.dumps(_plain(said), sort_keys=True)
-        except (ValueError, Unusable):  # another text, or one that two parsers may read in two ways: as it is
+        except (ValueError, Unusable, RecursionError):  # no JSON, or JSON that not all parsers read alike: as it is
             pass
     return _plain(value)
 
