@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from urllib.parse import quote
 
-from .once import LARGEST, LONGEST_BODY, Answer, Headers, Middleware, Request, refuse
+from .once import LARGEST, LONGEST_BODY, Answer, Headers, Middleware, Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -51,32 +51,16 @@ class IdempotencyMiddleware(Middleware):
     __module__ = "lambda_lock.web"  # a part of the default scope
     _count, _other = 3, "IdempotencyWsgi"
 
-    def _runner(self) -> Callable[..., Any]:
-        async def run(request: _Request, payload: object, context: object) -> Answer:
-            return await request.answer(self._app)
-
-        return run
-
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Serve a request, a websocket, or the application's lifespan."""
-        if scope["type"] != "http" or scope["method"].upper() not in self._methods:
+        request = None if scope["type"] != "http" else _Request(self._app, scope, receive, send, self._header)
+        if request is None or self._passes(request):
             await self._app(scope, receive, send)
             return
-        request = _Request(scope, receive, send, self._header)
-        headers = request.view["headers"]
-        if not self._required and self._header not in headers:
-            await self._app(scope, receive, send)
-            return
-        body = await request.read()
-        if body is None:  # the client has gone
+        if not await request.read():
             return
         try:
-            if len(body) > LONGEST_BODY:
-                answer = refuse(request, 413, f"A request with a key has at most {LONGEST_BODY} bytes.")
-            else:
-                query = sorted(scope.get("query_string", b"").decode("latin-1").split("&"))
-                payload = request.payload(query, body, headers.get("content-type", ""))
-                answer = await self._once(request, payload, None)
+            answer = await self._once(request)
             for message in answer.given:
                 await send(message)
         except BaseException:
@@ -86,30 +70,32 @@ class IdempotencyMiddleware(Middleware):
 
 
 class _Request(Request):
-    def __init__(self, scope: Message, receive: Receive, send: Send, header: str) -> None:
-        self.source, self._receive, self._send = scope, receive, send
+    def __init__(self, app: App, scope: Message, receive: Receive, send: Send, header: str) -> None:
+        self._app, self.source, self._receive, self._send = app, scope, receive, send
         pairs = [(name.decode("latin-1"), value.decode("latin-1")) for name, value in scope.get("headers", ())]
         self.view = {**scope, "headers": Headers(pairs, header.lower())}
         self.method, self.path = scope["method"].upper(), quote(scope["path"], errors="replace")
-        self._body: bytes | None = None
+        self.query = sorted(scope.get("query_string", b"").decode("latin-1").split("&"))
+        self.body = None
         self._task: asyncio.Task[None] | None = None
         self._messages: list[Message] = []
         self._unsent = self._messages
-        self._size, self._lost = 0, ""
+        self._size, self._lost, self._is_read, self._is_gone = 0, "", False, False
 
-    async def read(self) -> bytes | None:
-        """The body, or its beginning if it is too long. None if the client has gone."""
+    async def read(self) -> bool:
+        """Read the body. Whether the client is still there."""
         parts, size, more = [], 0, True
         while more and size <= LONGEST_BODY:
             message = await self._receive()
             if message["type"] != "http.request":
-                return None
+                return False
             parts.append(message.get("body", b""))
             size, more = size + len(parts[-1]), message.get("more_body", False)
-        self._body = b"".join(parts)
-        return self._body
+        if size <= LONGEST_BODY:
+            self.body = b"".join(parts)
+        return True
 
-    async def answer(self, app: App) -> Answer:
+    async def answer(self) -> Answer:
         """Call the application until its answer is there. What it does then, it does while the answer is sent.
 
         An answer that cannot be kept is sent here, while the request counts as running.
@@ -117,11 +103,11 @@ class _Request(Request):
         self._whole: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._sent = asyncio.Event()
         known = self.source.get("extensions") or {}  # of the server's, some are other ways to answer
-        own = {name: value for name, value in known.items() if not name.startswith("http.response.")}
+        self.source["extensions"] = {name: known[name] for name in known if not name.startswith("http.response.")}
 
         async def serve() -> None:
             try:
-                await app({**self.source, "extensions": own}, self._read_again, self._collect)
+                await self._app(self.source, self._read_again, self._collect)
             finally:
                 self._ended()
 
@@ -129,7 +115,9 @@ class _Request(Request):
         await self._whole
         head, *parts = self._messages or [{"status": 500}]
         if not parts or parts[-1].get("more_body"):
-            await self._task  # raises the application's error
+            await asyncio.wait([self._task])
+            if not self._is_gone:  # else the work is done, and nobody is there to be told how it ended
+                self._task.result()  # raises the application's error
             self._lost = self._lost or "was not ended"
         if self._lost:
             return Answer(head["status"], self._unsent, lost=self._lost)
@@ -150,14 +138,16 @@ class _Request(Request):
             await asyncio.wait([self._task])
 
     async def _read_again(self) -> Message:
-        body, self._body = self._body, None
-        return await self._receive() if body is None else {"type": "http.request", "body": body, "more_body": False}
+        if self._is_read:
+            return await self._receive()
+        self._is_read = True
+        return {"type": "http.request", "body": self.body, "more_body": False}
 
     async def _collect(self, message: Message) -> None:
         more = bool(message.get("more_body"))
         if self._lost:
             self._messages[1:] = [message]
-            await self._send(message)
+            await self._pass_on(message)
         else:
             self._messages.append(message)
             self._size += len(message.get("body", b""))
@@ -165,11 +155,18 @@ class _Request(Request):
             if self._lost:
                 self._unsent = []
                 for earlier in self._messages:
-                    await self._send(earlier)
+                    await self._pass_on(earlier)
         if message["type"] == "http.response.body" and not more:
             self._ended()
             if not self._lost:
                 await self._sent.wait()
+
+    async def _pass_on(self, message: Message) -> None:
+        try:
+            await self._send(message)
+        except OSError:
+            self._is_gone = True
+            raise
 
     def _why_not(self, more: bool) -> str:
         if self._size > LARGEST:
@@ -187,6 +184,3 @@ class _Request(Request):
             {"type": "http.response.start", "status": status, "headers": raw},
             {"type": "http.response.body", "body": content, "more_body": False},
         ]
-
-    def refused(self, status: int, headers: list[tuple[str, str]], body: str) -> Any:
-        return self.replayed(status, [*headers, ("Content-Length", str(len(body)))], body.encode())

@@ -59,42 +59,27 @@ def idempotent_request(
 
     def decorate(func: Callable[..., Any]) -> Any:
         check_function(func, "idempotent_request")
-        run: Any
-        if is_async(func):
-
-            async def run_async(request: _Request, payload: object, context: object) -> Answer:
-                return request.answer(await func(*request.args, **request.kwargs), func)
-
-            run = run_async
-        else:
-
-            def run_plain(request: _Request, payload: object, context: object) -> Answer:
-                return request.answer(func(*request.args, **request.kwargs), func)
-
-            run = run_plain
-        answered = once(run, func, key, caller=caller, **options)
-
-        def ask(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-            request = _Request(args, kwargs)
-            return answered(request, request.of_event(), request.context)
-
-        if not is_async(func):
-            return wraps(func)(lambda *args, **kwargs: ask(args, kwargs).given)
+        kind = _AsyncRequest if is_async(func) else _Request
+        answered = once(func, key, awaited=is_async(func), caller=caller, **options)
 
         @wraps(func)
-        async def decorated(*args: Any, **kwargs: Any) -> Any:
-            return (await ask(args, kwargs)).given
+        def decorated(*args: Any, **kwargs: Any) -> Any:
+            return answered(kind(func, args, kwargs)).given
 
-        return decorated
+        @wraps(func)
+        async def awaited(*args: Any, **kwargs: Any) -> Any:
+            return (await answered(kind(func, args, kwargs))).given
+
+        return awaited if is_async(func) else decorated
 
     return decorate
 
 
 class _Request(Request):
-    """A request as an event. args, kwargs: the call's own."""
+    """A request as an event. func, args, kwargs: what is called for it."""
 
-    def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self.args, self.kwargs = args, kwargs
+    def __init__(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self.func, self.args, self.kwargs = func, args, kwargs
         given = (*args, *kwargs.values())
         self.context = next((one for one in given if hasattr(one, "get_remaining_time_in_millis")), None)
         self._app: Any = None  # of Powertools
@@ -115,6 +100,15 @@ class _Request(Request):
         self.method = str(of_http.get("method") or event.get("httpMethod") or event.get("method") or "").upper()
         path = str(event.get("rawPath") or event.get("path") or event.get("raw_path") or "").partition("?")[0]
         self.path = quote(path, errors="replace")
+        body = event.get("body") or ""
+        if event.get("isBase64Encoded") or event.get("is_base64_encoded"):
+            body = base64.b64decode(body)
+        self.body = body.encode("utf-8", "surrogatepass") if isinstance(body, str) else body
+        if "rawQueryString" in event:
+            self.query = sorted(str(event["rawQueryString"]).split("&"))
+        else:
+            names = ("multiValueQueryStringParameters", "queryStringParameters", "query_string_parameters")
+            self.query = next((event[name] for name in names if event.get(name)), None)
 
     def _event(self) -> Mapping[str, Any]:
         # Only what is passed as Lambda does it: a route's own arguments may be what a client has sent.
@@ -138,23 +132,11 @@ class _Request(Request):
         self.context = self.context or getattr(self._app, "lambda_context", None)
         return found
 
-    def of_event(self) -> dict[str, Any]:
-        """The payload."""
-        event = self.view
-        body = event.get("body") or ""
-        if event.get("isBase64Encoded") or event.get("is_base64_encoded"):
-            body = base64.b64decode(body)
-        elif isinstance(body, str):
-            body = body.encode("utf-8", "surrogatepass")
-        if "rawQueryString" in event:
-            query: object = sorted(str(event["rawQueryString"]).split("&"))
-        else:
-            names = ("multiValueQueryStringParameters", "queryStringParameters", "query_string_parameters")
-            query = next((event[name] for name in names if event.get(name)), None)
-        return self.payload(query, body, event["headers"].get("content-type", ""))
+    def answer(self) -> Any:
+        return self._made_of(self.func(*self.args, **self.kwargs))
 
-    def answer(self, result: Any, func: Any) -> Answer:
-        check_result(result, func, "@idempotent_request", is_event=True)
+    def _made_of(self, result: Any) -> Answer:
+        check_result(result, self.func, "@idempotent_request", is_event=True)
         route = None if self._app is None else self._app.context.get("_route")
         status: Any = 200 if route is None else int(route.status_code)
         content = result
@@ -206,6 +188,11 @@ class _Request(Request):
     @staticmethod
     def _as(name: str, headers: list[tuple[str, str]]) -> dict[str, Any]:
         return {header: value if name == "headers" else [value] for header, value in headers}
+
+
+class _AsyncRequest(_Request):
+    async def answer(self) -> Any:
+        return self._made_of(await self.func(*self.args, **self.kwargs))
 
 
 def _resolver() -> Any:

@@ -136,19 +136,40 @@ def lasting(headers: Pairs) -> list[tuple[str, str]]:
 
 
 class Request:
-    """What an adapter knows of a request. source: what functions are given; view: what templates name; both with its
-    context. payload: what must be the same under one key."""
+    """What an adapter knows of a request.
+
+    source: what functions are given; view: what templates name; both with its context. method, path: a part of its key.
+    query, body: what must be the same under one key. body: None if it is too long, or not all there.
+    """
 
     source: Any
     view: Mapping[str, Any]
     context: object = None
     method: str
     path: str
+    query: object
+    body: bytes | None
 
-    def payload(self, query: object, body: bytes, content_type: str) -> dict[str, Any]:
-        """JSON counts as what it says. Bytes that are something else are not read as JSON."""
+    def answer(self) -> Any:
+        """Carry it out. Returns the Answer, or what is awaited for it."""
+        raise NotImplementedError
+
+    def replayed(self, status: int | str, headers: list[tuple[str, str]], content: Any) -> Any:
+        """What a caller gets who is given what was kept."""
+        raise NotImplementedError
+
+    def refused(self, status: int, headers: list[tuple[str, str]], body: str) -> Any:
+        """What a caller gets whose request is not carried out."""
+        content = body.encode()
+        return self.replayed(
+            status, [*headers, ("Content-Length", str(len(content)))], b"" if self.method == "HEAD" else content
+        )
+
+    def payload(self) -> dict[str, Any]:
+        """What is compared. JSON counts as what it says. Bytes that are something else are not read as JSON."""
+        content_type, body = self.view["headers"].get("content-type", ""), self.body or b""
         is_json = not content_type or "json" in content_type.lower()
-        return {"query": query, "body": body if is_json else memoryview(body)}
+        return {"query": self.query, "body": body if is_json else memoryview(body)}
 
 
 def refuse(request: Any, status: int, detail: str, *headers: tuple[str, str]) -> Answer:
@@ -159,17 +180,17 @@ def refuse(request: Any, status: int, detail: str, *headers: tuple[str, str]) ->
 
 
 def once(
-    run: Callable[..., Any],
     named: Any,
     key: Text,
     *,
+    awaited: bool,
     caller: Text | None = None,
     store: Any = None,
     **options: Any,
 ) -> Callable[..., Any]:
-    """A function of a Request, its payload and its context that gives its Answer; awaited if ``run`` is.
+    """A function of a Request that gives its Answer.
 
-    run: makes the answer. named: gives the scope its name. The rest as `IdempotencyMiddleware` says.
+    named: gives the scope its name. awaited: whether the answer is. The rest as `IdempotencyMiddleware` says.
     """
     if store is not None and (not callable(store) or is_async(store) or not Parameters(store).take(1)):
         raise TypeError(
@@ -179,6 +200,8 @@ def once(
     told: list[str] = []
 
     def key_of(request: Request, payload: object, context: object) -> str:
+        if request.body is None:
+            raise KeyTemplateError("the body is not there", field="body")
         parts = [f"{request.method} {request.path}"]
         if read_caller is not None:
             try:
@@ -213,13 +236,22 @@ def once(
         return refuse(request, 422, "The key was used for a request with another payload.")
 
     def bad_key(request: Request, payload: object, context: object, *, error: KeyTemplateError) -> Answer:
+        if error.field == "body":
+            return refuse(request, 413, f"A request with a key is sent whole, and has at most {LONGEST_BODY} bytes.")
         if error.field == "caller":
             return refuse(request, 400, "The request does not say who calls.")
         return refuse(request, 400, "The header of the key must be there once, with printable ASCII characters.")
 
+    async def run_awaited(request: Request, payload: object, context: object) -> Any:
+        return await request.answer()
+
+    def run_plain(request: Request, payload: object, context: object) -> Any:
+        return request.answer()
+
+    run: Callable[..., Any] = run_awaited if awaited else run_plain
     run.__module__ = str(getattr(named, "__module__", None) or "lambda_lock.web")
     run.__qualname__ = run.__name__ = str(getattr(named, "__qualname__", type(named).__name__))
-    return deduplicate(
+    decorated = deduplicate(
         key_of,
         result=_Stored(),
         validate=["payload[query]", "payload[body]"],
@@ -230,6 +262,7 @@ def once(
         on_mismatch=mismatch,
         **options,
     )(run)
+    return lambda request: decorated(request, request.payload(), request.context)
 
 
 def _text(name: str, given: Any) -> Callable[[Request], str]:
@@ -272,8 +305,10 @@ class Middleware:
             raise TypeError(f"methods= must be a list of methods, such as ('POST', 'PATCH'), got {methods!r}")
         self._app, self._header, self._required = application(app, self._count, self._other), header, required
         self._methods = {method.upper() for method in found}
-        self._once = once(self._runner(), type(self), f"{{headers[{header}]}}", caller=caller, **options)
+        key, awaited = f"{{headers[{header}]}}", self._count == 3
+        self._once = once(type(self), key, awaited=awaited, caller=caller, **options)
 
-    def _runner(self) -> Callable[..., Any]:
-        """What asks the application."""
-        raise NotImplementedError
+    def _passes(self, request: Request) -> bool:
+        """Whether it is none of those that count."""
+        is_named = self._required or self._header in request.view["headers"]
+        return request.method not in self._methods or not is_named

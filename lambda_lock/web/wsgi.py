@@ -6,11 +6,11 @@ import io
 from http import HTTPStatus
 from urllib.parse import quote
 
-from .once import LARGEST, LONGEST_BODY, Answer, Headers, Middleware, Request, refuse
+from .once import LARGEST, LONGEST_BODY, Answer, Headers, Middleware, Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from typing import Any
     from wsgiref.types import StartResponse, WSGIApplication, WSGIEnvironment
 
@@ -30,59 +30,49 @@ class IdempotencyWsgi(Middleware):
     __module__ = "lambda_lock.web"  # a part of the default scope
     _count, _other = 2, "IdempotencyMiddleware"
 
-    def _runner(self) -> Callable[..., Any]:
-        def run(request: _Request, payload: object, context: object) -> Answer:
-            return request.answer(self._app)
-
-        return run
-
     def __call__(self, environ: WSGIEnvironment, start_response: StartResponse) -> Iterable[bytes]:
         """Serve a request."""
-        if environ["REQUEST_METHOD"].upper() not in self._methods:
+        request = _Request(self._app, environ, start_response, self._header)
+        if self._passes(request):
             return self._app(environ, start_response)  # type: ignore[no-any-return]
-        request = _Request(environ, start_response, self._header)
-        if not self._required and self._header not in request.view["headers"]:
-            return self._app(environ, start_response)  # type: ignore[no-any-return]
-        body = request.read()
-        if body is None:
-            answer = refuse(request, 413, f"A request with a key is sent whole, and has at most {LONGEST_BODY} bytes.")
-        else:
-            query = sorted(environ.get("QUERY_STRING", "").split("&"))
-            payload = request.payload(query, body, environ.get("CONTENT_TYPE", ""))
-            answer = self._once(request, payload, None)
-        status, headers, content = answer.given or (None, [], b"")
-        if status is None:  # it is sent already
+        request.read()
+        answer = self._once(request)
+        if answer.given is None:  # it is sent already
             return []
+        status, headers, content = answer.given
         start_response(status, headers)
         return [content]
 
 
 class _Request(Request):
-    def __init__(self, environ: WSGIEnvironment, start_response: StartResponse, header: str) -> None:
-        self.source, self._start_response = environ, start_response
+    def __init__(self, app: WSGIApplication, environ: Any, start_response: StartResponse, header: str) -> None:
+        self._app, self.source, self._start_response = app, environ, start_response
         pairs = [(name[5:].replace("_", "-"), value) for name, value in environ.items() if name.startswith("HTTP_")]
+        pairs += [("Content-Type", environ[name]) for name in ("CONTENT_TYPE",) if environ.get(name)]
         self.view = {**environ, "headers": Headers(pairs, header.lower())}
         self.method = environ["REQUEST_METHOD"].upper()
         path = environ.get("SCRIPT_NAME", "") + environ.get("PATH_INFO", "")
         self.path = quote(path.encode("latin-1", "replace"))
+        self.query = sorted(environ.get("QUERY_STRING", "").split("&"))
+        self.body = None
 
-    def read(self) -> bytes | None:
-        """The body, which the application may read once more. None if it is too long, or not all there."""
+    def read(self) -> None:
+        """Read the body, which the application may read once more."""
         environ = self.source
         length = environ.get("CONTENT_LENGTH") or ""
         in_chunks = LONGEST_BODY + 1 if environ.get("wsgi.input_terminated") else 0  # some servers give their end
         size = int(length) if length.isdecimal() else in_chunks
-        body = environ["wsgi.input"].read(min(size, LONGEST_BODY + 1))
-        if len(body) > LONGEST_BODY or (length and len(body) < size):
-            return None
-        self.source = environ | {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
-        return bytes(body)
+        body = bytes(environ["wsgi.input"].read(min(size, LONGEST_BODY + 1)))
+        if len(body) <= LONGEST_BODY and (not length or len(body) == size):
+            self.body = body
+            self.source = environ | {"wsgi.input": io.BytesIO(body), "CONTENT_LENGTH": str(len(body))}
 
-    def answer(self, app: WSGIApplication) -> Answer:
+    def answer(self) -> Answer:
         """Call the application. An answer that cannot be kept is sent here, while the request counts as running."""
         head: list[Any] = []
         parts: list[bytes] = []
         write: Any = None
+        gone: list[OSError] = []
 
         def start(status: str, headers: list[tuple[str, str]], exc_info: Any = None) -> Any:
             if exc_info and write is not None:
@@ -90,7 +80,14 @@ class _Request(Request):
             head[:] = [status, headers]
             return parts.append
 
-        found: Any = app(self.source, start)
+        def send(part: bytes) -> None:
+            try:
+                write(part)
+            except OSError as error:
+                gone.append(error)
+                raise
+
+        found: Any = self._app(self.source, start)
         size, why = 0, ""
         try:
             for part in found:
@@ -98,8 +95,11 @@ class _Request(Request):
                 if not why and (why := _lost(head, found, size)):
                     write = self._start_response(*head)
                     for earlier in parts:
-                        write(earlier)
-                (write or parts.append)(part)
+                        send(earlier)
+                (send if why else parts.append)(part)
+        except OSError as error:
+            if error not in gone:  # else the work is done, and the client is not there any more
+                raise
         finally:
             if hasattr(found, "close"):
                 found.close()
@@ -112,11 +112,7 @@ class _Request(Request):
         return Answer(status, (status, headers, body), headers, body)
 
     def replayed(self, status: int | str, headers: list[tuple[str, str]], content: Any) -> Any:
-        return str(status), headers, content
-
-    def refused(self, status: int, headers: list[tuple[str, str]], body: str) -> Any:
-        length = ("Content-Length", str(len(body)))
-        return f"{status} {HTTPStatus(status).phrase}", [*headers, length], body.encode()
+        return status if isinstance(status, str) else f"{status} {HTTPStatus(status).phrase}", headers, content
 
 
 def _lost(head: list[Any], found: Any, size: int) -> str:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 from contextlib import suppress
 from typing import Any
 
 import pytest
+
+from tests.support.elsewhere import in_thread
+from tests.support.waiting import DEADLINE
 
 from .apps import BINARY, FRONTS, Ask, Calls, ask
 
@@ -61,6 +65,33 @@ def test_another_payload_is_422(front: Ask, calls: Calls) -> None:
     assert ask(front, "k-1", {"id": 1}).replayed
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "same"),
+    [
+        ('{"a": 1.10, "b": [null, {"c": "x"}]}', ' {"b":[null,{"c":"\\u0078"}],"a":1.1}', True),
+        ('{"id": 12345678901234567890}', '{"id": 12345678901234567891}', False),
+        ('{"a": 10000000000000000.1}', '{"a": 10000000000000000.2}', False),
+        ('{"a": true}', '{"a": 1}', False),
+        ('{"a": null}', "{}", False),
+        ("", "{}", False),
+    ],
+)
+def test_json_counts_as_what_it_says(first: str, second: str, same: bool, front: Ask, calls: Calls) -> None:
+    assert ask(front, "k-1", first).status == 201
+    answer = ask(front, "k-1", second)
+    assert (answer.status, answer.replayed, calls.count) == (201 if same else 422, same, 1)
+
+
+@pytest.mark.parametrize("body", ["no JSON", '{"a": 1', "\ufeff{}", "[" * 50_000, "[" * 900 + "]" * 900])
+def test_a_body_that_is_no_json_or_nested_too_deeply_counts_as_it_is(
+    body: str, front: Ask, calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = calls.work
+    monkeypatch.setattr(calls, "work", lambda given: work("{}"))
+    first, again, other = (ask(front, "k-1", text) for text in (body, body, f" {body}"))
+    assert (first.status, again.status, again.replayed, other.status, calls.count) == (201, 201, True, 422, 1)
+
+
 def test_another_route_is_another_request(front: Ask, calls: Calls) -> None:
     assert ask(front, "k-1", {"id": 1}).status == ask(front, "k-1", {"id": 1}, "/refunds").status == 201
     assert calls.count == 2
@@ -87,8 +118,6 @@ def test_a_request_that_is_running_is_409_with_whole_seconds(front: Ask, calls: 
 
     def once_more() -> None:
         calls.during = None
-        from tests.support.elsewhere import in_thread
-
         during.append(in_thread(lambda: ask(front, "k-1", {"id": 1}))())
 
     calls.during = once_more
@@ -99,16 +128,41 @@ def test_a_request_that_is_running_is_409_with_whole_seconds(front: Ask, calls: 
     assert calls.count == 1
 
 
+def test_who_waits_is_given_the_answer_of_the_one_that_runs(make: Any, calls: Calls) -> None:
+    front, begun, end = make(wait=DEADLINE), threading.Event(), threading.Event()
+
+    def during() -> None:
+        begun.set()
+        assert end.wait(DEADLINE)
+
+    calls.during = during
+    first = in_thread(lambda: ask(front, "k-1", {"id": 1}))
+    assert begun.wait(DEADLINE)
+    again = in_thread(lambda: ask(front, "k-1", {"id": 1}))
+    end.set()  # whether it waits by now or has not begun: it is given the same
+    assert (again().replayed, again().body) == (True, first().body)
+    assert calls.count == 1
+
+
 @pytest.mark.parametrize("status", [500, 503, 408, 409, 425, 429])
 def test_an_answer_that_may_be_another_one_later_is_not_kept(status: int, front: Ask, calls: Calls) -> None:
     assert ask(front, "k-1", {"status": status}).status == ask(front, "k-1", {"status": status}).status == status
     assert calls.count == 2
 
 
-@pytest.mark.parametrize("status", [200, 302, 404, 422])
+@pytest.mark.parametrize("status", [200, 302, 401, 403, 404, 422])
 def test_any_other_answer_is_kept(status: int, front: Ask, calls: Calls) -> None:
     assert ask(front, "k-1", {"status": status}).status == ask(front, "k-1", {"status": status}).status == status
     assert calls.count == 1
+
+
+@pytest.mark.parametrize("status", [204, 304])
+def test_an_answer_without_a_body_is_kept(status: int, front: Ask, calls: Calls) -> None:
+    calls.work = lambda body: (status, {"Content-Type": "text/plain", "ETag": f'"{next(numbers)}"'}, b"")  # type: ignore[method-assign]
+    numbers = iter("ab")
+    first, again = ask(front, "k-1", {}), ask(front, "k-1", {})
+    assert (first.status, first.headers["etag"], first.body) == (status, ['"a"'], b"")
+    assert (again.status, again.headers["etag"], again.body, again.replayed) == (status, ['"a"'], b"", True)
 
 
 def test_store_says_what_is_kept(make: Any, calls: Calls) -> None:

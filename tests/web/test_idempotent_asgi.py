@@ -13,7 +13,7 @@ import flask
 import pytest
 from fastapi import BackgroundTasks, FastAPI
 from fastapi.responses import FileResponse, StreamingResponse
-from werkzeug.test import Client
+from werkzeug.test import Client, create_environ
 
 from lambda_lock.web import IdempotencyMiddleware, IdempotencyWsgi, LambdaContextMiddleware
 from tests.support.rows import Rows
@@ -245,6 +245,54 @@ def test_a_client_that_leaves_before_its_answer_gets_it_when_it_asks_again() -> 
     assert app.count == 1
 
 
+def test_a_client_that_leaves_a_stream_does_not_let_its_request_be_carried_out_again() -> None:
+    app = App()
+
+    def gone(message: Any) -> None:
+        if message.get("body") == b"b":
+            raise OSError("the client has gone")
+
+    exchange = Exchange("/stream")
+    exchange.on_send = gone
+    with pytest.raises(OSError, match="the client has gone"):
+        asyncio.run(exchange.by(app.app))
+    assert (ask(app.app, "/stream").status, app.count) == (409, 1)
+
+
+def test_a_stream_that_fails_is_carried_out_again() -> None:
+    count = []
+
+    async def inner(scope: Any, receive: Any, send: Any) -> None:
+        count.append(1)
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"a", "more_body": True})
+        raise OSError("of the application's own")
+
+    for _ in range(2):
+        with pytest.raises(OSError, match="own"):
+            ask(IdempotencyMiddleware(inner), "/")
+    assert len(count) == 2
+
+
+def test_middlewares_outside_see_what_the_application_notes_in_the_scope() -> None:
+    app, exchange = App(), Exchange("/plain")
+    assert exchange.scope.setdefault("extensions", {"http.response.pathsend": {}, "tls": {}})
+    asyncio.run(exchange.by(app.app))
+    assert exchange.scope["route"].path == "/plain"
+
+
+def test_head_is_answered_as_the_application_does_and_refused_without_a_body() -> None:
+    async def inner(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"9")]})
+        await send({"type": "http.response.body"})
+
+    app = IdempotencyMiddleware(inner, methods=("HEAD",), required=True)
+    first, again = ask(app, "/", method="HEAD"), ask(app, "/", method="HEAD")
+    assert (again.replayed, again.body, again.sent[0]["headers"][0]) == (True, b"", first.sent[0]["headers"][0])
+    refused = ask(app, "/", None, method="HEAD")
+    assert (refused.status, refused.body) == (400, b"")
+
+
 @pytest.mark.parametrize("sent", [0, 1, 2])
 def test_an_answer_that_never_ends_is_not_kept(sent: int) -> None:
     start: dict[str, Any] = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]}
@@ -345,6 +393,38 @@ def test_a_stream_of_wsgi_passes_and_its_request_is_done(caplog: pytest.LogCaptu
     assert (again.status_code, len(notes)) == (409, 2)
     assert client.post("/stream").data == b"ab"
     assert [record.__dict__["lock_event"] for record in caplog.records].count("answer_not_kept") == 1
+
+
+def test_a_client_of_wsgi_that_leaves_a_stream_does_not_let_its_request_be_carried_out_again() -> None:
+    client, notes = wsgi_app()
+    app: Any = client.application
+
+    def gone(part: bytes) -> None:
+        raise BrokenPipeError
+
+    def ask(start: Any) -> Any:
+        environ = create_environ("/stream", method="POST", headers=HEADERS)
+        return list(app(environ, start))
+
+    assert ask(lambda status, headers: gone) == []
+    said = []
+    assert json.loads(ask(lambda status, headers: said.append(status))[0])["status"] == 409
+    assert (said[0][:3], notes) == ("409", ["part"])
+
+
+def test_a_stream_of_wsgi_that_fails_is_carried_out_again() -> None:
+    notes = []
+
+    def inner(environ: Any, start_response: Any) -> Iterator[bytes]:
+        start_response("200 OK", [])
+        notes.append("part")
+        yield b"a"
+        raise OSError("of the application's own")
+
+    for _ in range(2):
+        with pytest.raises(OSError, match="own"):
+            Client(IdempotencyWsgi(inner)).post("/", headers=HEADERS)
+    assert len(notes) == 2
 
 
 @pytest.mark.parametrize("path", ["/empty", "/file"])
