@@ -20,6 +20,7 @@ from lambda_lock import (
 from lambda_lock.batch import process_sqs
 from rig import events
 from rig.wire import Wire
+from tests.simulation.runs import simulate
 from tests.support.context import Context
 
 pytestmark = pytest.mark.plain  # a decorator of a `def` function takes a LockClient
@@ -207,3 +208,13 @@ def test_a_batch_takes_several_rates_in_any_order(order: int, client: LockClient
 def test_a_rate_of_another_form_is_refused(rate: Any) -> None:
     with pytest.raises(TypeError, match=r"rate= must be .* or a list of these"):
         process_sqs(events.sqs([]), lambda record: None, context=Context(), rate=rate)
+
+
+def test_a_quota_by_burst_lets_nearly_twice_its_limit_start_in_some_windows_and_never_more_than_that() -> None:
+    """In the simulator, which counts in true time."""
+    over = []
+    for seed in range(12):
+        worlds: list[Any] = []
+        assert not simulate(seed, "rates-quota", observe=worlds.append).failures
+        over.append(worlds[0].judge.most - 2 * worlds[0].judge.limit)
+    assert max(over) in (-1, 0)

@@ -6,7 +6,7 @@ The judge knows no clock but the true one. It counts the starts of each row: in 
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -47,6 +47,8 @@ class RateJudge(Judge):
         #: Of each row: how many started, and the least (starts less those that the time allows) before any of them.
         self.levels: dict[tuple[str, int], tuple[float, float]] = {}
         self.worst = 0.0
+        self.within: dict[tuple[str, int], deque[tuple[float, int]]] = defaultdict(deque)  # starts of the last ``per``
+        self.most = 0  # starts in any ``per`` seconds
 
     @property
     def error(self) -> float:
@@ -87,6 +89,11 @@ class RateJudge(Judge):
             return
         row = key, self.landed[key, name]
         count, least = self.levels.get(row, (0.0, float("inf")))
+        within = self.within[row]
+        within.append((world.now, n))
+        while within[0][0] <= world.now - self.per:
+            within.popleft()
+        self.most = max(self.most, sum(each for _, each in within))
         # Starts before this one, less those that the time up to now allows: the least of these begins the worst window.
         least = min(least, count - world.now / self.spacing)
         count += n

@@ -549,6 +549,10 @@ BIASES: dict[str, dict[str, Any]] = {
     "rates-one-a-day": _bias(
         _RATES, rates=((1, 86_400.0, 1), (7, 3600.0, 1)), grants=40, rate_waits=(0.0, 3600.0, 86_400.0),
     ),
+    # Quotas by burst, of which as many as they allow are wanted after a quiet time.
+    "rates-quota": _bias(
+        _RATES, rates=((5, 3600.0, 5), (12, 86_400.0, 12)), grants=150, rate_waits=(0.0, 0.0, 7200.0), hurry=4.0,
+    ),
     "rates-crowd": _bias(_CLEAN, _RATES, _RIGHT, clients=(30,), grants=400, hurry=1.1, rates=((50, 1.0, 1),)),
     "rates-large": _bias(
         _CLEAN, _RATES, _RIGHT, rates=((50_000_000, 60.0, 1_000_000),), several_starts=1.0, clients=(8,), grants=250,
