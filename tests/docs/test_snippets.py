@@ -83,7 +83,8 @@ def _table_names(engine: Ministack) -> set[str]:
 
 @pytest.mark.usefixtures("tables", "loop")
 @pytest.mark.parametrize(("page", "code", "then"), _SNIPPETS)
-def test_a_snippet_runs_as_it_stands(page: Path, code: str, then: str) -> None:
+def test_a_snippet_runs_as_it_stands(page: Path, code: str, then: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "tests.docs.django_site")
     names: dict[str, Any] = {"events": {name: events.load(name) for name in events.names()}, "context": Context}
     try:
         exec(compile(code, str(page), "exec", dont_inherit=True), names)  # without this module's __future__
