@@ -56,8 +56,8 @@ def state(record: LockRecord) -> str:
     - unreadable: an attribute of the lock is damaged or belongs to another schema
     - never a lock: the row is another program's, or was made for ``only_if_exists``. `list` leaves such rows out
     """
-    if record.rate is not None and not record.unreadable:
-        return "rate"
+    if record.rate is not None:
+        return "unreadable" if record.unreadable else "rate"
     if record.is_released and record.version is None and record.fencing_token is None:
         return "never a lock"
     if record.unreadable:
@@ -174,7 +174,8 @@ def lock_table(records: Sequence[LockRecord], width: int) -> Table:
     keys = [name for name in shown if name.endswith("KEY")]
     left = width - _GAP * len(shown) - sum(widths[name] for name in shown if name not in (*keys, "OWNER"))
     wanted = sum(widths[name] for name in keys)
-    widths["OWNER"] = min(widths["OWNER"], max(_LEAST, width // 4, left - wanted))
+    share = min(width // 4, left // (1 + len(keys)))
+    widths["OWNER"] = min(widths["OWNER"], max(_LEAST, share, left - wanted))
     most = max(_LEAST, (left - widths["OWNER"]) // len(keys))
     table = Table(box=None, padding=(0, _GAP, 0, 0), header_style="bold")
     for name in shown:
@@ -210,7 +211,7 @@ def print_record(record: LockRecord, *, err: bool = False) -> None:
         ("waiting", _waiting(record)),
         ("rate", record.rate and in_words(record.rate)),
         ("next start", _next_start(record)),
-        ("completed until", moment(record.completed_until)),
+        ("completed until" if state(record) == "completed" else "was done until", moment(record.completed_until)),
         ("result", record.result),
         ("data", None if record.data is None else _readable(record.data)),
         ("attributes", _json(record.attributes) if record.attributes else None),

@@ -265,6 +265,32 @@ def test_done_events_are_counted_and_the_locks_that_are_held_come_first(
     assert key.format(0) in run("ls").stdout
 
 
+def test_with_waiters_and_long_owners_keys_can_still_be_told_apart_at_80_columns(
+    terminal: Callable[..., Terminal], rows: Rows
+) -> None:
+    waiters = {"L": [{"S": make_ticket("place--1", int(time.time()) + 200)}]}
+    for end in ("1", "2"):
+        owner = "some-function/c6af9ac6-7b61-11e6"
+        rows.put_held(f"orders.handlers.charge#5a7f0c9e-{end}", owner=owner, waiters=waiters)
+        with LockClient() as client:
+            client.rate_limit(f"calls-of-the-application-{end}", 1, per=3600)
+    shown = terminal("ls", columns=80, NO_COLOR="1")
+    assert shown.wait() == 0
+    lines = shown.text.splitlines()
+    assert max(map(len, lines)) <= 80
+    keys = {line.split()[0] for line in lines[1:-2]}
+    assert len(keys) == 4
+    assert all(len(key) >= 10 for key in keys)
+
+
+def test_get_says_of_an_event_of_the_past_that_it_was_done(run: Run, rows: Rows) -> None:
+    row = {"recordVersionNumber": {"S": "v"}, "isReleased": {"S": "1"}, "fencingToken": {"N": "7"}}
+    rows.put("past", **row, completedUntil={"N": "1700000000"})
+    rows.put("done", **row, completedUntil={"N": str(2**33)})
+    assert "was done until  2023-11-14" in run("get", "past").stdout
+    assert "completed until  2242-03-16" in run("get", "done").stdout
+
+
 @pytest.mark.parametrize("option", ["", "--json"])
 def test_a_list_whose_reader_has_seen_enough_ends_quietly(rows: Rows, table: str, option: str) -> None:
     for number in range(8):
@@ -632,3 +658,14 @@ def test_no_command_runs_under_a_key_that_is_a_rate_limit(run_apart: Run) -> Non
     refused = run_apart("run", "api", "--", "true")
     assert refused.returncode == 78
     assert "'api' is a rate limit, not a lock" in refused.stderr
+
+
+def test_a_damaged_rate_limit_is_shown_as_such_and_begins_anew_when_released_by_force(run: Run, rows: Rows) -> None:
+    with LockClient() as client:
+        client.rate_limit("api", 1, per=3600)
+    row = rows.get("api")
+    assert row is not None
+    rows.put(**{name: value for name, value in row.items() if name != "key"} | {"nextAt": {"S": "x"}}, key="api")
+    assert parsed(run("get", "api", "--json"))["state"] == "unreadable"
+    assert run("release", "api", "--force", "--yes").returncode == 0
+    assert rows.get("api") is None
