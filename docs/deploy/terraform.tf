@@ -53,7 +53,14 @@ resource "aws_lambda_function" "function" {
 }
 
 resource "aws_cloudwatch_metric_alarm" "locks" {
-  for_each            = { LockLost = 1, LockFailed = 1, LockDisabled = 1, TokenFell = 1, RateLimited = 12 }
+  for_each = {
+    LockLost     = [1, 1]
+    LockFailed   = [1, 1]
+    LockDisabled = [1, 1]
+    TokenFell    = [1, 1]
+    RateLimited  = [12, 7]
+  }
+
   alarm_name          = "locks-${each.key}"
   namespace           = "lambda_lock"
   metric_name         = each.key
@@ -62,8 +69,8 @@ resource "aws_cloudwatch_metric_alarm" "locks" {
   period              = 300
   comparison_operator = "GreaterThanThreshold"
   threshold           = 0
-  evaluation_periods  = each.value
-  datapoints_to_alarm = floor(each.value / 2) + 1
+  evaluation_periods  = each.value[0]
+  datapoints_to_alarm = each.value[1]
   treat_missing_data  = "notBreaching"
   alarm_actions       = [aws_sns_topic.alarms.arn]
 }

@@ -156,12 +156,12 @@ def test_the_alarms_of_the_terraform_configuration_are_what_the_construct_makes(
             "period": stat["Period"],
             "comparison_operator": alarm["ComparisonOperator"],
             "threshold": alarm["Threshold"],
-            "evaluation_periods": "${each.value}",
-            "datapoints_to_alarm": "${floor(each.value / 2) + 1}",
+            "evaluation_periods": "${each.value[0]}",
+            "datapoints_to_alarm": "${each.value[1]}",
             "treat_missing_data": alarm["TreatMissingData"],
             "alarm_actions": ["${aws_sns_topic.alarms.arn}"],
         }
-        assert (alarm["EvaluationPeriods"], alarm["DatapointsToAlarm"]) == (periods, periods // 2 + 1)
+        assert [alarm["EvaluationPeriods"], alarm["DatapointsToAlarm"]] == periods
 
 
 @pytest.mark.parametrize(
