@@ -60,7 +60,7 @@ _LATE = (
     *("client.noticed", "client.operations", "client.rate_limit", "client.reads", "client.record", "client.resuming"),
     *("client.sleep", "core.sleepers", "core.transaction", "decorators.disabled", "keys.arguments"),
     *("core.forget", "core.handover", "core.permit_queue", "core.permits", "core.queue", "core.rate", "core.several"),
-    *("observe.hooks", "observe.metrics", "observe.timing", "runtime.heartbeat"),
+    *("observe.hooks", "observe.keys", "observe.metrics", "observe.timing", "runtime.heartbeat"),
     *("transport.choice", "transport.credentials", "transport.https", "transport.unresolved"),
 )
 _LATE_STANDARD = ("decimal", "difflib", "inspect", "ssl")

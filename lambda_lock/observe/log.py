@@ -7,6 +7,7 @@ that cannot be used at ERROR. The keys in ``extra`` begin with ``lock_``. docs/o
 from __future__ import annotations
 
 import logging  # the Lambda runtime has these loaded before any handler
+import os
 import traceback
 
 from ..core.outcome import expected
@@ -14,6 +15,8 @@ from ..errors import printable
 
 logger = logging.getLogger("lambda_lock")
 logger.addHandler(logging.NullHandler())
+
+KEYS_VARIABLE = "LAMBDA_LOCK_LOG_KEYS"  # yes, hash or no: the keys of locks (keys.py). Unset or "": yes
 
 LEVELS = {
     "granted": logging.DEBUG,
@@ -77,6 +80,11 @@ def write_line(
     if not log.isEnabledFor(LEVELS[event]):  # the usual case: prepare nothing for a line that will not be written
         return
     try:
+        if os.environ.get(KEYS_VARIABLE):
+            from .keys import line_of
+
+            message, cause = line_of(message, arguments, cause, about.get("key"))
+            message, arguments = "%s", (message,)
         log.log(LEVELS[event], message, *map(shown, arguments), exc_info=cause, extra=extras(event, about))
     except expected(Exception):
         if logging.raiseExceptions:  # as the standard handlers treat their own errors
@@ -111,4 +119,8 @@ def shown(argument: object) -> object:
 
 def extras(event: str, about: dict[str, object]) -> dict[str, object]:
     """Return the keys of an event for a log record and for a metric's line, without those that are None."""
+    if isinstance(key := about.get("key"), str) and os.environ.get(KEYS_VARIABLE):
+        from .keys import shown_key
+
+        about = {**about, "key": shown_key(key)}
     return {"lock_event": event} | {f"lock_{name}": value for name, value in about.items() if value is not None}

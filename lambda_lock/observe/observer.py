@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from .log import LEVELS, extras, logger, write_line
+from .log import KEYS_VARIABLE, LEVELS, extras, logger, write_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,6 +43,9 @@ class Observer:
         # "1": metrics of times too, for clients that are made from then on.
         self.times = os.environ.get("LAMBDA_LOCK_METRICS_TIMES", "0") not in ("", "0")
         self._told: set[object] = set()
+        if os.environ.get(KEYS_VARIABLE):
+            from . import keys as _keys  # noqa: F401 - now: a finalizer that logs loads nothing
+
         self._hooks = None
         if hooks != ():
             from .hooks import Hooks

@@ -102,8 +102,8 @@ def measured(
     """
     wanted = os.environ.get(VARIABLE, "").strip().lower()
     fields = {f"lock_{name}": value for name, value in about.items() if value is not None}
-    if wanted != "no-keys":
-        fields["lock_key"] = key
+    if wanted != "no-keys" and (shown := extras(what, {"key": key}).get("lock_key")) is not None:
+        fields["lock_key"] = shown
     now, outcome = time.time(), str(about["outcome"])
     began, ended, failed = now - began_ago, now - ended_ago, outcome in _FAULTS
     # Powertools' Tracer loads the SDK of X-Ray too.
