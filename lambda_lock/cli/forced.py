@@ -41,14 +41,16 @@ def force_release(client: LockClient, record: LockRecord, permit: Holder | None)
     """
     session = client.__session__
     place, what = session.settings.place(record.key, record.sort_key), f"lock {record.key!r}"
-    if permit is None:
-        request = _release_of(record, place)
-    else:
+    if permit is not None:
         assert permit.owner is not None
         place, what = PermitPlace(place, 1, permit.owner), f"a permit of {record.key!r}"
-        request = requests.release(place, owner=permit.owner, token=permit.fencing_token)
 
     def steps(talk: protocol.Conversation) -> protocol.Steps[Row | None]:
+        if permit is None:
+            request = _release_of(record, place)
+        else:
+            place.row((yield from talk.ask(requests.read(place))).item)  # which says whether the row counts weights
+            request = requests.release(place, owner=permit.owner or "", token=permit.fencing_token)
         outcome, unclear = yield from talk.exchange(request)
         if isinstance(outcome, Reply):
             return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..core.row import RATE, SEAL, Row
+from ..core.row import RATE, SEAL, WEIGHED, Row
 from ..errors import printable
 from .event_results import result_parts
 from .values import row_attributes, row_data
@@ -71,7 +71,7 @@ class LockRecord:
 
     def __init__(self, row: Row, place: Place, read_at: int | None) -> None:
         item, schema = row.item, place.schema
-        is_semaphore, is_shared = row.version == SEAL, row.version in (SEAL, RATE)
+        is_semaphore, is_shared = row.version in (SEAL, WEIGHED), row.version in (SEAL, WEIGHED, RATE)
         data, attributes = row_data(item, place), row_attributes(item, place)
         own = {*schema.attribute_names(), *place.key_names}
         unreadable = [*row.unreadable(), *(name for name in item if name not in own and name not in attributes)]

@@ -179,7 +179,9 @@ class Acquisition:
 
     def first(self) -> Next:
         """Start with a claim, the only request without contention. A replacement first reads what it replaces."""
-        return Read() if self.wanted.replace else Take()
+        if self.wanted.replace:
+            return Read()
+        return Take(queue=requests.NOBODY_WAITS if self.wanted.place.weighs else None)  # rule 5 of permit_queue.py
 
     # -- requests ---------------------------------------------------------------------------------------------------
 
@@ -201,6 +203,7 @@ class Acquisition:
         self.sent[version] = sent = requests.Grant(wanted.owner, version, lease_ms, expiry_ms, seed_ms, elapsed)
         self.versions.append(version)
         request = self.request(step, sent)
+        sent.format = wanted.place.format
         try:
             outcome, unclear = yield from self.exchange(request)
         except LockConfigurationError as error:
@@ -295,7 +298,7 @@ class Acquisition:
             self.last = Held(row)
             if row.free < 0:
                 self.talk.memory.watch.notice("permits_differ", place, row.permits - row.free, row.permits)
-            if not may_take_over:
+            if not may_take_over or (self.queue is None and row.is_awaited(date)):
                 return self.last
         else:
             observations.forget(place.where)
@@ -444,6 +447,7 @@ class Acquisition:
 
     def release_of(self, version: str) -> requests.Request:
         wanted = self.wanted
+        wanted.place.format = self.sent[version].format
         return requests.release(wanted.place, owner=wanted.owner, version=version, delete=wanted.delete_on_release)
 
 

@@ -21,6 +21,18 @@ kept by the name of the *hold*. An entry is kept by that of the *attempt*: ``<na
 | release      | the token of my hold; my entry is there (to give up: has the version | both go                        |
 |              | sent)                                                                |                                |
 
+A row may *count weights*: how many permits each holder takes. Its version is WEIGHED. ``permitTakes`` has what a hold
+takes, by its name, if that is not 1, and ``permitsTaken`` the sum of all. Where these requests differ, in such a row:
+
+| request      | condition                                                            | effect                         |
+|--------------|----------------------------------------------------------------------|--------------------------------|
+| first        | the same                                                             | and both attributes            |
+| claim of k   | permitsTaken <= N - k + what the dead take, instead of the size      | permitsTaken + k - that;       |
+|              |                                                                      | my entry in permitTakes        |
+| change over  | SEAL, instead of WEIGHED; size = the dead entries                    | WEIGHED; both attributes       |
+| release      | the same                                                             | permitsTaken - what mine takes,|
+|              |                                                                      | which the row knows; mine goes |
+
 Why there are never more than N valid holders, if all callers pass the same N
 ------------------------------------------------------------------------------
 1. **Each valid holder has an entry.** Only its own release removes it, or a claim that found it dead, by the same rules
@@ -43,8 +55,17 @@ Why there are never more than N valid holders, if all callers pass the same N
    leaves the ttl as it is, because it may come late. A version of this library that keeps rows for a shorter time would
    endanger the entries of others. So KEPT has to rise a version before the longest lease does.
 8. **One entry for each token, always.** A row with two entries of one hold was not written by us.
+9. **Where weights count, permitsTaken is their sum.** Each request that adds or removes an entry changes it in the
+   same write, by what that entry takes. What a dead one took was observed with its entry, which the claim requires: its
+   version belongs to one claim. A row whose sum is wrong was not written by us. So rule 2 holds with the sum in the
+   place of the size.
+10. **While anybody holds, a row never changes over, and never back.** Whoever neither counts nor writes weights, such
+    as an older version of this library, names SEAL in each claim, which a row that counts weights refuses. Its other
+    requests name the token of a hold that was claimed under SEAL, and such a hold is never in a row that counts
+    weights. A claim of 1 joins either kind of row. One of more waits until nobody holds, where weights do not count. In
+    a new row, or one that nobody holds, weights count from then on if the caller says what it takes, even if that is 1.
 
-A row with a version that is not the SEAL is a lock's, and a semaphore never touches it.
+A row with a version that is neither is a lock's, and a semaphore never touches it.
 """
 
 from __future__ import annotations
@@ -58,16 +79,20 @@ from .row import (
     RATE,
     SEAL,
     TOKEN_DIGITS,
+    WEIGHED,
     Row,
+    counts,
     expiry_of,
     kind_of,
     read_row,
     text_of,
+    ticket_take,
     whole_of,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Any
 
     from .lease import ClockReading, Observation, Observations
@@ -78,6 +103,7 @@ if TYPE_CHECKING:
 KEPT = int(LONGEST_LEASE) + 86_400  # seconds that a row is kept past an expiry: the longest lease, and a day for clocks
 _VERSION_LENGTH = 49
 _NAMED = 5  # holders that an error names
+_TAKE_DIGITS = 4  # of what all holders take
 
 
 def name_of(holder: str) -> str:
@@ -139,6 +165,12 @@ def holder_of(attempt: str, entry: Entry | None) -> Holder:
     return Holder(f"{entry.prefix}#{attempt}", entry.expiry_ms / 1000, entry.token)
 
 
+def takes_of(item: Item, schema: Schema, attempts: Iterable[str]) -> dict[str, int]:
+    """Return how many permits attempts take. Where the row does not count weights, each takes 1."""
+    takes = (_map(item, schema.permit_takes) if text_of(item, schema.version) == WEIGHED else None) or {}
+    return {name: whole_of(takes, hold_of(name), _TAKE_DIGITS) or 1 for name in attempts}
+
+
 def _map(item: Item, name: str | None) -> dict[str, Any] | None:
     content = None if name is None else item.get(name, {}).get("M")
     return content if isinstance(content, dict) else None
@@ -148,7 +180,8 @@ class PermitRow(Row):
     """A semaphore's row, as one hold sees it: version, owner, lease, expiry and token are those of its entry, whichever
     attempt has it.
 
-    permits: the caller's N.
+    permits: the caller's N. take: how many of them it takes.
+    weighed: whether the row counts weights. takes: how many permits each attempt takes.
     name: the hold's. own: the names of the attempts that have an entry of it: one at most, unless the row is damaged.
     entries: all entries by attempt, the oldest grant first. None for one that cannot be read.
     is_held: whether the row is a semaphore's. If not, it belongs to nobody yet.
@@ -158,8 +191,10 @@ class PermitRow(Row):
 
     seen: dict[str, Observation]  # type: ignore[assignment]
 
-    def __init__(self, item: Item, schema: Schema, name: str, permits: int) -> None:
+    def __init__(self, item: Item, schema: Schema, name: str, permits: int, take: int = 1) -> None:
         super().__init__(item, schema)
+        self.take = take
+        self.weighed = self.version == WEIGHED
         self.is_held = self.version is not None
         self.released = False
         self.taken_over = None
@@ -168,6 +203,8 @@ class PermitRow(Row):
         self.entries = entries_of(item, schema)
         self.own = [attempt for attempt in self.entries if hold_of(attempt) == name]
         self.dead: dict[str, Entry] = {}
+        self.takes = takes_of(item, schema, self.entries)
+        self.at_once = permits if not self.weighed else max(min(permits // take, len(self.entries)), 1)
         self.seen = {}
         attempt = self.own[0] if self.own else name
         mine = self.entries.get(attempt)
@@ -180,8 +217,10 @@ class PermitRow(Row):
 
     @property
     def free(self) -> int:  # type: ignore[override]
-        """How many permits are free. Below 0: others let in more than N."""
-        return self.permits - len(self.entries) + len(self.dead)
+        """How many permits can be taken. Below 0: others let in more than N."""
+        if self.take > 1 and not self.weighed and len(self.dead) < len(self.entries):
+            return 0  # rule 10
+        return self.permits - sum(take for name, take in self.takes.items() if name not in self.dead)
 
     def holders(self) -> tuple[Holder, ...]:
         """Return who holds the permits: all but the dead."""
@@ -203,7 +242,7 @@ class PermitRow(Row):
             seen = self.seen[name] = known.note(name, entry, entry.lease_ms, reading, date)
             if lease.may_take_over(entry, seen, reading, date):
                 self.dead[name] = entry
-        if self.own or self.free > 0:
+        if self.own or self.free >= self.take:
             return not self.own
         for name, entry in self.entries.items():
             if entry is None:
@@ -219,12 +258,22 @@ class PermitRow(Row):
             key=key,
         )
 
-    def is_free_for_all(self, date: int | None) -> bool:
-        """Whether every caller sees a permit that may be taken, judged by the Date alone."""
-        over = [
-            entry for entry in self.entries.values() if entry and date is not None and date * 1000 >= entry.expiry_ms
+    def need(self, ticket: str) -> int:
+        take = ticket_take(ticket)
+        return min(take, self.permits) if take == 1 or self.weighed else self.permits
+
+    def is_awaited(self, date: int | None) -> bool:
+        needs = [self.need(ticket) for ticket in self.waiters or () if counts(ticket, date)]
+        return max(needs, default=1) > 1 and sum(needs) + self.take > self.free
+
+    def is_free_for_all(self, date: int | None, ticket: str | None = None) -> bool:
+        """Whether every caller sees as many free permits as the owner of a ticket needs, judged by the Date alone."""
+        left = [
+            self.takes[name]
+            for name, entry in self.entries.items()
+            if not (entry and date is not None and date * 1000 >= entry.expiry_ms)
         ]
-        return self.permits > len(self.entries) - len(over)
+        return sum(left) + (1 if ticket is None else self.need(ticket)) <= self.permits
 
     def ends(self, now: float, reading: ClockReading) -> list[float]:
         """Return in how many seconds each permit may become free without a release."""
@@ -236,20 +285,31 @@ class PermitRow(Row):
         return ends
 
     def lease_left(self, now: float, reading: ClockReading, date: int | None) -> float | None:
-        """Return how many seconds the lease that ends first has left. None if a permit is free, or no end is known."""
-        ends = [] if self.free > 0 else self.ends(now, reading)
+        """Return how many seconds the lease that ends first has left. None if enough is free, or no end is known."""
+        ends = [] if self.free >= self.take else self.ends(now, reading)
         return max(min(ends), 0.0) if ends else None
 
     @property
     def vacancy(self) -> str | None:
-        return "has a free permit" if self.free > 0 and not self.own else None
+        return "has a free permit" if self.free >= self.take and not self.own else None
 
     def state(self) -> str:
         if self.own:
             return f"has a permit of this hold already, under {self.owner}"
         owners = [holder.owner or "somebody" for holder in self.holders()]
         more = f" and {len(owners) - _NAMED} more" if len(owners) > _NAMED else ""
-        return f"has no free permit: {len(owners)} of {self.permits} are held, by {', '.join(owners[:_NAMED])}{more}"
+        by = f"{', '.join(owners[:_NAMED])}{more}"
+        takes = [take for name, take in self.takes.items() if name not in self.dead]
+        if self.weighed and self.permits == MOST_PERMITS and {1, MOST_PERMITS}.issuperset(takes):
+            readers = (
+                "a writer" if MOST_PERMITS in takes else "a reader" if len(takes) == 1 else f"{len(takes)} readers"
+            )
+            return f"is held by {readers}: {by}"
+        said = f"{sum(takes)} of {self.permits} are held, by {by}"
+        if self.take == 1:
+            return f"has no free permit: {said}"
+        why = "" if self.weighed else ", without take=, and must be released before any call takes more than 1"
+        return f"has no {self.take} free permits: {said}{why}"
 
 
 class PermitUpdate(Update):
@@ -279,14 +339,17 @@ class PermitUpdate(Update):
     def take(self, grant: Grant, row: Row | None, observed: str | None, queue: QueueCondition | None) -> None:
         """Write my entry, with the next token: the row's and mine. The dead entries must be as observed, and go.
 
-        In a new row, make the maps and seal it. A correction requires my entry: nobody takes over another's under its
-        version (rule 4 of protocol.py).
+        In a new row, make the maps and seal it. If nobody holds, the row may change over (rule 10). A correction
+        requires my entry: nobody takes over another's under its version (rule 4 of protocol.py).
         """
         place, schema = self.place, self.place.schema
         if isinstance(row, PermitRow) and not row.is_held:
+            place.format = WEIGHED if place.weighs else SEAL
             seal, token = {"S": SEAL}, {"N": str(grant.seed_ms + 1)}
-            self.set(owner=seal, version=seal, lease=seal)
+            self.set(owner=seal, version={"S": place.format}, lease=seal)
             self.sets += ["#p = :entries", "#t = :tokens"]
+            if place.weighs:
+                self._weigh()
             mine = {grant.owner.rpartition("#")[2]: write_entry(grant.version, grant.lease_ms, place.prefix)}
             self.values |= {":entries": {"M": mine}, ":tokens": {"M": {place.name: token}}}
             self.set(token=token)
@@ -303,15 +366,45 @@ class PermitUpdate(Update):
         if observed is not None:
             self._expect_version(grant.owner, observed)
             return
-        self.expect(version={"S": SEAL})
-        self.require("attribute_not_exists(#t.#mine)")
         dead = row.dead if isinstance(row, PermitRow) else {}
+        changes = place.weighs and isinstance(row, PermitRow) and not row.weighed and len(dead) == len(row.entries)
+        self.expect(version={"S": SEAL if changes else place.format or SEAL})
+        self.require("attribute_not_exists(#t.#mine)")
         for attempt, entry in dead.items():
             name, hold = self.name(attempt), hold_of(attempt)
             self.require(f"#p.{name} = :{name[1:]}", **{name[1:]: {"S": entry.text}})
-            self.removes += [f"#p.{name}", f"#t.{name if hold == attempt else self.name(hold)}"]
-        most = place.permits - (0 if queue is None else queue.behind) + len(dead)
-        self.require("size(#p) < :most", most={"N": str(most)})
+            of_hold = name if hold == attempt else self.name(hold)
+            self.removes += [f"#p.{name}", f"#t.{of_hold}"]
+            if isinstance(row, PermitRow) and row.takes[attempt] > 1:
+                self.removes.append(f"#x.{of_hold}")
+        if changes:
+            place.format = WEIGHED
+            self.set(version={"S": WEIGHED})
+            self.require("size(#p) = :most", most={"N": str(len(dead))})
+            self._weigh()
+            return
+        freed = sum(row.takes[name] for name in dead) if isinstance(row, PermitRow) else 0
+        most = place.permits - place.take - (0 if queue is None else queue.behind) + freed
+        if place.format == SEAL:
+            self.require("size(#p) < :most", most={"N": str(most + 1)})
+        else:
+            self._name_weights()
+            self.require("#taken <= :most", most={"N": str(most)})
+            self.sets.append("#taken = #taken + :more")
+            self.values[":more"] = {"N": str(place.take - freed)}
+            if place.take > 1:
+                self.sets.append("#x.#mine = :take")
+                self.values[":take"] = {"N": str(place.take)}
+
+    def _weigh(self) -> None:
+        """Begin to count weights, with mine."""
+        place, take = self.place, {"N": str(self.place.take)}
+        self._name_weights()
+        self.sets += ["#x = :takes", "#taken = :take"]
+        self.values |= {":takes": {"M": {place.name: take} if place.take > 1 else {}}, ":take": take}
+
+    def _name_weights(self) -> None:
+        self.names |= {"#x": self.place.schema.permit_takes or "", "#taken": self.place.schema.permits_taken or ""}
 
     def hold(self, grant: Grant, seen: str | None) -> None:
         """Write the grant's entry, which has version and lease in one, in the place of the one seen."""
@@ -344,6 +437,11 @@ class PermitUpdate(Update):
 
     def end(self, owner: str) -> None:
         self.removes += [self.entry(owner), "#t.#mine"]
+        if self.place.format == WEIGHED:
+            self._name_weights()
+            self.removes.append("#x.#mine")
+            self.sets.append("#taken = #taken - if_not_exists(#x.#mine, :one)")
+            self.values[":one"] = {"N": "1"}
 
     def ttl(self, expiry_ms: int, completed_until: int | None, ttl: int | None) -> dict[str, Any] | None:
         """Return a time to live with which the row outlives every entry that it may have (rule 7)."""
@@ -354,18 +452,22 @@ class PermitUpdate(Update):
 class PermitPlace(Place):
     """Where a permit is: a hold's entry in a semaphore's row, under the name of whichever attempt has it."""
 
-    __slots__ = ("name", "permits", "prefix")
+    __slots__ = ("name", "permits", "prefix", "take", "weighs")
 
     noun = "semaphore"
     permits: int
     seal = SEAL
     update_type = PermitUpdate  # type: ignore[assignment]
 
-    def __init__(self, place: Place, permits: int, owner: str) -> None:
-        """place: the row. permits: N. owner: that of any attempt of the hold."""
+    def __init__(self, place: Place, permits: int, owner: str, take: int | None = None) -> None:
+        """place: the row. permits: N. owner: that of any attempt of the hold. take: how many of them a claim takes.
+        None: 1, and it does not let weights count.
+        """
         for name in Place.__slots__:
             setattr(self, name, getattr(place, name))
         self.permits = permits
+        self.take, self.weighs = take or 1, take is not None
+        self.format = WEIGHED if self.weighs else SEAL
         self.prefix, _, attempt = owner.rpartition("#")
         self.name = hold_of(attempt)
 
@@ -376,7 +478,7 @@ class PermitPlace(Place):
         read_row(item, schema, self.key)
         item = item or {}
         version = text_of(item, schema.version)
-        if schema.version in item and version != SEAL:
+        if schema.version in item and version not in (SEAL, WEIGHED):
             advice = (
                 "it was taken by rate_limit. Leave it to that, or give the semaphore another key"
                 if version == RATE
@@ -389,13 +491,21 @@ class PermitPlace(Place):
             # With the mark of a release in it, the row would be free for the claim of a lock.
             sound = None not in maps and schema.released not in item
             sound = sound and all(len(one or ()) <= MOST_PERMITS for one in maps)
+            if version == WEIGHED:
+                takes, holds = _map(item, schema.permit_takes), maps[1] or {}
+                taken = sum(takes_of(item, schema, holds).values())
+                sound = sound and takes is not None and takes.keys() <= holds.keys()
+                sound = sound and all(whole_of(takes or {}, name, _TAKE_DIGITS) for name in takes or ())
+                sound = sound and whole_of(item, schema.permits_taken or "", _TAKE_DIGITS + 2) == taken
+            self.format = version
         else:
             sound = not {schema.token, schema.permits, schema.permit_tokens} & item.keys()
         if not sound:
             raise LockFormatError(
                 f"the row of semaphore {self.key!r} is damaged: {schema.version}, {schema.released}, {schema.permits}, "
-                f"{schema.permit_tokens} and {schema.token} do not belong together, or have more than {MOST_PERMITS} "
-                "entries. The row is left alone; delete it once nobody works under it",
+                f"{schema.permit_tokens}, {schema.permit_takes}, {schema.permits_taken} and {schema.token} do not "
+                f"belong together, or have more than {MOST_PERMITS} entries. The row is left alone; delete it once "
+                "nobody works under it",
                 key=self.key,
             )
         row = self.view(item)
@@ -410,4 +520,4 @@ class PermitPlace(Place):
         return row
 
     def view(self, item: Item) -> PermitRow:
-        return PermitRow(item, self.schema, self.name, self.permits)
+        return PermitRow(item, self.schema, self.name, self.permits, self.take)

@@ -166,12 +166,13 @@ class Queue:
         self.pace.note(acquisition.row, reading, acquisition.date)
         item = {} if row is None else row.item
         grant = (item.get(schema.version), item.get(schema.token)) if isinstance(step, Take) else None
-        is_free = isinstance(step, Take) and (row is None or row.is_free_for_all(acquisition.date))
-        first = waiters[living[0]] if living and is_free else None
+        first = waiters[living[0]] if living and isinstance(step, Take) else None
+        if row is not None and not row.is_free_for_all(acquisition.date, first):
+            first = None
         self.patience.note(grant, first, len(living), reading.monotonic)
         if isinstance(step, Take):
             condition = self.condition(step, waiters, living)
-            if condition is not None or last:
+            if condition is not None or (last and (row is None or not row.is_awaited(acquisition.date))):
                 return self._claim(Take(step.version, step.row, condition))
         if last:
             return None
@@ -186,14 +187,17 @@ class Queue:
             return requests.NOBODY_WAITS
         if self.index is None:
             return None if living else requests.QueueCondition(dict(enumerate(waiters)), alone=True)
-        free = 1 if step.row is None else step.row.free
-        if len(living) < free:  # each of those ahead is left a permit
-            return self.condition_from(self.index, waiters, living, behind=len(living))
+        row = step.row
+        needs = [1 if row is None else row.need(waiters[index]) for index in living]
+        spare = 0 if row is None else row.free - row.take
+        if sum(needs) <= spare:  # each of those ahead is left what it needs
+            return self.condition_from(self.index, waiters, living, behind=sum(needs))
         if not self._is_last():
             if self.patience.left(len(living)) > 0:
                 return None
-            living = living[1:]
-        return self.condition_from(self.index, waiters, living)
+            living, needs = living[1:], needs[1:]
+        behind = sum(needs) if max(needs, default=1) > 1 else 0
+        return self.condition_from(self.index, waiters, living, behind) if behind <= spare else None
 
     def condition_from(
         self, index: int, waiters: tuple[str, ...], left: tuple[int, ...], behind: int = 0
@@ -221,7 +225,8 @@ class Queue:
         # The same name until it is seen, and the same text while an append is unclear: a late copy of an append then
         # cannot put another ticket of mine ahead of me.
         self._name = name = self._name or acquisition.talk.entropy.nonce()[:TICKET_NAME]
-        known, self._asked = self._asked is not None, self._asked or tickets.make_ticket(name, self._expiry(living))
+        known = self._asked is not None
+        self._asked = self._asked or tickets.make_ticket(name, self._expiry(living), place.take)
         self._names.add(name)
         self._there[self._asked] = index
         if index < len(waiters):
@@ -243,8 +248,9 @@ class Queue:
         date, until, expiry = self.acquisition.date, ticket_expiry(mine) or 0, self._expiry(living)
         if date is None or self._renewed or (counts(mine, date) and (until - date >= RENEWED or expiry <= until)):
             return None
-        new = tickets.make_ticket(mine[:TICKET_NAME], expiry)
-        return self._send_renewal(tickets.renew_ticket(self.acquisition.wanted.place, self.index, mine, new))
+        place = self.acquisition.wanted.place
+        new = tickets.make_ticket(mine[:TICKET_NAME], expiry, place.take)
+        return self._send_renewal(tickets.renew_ticket(place, self.index, mine, new))
 
     def _send_renewal(self, request: requests.Request) -> Steps[Next]:
         outcome, _ = yield from self.acquisition.exchange(request)

@@ -243,11 +243,13 @@ class Place:
     says what an item shows of it, and its ``update_type`` how its owner, version, token and expiry are written.
     """
 
-    __slots__ = ("item_key", "key", "key_names", "schema", "sort_key", "table", "where")
+    __slots__ = ("format", "item_key", "key", "key_names", "schema", "sort_key", "table", "where")
 
     noun = "lock"  # in errors
     permits: int | None = None  # how many may hold at once; None for a lock
     seal: str | None = None  # what the row has as its owner, if the row is not the holder's alone
+    take = 1  # how many permits a holder takes
+    weighs = False  # whether new rows count what each holder takes
     update_type = Update  # builds the writes to this slot
 
     def __init__(
@@ -259,6 +261,7 @@ class Place:
         sort_key_name: str | None,
         sort_key: str | None,
     ) -> None:
+        self.format: str | None = None  # of a semaphore's row as it was seen last, or as the newest claim wants it
         self.table = table
         self.schema = schema
         self.key = key
@@ -299,7 +302,10 @@ class Grant:
     started: elapsed seconds, before its first send.
     may_land: whether it may have landed, or still land.
     struck: it is to be corrected, and never counts (rule 4 of protocol.py).
+    format: of the row that it can land in: `Place.format` when it was sent.
     """
+
+    format: str | None = None
 
     def __init__(
         self, owner: str, version: str, lease_ms: int, expiry_ms: int, seed_ms: int = 0, started: float = 0.0
@@ -331,7 +337,7 @@ class QueueCondition:
 
     tickets: the claim requires each of these tickets at its index, and removes them. Other tickets stay.
     alone: the claim requires that there are no others.
-    behind: how many permits of a semaphore the claim leaves to those ahead.
+    behind: how many permits of a semaphore the claim leaves to those ahead. Those are what they take, not how many.
     """
 
     def __init__(self, tickets: dict[int, str], *, alone: bool = False, behind: int = 0) -> None:

@@ -285,7 +285,7 @@ class HolderAcquisition(Acquisition):
             return  # the next answer will raise it
 
     def first(self) -> Next:
-        return Take(queue=_NobodySleeps({}))
+        return Take(queue=requests.NOBODY_WAITS if self.wanted.place.weighs else _NobodySleeps({}))
 
     def see(self, item: Item | None, date: int | None) -> Next:
         step, row = super().see(item, date), self.row

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .schema import Schema
 
 SEAL = "semaphore"  # the version, owner and lease of a semaphore's row: held, for a time that no client can read
+WEIGHED = "semaphore2"  # the version of one that counts what each holder takes. Older versions of ours refuse it
 RATE = "rate"  # those of a rate limit's row (rate.py)
 #: For errors, by the version of a row: what the row is if it is not a lock's, and what to do about it.
 _NO_LOCKS = {
@@ -33,6 +34,7 @@ _NO_LOCKS = {
     "takes locks only)",
     RATE: "a rate limit, not a lock: it was taken by rate_limit. Leave it to that",
 }
+_NO_LOCKS[WEIGHED] = _NO_LOCKS[SEAL]
 RELEASED = "1"  # the only value of `isReleased`: with any other, the Java client never grants and the Go client hangs
 _VERSION_PREFIX = "L1:"
 _HEX = frozenset("0123456789abcdef")
@@ -46,8 +48,8 @@ _MS_DIGITS = 14  # of epoch ms, and of the ms that a lock was held
 MOST_WAITERS = 64
 MOST_PERMITS = 100
 LONGEST_LEASE = 366 * 86_400.0  # seconds; keeps expiries at 13 digits. A semaphore's time to live counts on it
-_LONGEST_TICKET = 64  # characters; ours have 14
-TICKET_NAME = 8  # characters of a ticket; the other 6 are its expiry
+_LONGEST_TICKET = 64  # characters; ours have 14 or 16
+TICKET_NAME = 8  # characters of a ticket; the next 6 are its expiry, and two more what it takes if that is not 1
 LONGEST_BELIEVED = 35  # seconds from now to a ticket's expiry: the longest lease of a ticket, and 5 s for wrong clocks
 SLEEPERS = "~sleeper"  # the name of the ticket that the waker has for all sleepers (waker/)
 OF_SLEEPERS = "~sleepers"  # the end of the key of a row of sleepers (sleepers.py). No lock may have such a key
@@ -93,7 +95,9 @@ class Row:
     """
 
     permits = 1  # how many may hold at once
-    free = 1  # how many claims can be granted now, if any can
+    free = 1  # how many permits can be taken now, if the row can be claimed
+    take = 1  # how many the caller takes
+    at_once = 1  # how many holders the caller expects at once
 
     seen: Observation
 
@@ -136,9 +140,17 @@ class Row:
         self.seen = observations.note(where, self, self.require_lease(where[0]), reading, date)
         return lease.may_take_over(self, self.seen, reading, date)
 
-    def is_free_for_all(self, date: int | None) -> bool:
-        """Whether every caller sees that it may take the lock: it is released, or past its expiry by the Date, and not
-        just unchanged for its lease since I first saw it."""
+    def need(self, ticket: str) -> int:
+        """Return how many permits have to be free for the owner of a ticket."""
+        return 1
+
+    def is_awaited(self, date: int | None) -> bool:
+        """Whether all that is free is left to those who wait, also by callers that do not queue. Never for a lock."""
+        return False
+
+    def is_free_for_all(self, date: int | None, ticket: str | None = None) -> bool:
+        """Whether every caller sees that the owner of a ticket may take the lock: it is released, or past its expiry by
+        the Date, and not just unchanged for its lease since I first saw it."""
         return self.is_free or (self.expiry_ms is not None and date is not None and date * 1000 >= self.expiry_ms)
 
     def ends(self, now: float, reading: ClockReading) -> list[float]:
@@ -167,7 +179,7 @@ class Row:
         held_ms = self.held_ms()
         if held_ms is None:
             return lease_left
-        hold = held_ms / 1000 / self.permits  # with N holders at once, one of N releases N times as often
+        hold = held_ms / 1000 / self.at_once  # with N holders at once, one of N releases N times as often
         first = hold if lease_left is None else min(hold, lease_left)
         return min(first + ahead * hold + (ahead + 1) * _HANDOVER, _DAY_MS / 1000)
 
@@ -353,7 +365,13 @@ def split_result(text: str | None) -> tuple[str | None, str | None]:
 def ticket_expiry(ticket: str) -> int | None:
     """Return when a ticket expires, in epoch seconds. None if we did not write it."""
     digits = ticket[TICKET_NAME:]
-    return int(digits, 36) if len(digits) == 6 and set(DIGITS).issuperset(digits) else None
+    return int(digits[:6], 36) if len(digits) in (6, 8) and set(DIGITS).issuperset(digits) else None
+
+
+def ticket_take(ticket: str) -> int:
+    """Return how many permits the owner of a ticket wants. 1 also for one that does not count."""
+    digits = ticket[TICKET_NAME + 6 :]
+    return int(digits, 36) if digits and ticket_expiry(ticket) is not None else 1
 
 
 def counts(ticket: str, date: int | None) -> bool:

@@ -43,6 +43,8 @@ class Schema:
     held_ms: the attribute with the time that the last holder held the lock; None if there is no queue.
     permits: the attribute with the holders of a semaphore; None if this schema has no semaphores.
     permit_tokens: the attribute with their fencing tokens; None if this schema has no semaphores.
+    permit_takes: the attribute with how many permits they take; None if this schema has no semaphores.
+    permits_taken: the attribute with the sum of those; None if this schema has no semaphores.
     next_at: the attribute with the time from which a rate limit's next start is free; None if this schema has no rate
         limits.
     last_take: the attribute with the name of the newest take of a start; None if this schema has no rate limits.
@@ -74,6 +76,8 @@ class Schema:
     held_ms: str | None
     permits: str | None
     permit_tokens: str | None
+    permit_takes: str | None
+    permits_taken: str | None
     next_at: str | None
     last_take: str | None
     rate: str | None
@@ -237,6 +241,8 @@ JAVA = Schema(
     held_ms="heldMs",
     permits="permits",
     permit_tokens="permitTokens",
+    permit_takes="permitTakes",
+    permits_taken="permitsTaken",
     next_at="nextAt",
     last_take="lastTake",
     rate="rate",
@@ -261,4 +267,6 @@ PYTHON = GO.replace(
     completed_until="completed_until",
     permits=None,
     permit_tokens=None,
+    permit_takes=None,
+    permits_taken=None,
 )

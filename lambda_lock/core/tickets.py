@@ -13,13 +13,20 @@ if TYPE_CHECKING:
     from .requests import Place, Request
 
 
-def make_ticket(name: str, expiry: int) -> str:
-    """Return a ticket in the queue: its name, and its expiry in epoch seconds, to the base 36 (until 2038-12-23)."""
+def make_ticket(name: str, expiry: int, take: int = 1) -> str:
+    """Return a ticket in the queue: its name, its expiry in epoch seconds, and what it takes unless that is 1.
+
+    Both numbers are to the base 36, in 6 digits (until 2038-12-23) and 2.
+    """
+    return name + _digits(expiry, 6) + (_digits(take, 2) if take > 1 else "")
+
+
+def _digits(number: int, count: int) -> str:
     digits = ""
-    for _ in range(6):
-        expiry, digit = divmod(expiry, 36)
+    for _ in range(count):
+        number, digit = divmod(number, 36)
         digits = DIGITS[digit] + digits
-    return name + digits
+    return digits
 
 
 def take_ticket(place: Place, mine: str) -> Request:

@@ -25,7 +25,7 @@ from ..core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanc
 from ..core.permits import entries_of, write_entry
 from ..core.protocol import Hold
 from ..core.requests import Grant, bare_name, claim
-from ..core.row import SEAL, make_version, read_row
+from ..core.row import SEAL, WEIGHED, make_version, read_row
 from ..core.schema import JAVA
 from ..decorators.guard import remember_default_clients
 from ..errors import LockArgumentError, TransportError
@@ -115,7 +115,7 @@ class Memory:
             expiry_ms = lease.expiry_ms(now, lease_ms)
             grant = Grant(owner, _version(expiry_ms), lease_ms, expiry_ms, int(now * 1000))
             row = self._row(place)
-            if row is not None and row.version == SEAL:
+            if row is not None and row.version in (SEAL, WEIGHED):
                 raise LockArgumentError(
                     f"key={key!r} is a semaphore in table {place.table!r}. Hold its permits with another LockClient, "
                     "by acquire with permits=",
@@ -140,14 +140,14 @@ class Memory:
         _, place = self._found(key, sort_key, table)
         with self._guard:
             row, now_ms = self._row(place), int(self.clock.wall()) * 1000
-            if row is None or (row.is_free and row.version != SEAL):
+            if row is None or (row.is_free and row.version not in (SEAL, WEIGHED)):
                 raise LockArgumentError(
                     f"key={key!r} is not held in table {place.table!r}. Call hold() first, or pass the key and the "
                     "table of a lock that is held (rows() lists the locks)",
                     key=key,
                 )
             changed: dict[str | None, Any] = {place.schema.version: {"S": _version(now_ms)}}
-            if row.version == SEAL:
+            if row.version in (SEAL, WEIGHED):
                 ended = {
                     nonce: write_entry(_version(now_ms), entry.lease_ms, entry.prefix)
                     for nonce, entry in entries_of(row.item, place.schema).items()

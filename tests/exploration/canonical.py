@@ -109,7 +109,8 @@ class Form:
         if isinstance(value, Schema):
             return "schema", value.name
         if isinstance(value, Place):
-            return "place", kind.__name__, value.key, getattr(value, "name", None), value.permits
+            name, weights = getattr(value, "name", None), (value.take, value.weighs, value.format)
+            return "place", kind.__name__, value.key, name, value.permits, *weights
         if isinstance(value, BaseException):
             return "e", kind.__name__, of(vars(value)) if isinstance(value, _OUTCOMES) else None
         return self._object(kind, value)

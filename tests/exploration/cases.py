@@ -271,6 +271,52 @@ _light = Setup(permits=2)
 case("two permits", "three clients of a semaphore with two", _light, _light, _light, permits=2, seconds=5,
      widths=_FROM_NOTHING)  # fmt: skip
 
+_read = Setup(permits=2, take=1)
+_reader, _writer = Setup(permits=2, take=1, renewals=1), Setup(permits=2, take=2)
+_of_two = {"key": {"S": "k"}, "ownerName": {"S": "semaphore"}, "leaseDuration": {"S": "semaphore"}}
+_DEAD_WRITER = {
+    **_of_two,
+    "recordVersionNumber": {"S": "semaphore2"},
+    "fencingToken": {"N": "7"},
+    "permits": {"M": {"dead": {"S": f"L1:{1_800_000_000_000:013d}:{'0' * 32}:2000:gone"}}},
+    "permitTokens": {"M": {"dead": {"N": "7"}}},
+    "permitTakes": {"M": {"dead": {"N": "2"}}},
+    "permitsTaken": {"N": "2"},
+}
+_NO_WEIGHTS = {
+    **_of_two,
+    "recordVersionNumber": {"S": "semaphore"},
+    "fencingToken": {"N": "7"},
+    "permits": {"M": {}},
+    "permitTokens": {"M": {}},
+}
+case("a reader and a writer", "one takes 1 of two permits, the other both", _reader, _writer, permits=2, seconds=5,
+     widths=widths((0, 0), (1, 0), (0, 1), (1, 1)))  # fmt: skip
+case("readers and a writer", "two take 1 of two permits, a third both", _read, _read,
+     Setup(permits=2, take=2, ends=0), permits=2, seconds=3, widths=_FROM_NOTHING)  # fmt: skip
+case("a reader and a writer, twice in the network", "requests that land a second time", _read, _writer, permits=2,
+     doubles=1, seconds=4, widths=({}, *widths((0, 0), (1, 0)), *widths((0, 0), (1, 1), doubles=2)))  # fmt: skip
+case("a dead writer", "it had both permits; two take over, one of them both again", Setup(permits=2, take=1), _writer,
+     permits=2, row=_DEAD_WRITER, seconds=5, widths=widths((0, 0), (1, 0), (0, 1), (1, 1)))  # fmt: skip
+case(
+    "weights that begin to count",
+    "one takes 2 of two permits, beside one that says nothing of weights, in a row that does not count them",
+    Setup(permits=2, renewals=1), _writer, permits=2, row=_NO_WEIGHTS, seconds=5,
+    widths=widths((0, 0), (1, 0), (0, 1), (1, 1)),
+)  # fmt: skip
+case(
+    "weights that begin to count, given up",
+    "an exception is thrown into an acquire at each step",
+    Setup(permits=2, take=1), Setup(permits=2), permits=2, row=_NO_WEIGHTS, losses=True, seconds=4,
+    widths=widths((0, 0), (1, 0), (0, 1), interrupts=1),
+)  # fmt: skip
+case(
+    "a string that does not know the weight",
+    "a hold of both permits is released by its string, or resumed and released; another takes 1",
+    Setup(permits=2, take=2, reports=True), Setup(permits=2, acquires=0, resumes=1, ends_strings=1),
+    Setup(permits=2, take=1), permits=2, seconds=5, widths=_FROM_NOTHING,
+)  # fmt: skip
+
 # -- three clients ----------------------------------------------------------------------------------------------------
 
 _simple = Setup()

@@ -56,8 +56,8 @@ class Node:
 
     __slots__ = (
         "acquires", "actions", "answered", "asked", "by_string", "clean", "elapsed", "ended", "failure", "gave_up",
-        "held", "index", "inputs", "moves", "number", "observed", "process", "robbed", "string", "told", "tries",
-        "until", "wakes", "wanted",
+        "held", "index", "inputs", "moves", "number", "observed", "process", "robbed", "string", "takes", "told",
+        "tries", "until", "wakes", "wanted",
     )  # fmt: skip
 
     def __init__(self, explorer: Explorer, process: Process, inputs: Any, number: int) -> None:
@@ -77,6 +77,7 @@ class Node:
         self.elapsed = None if process.until is None else process.latest
         self.ended, self.answered, self.robbed = process.ended, process.answered, process.robbed
         self.held = self._held(process, process.hold)
+        self.takes = 1 if process.hold is None else process.hold.place.take
         self.observed = _observed(process)
 
     def _held(self, process: Process, hold: Hold | None) -> Any:
@@ -629,7 +630,7 @@ class Explorer:
         started = time.monotonic()
         was_enabled, was_frozen = gc.isenabled(), gc.get_freeze_count() > 0
         gc.disable()
-        failure, ended, last = self.judge.first(first), True, None
+        failure, ended, state, last = self.judge.first(first), True, first, None
         try:
             while rest and failure is None:
                 state = taking[self.states & 1]()

@@ -42,6 +42,7 @@ class Setup:
     acquires, renewals, ends: how many acquires, renewals of each hold, and last acts of each hold.
     lease: in ms. shorter: of the renewals that ask for another lease; None if there are none.
     wait: seconds, as ``wait=``; 0 for one decision.
+    permits, take: as ``permits=`` and ``take=``; 0 for a lock.
     acts: the last acts among "release", "commit", "hand over", "complete" (the release of a handler that succeeded).
     adopts, resumes, ends_strings: how many strings it may adopt, resume and release.
     reports: whether its string is known from the grant on, and not only once it hands over.
@@ -60,6 +61,7 @@ class Setup:
     adopts: int = 0
     queue: bool = False
     permits: int = 0
+    take: int | None = None
     window: int | None = None
     ppm: int = 0
     skew: float = 0.0
@@ -223,7 +225,8 @@ class Process:
         if act == "end":
             self.told = ""
             self.wanted = given.owner, given.token
-            return resume.release(self.place, given.owner, given.token, Conversation(memory, entropy, reading))
+            place = self._place_for(given.owner)
+            return resume.release(place, given.owner, given.token, Conversation(memory, entropy, reading))
         owner = given.owner if act == "adopt" else f"{given.owner}/{entropy.nonce()}"
         self._begin(owner)
         self.wanted = given.owner, given.token
@@ -235,9 +238,8 @@ class Process:
         self.string = self.told = ""
 
     def _wish(self, owner: str, reading: lease.ClockReading, by_string: bool = False) -> AcquireRequest:
-        setup, place = self.setup, self.place
-        if setup.permits:
-            place = PermitPlace(place, setup.permits, owner)
+        setup = self.setup
+        place = self._place_for(owner, None if by_string else setup.take)  # a string does not know what its hold takes
         queue: Any = (queue_for_permit if setup.permits else Queue) if setup.queue and not by_string else None
         self.until = reading.elapsed + setup.wait if queue is not None else None
         return AcquireRequest(
@@ -252,6 +254,10 @@ class Process:
             hold_on_unavailable=setup.outages,
             queue=queue,
         )
+
+    def _place_for(self, owner: str, take: int | None = None) -> Place:
+        permits = self.setup.permits
+        return PermitPlace(self.place, permits, owner, take) if permits else self.place
 
     # -- what it is told
 

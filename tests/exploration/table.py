@@ -146,7 +146,9 @@ def _fenced(old: Any, new: Any, request: dict[str, Any]) -> _Fenced:
     """The attempts that this write fences, if any: another one of the hold resumes, or its string is released."""
     if old and new and "permits" in old and "permits" in new:
         before, after = (set(entries_of(item, JAVA)) for item in (old, new))
-        gone = {name: entries_of(old, JAVA)[name] for name in before - after if hold_of(name) in map(hold_of, after)}
+        left = set(map(hold_of, after))
+        fenced = [name for name in before - after if hold_of(name) in left or is_by_string(request)]
+        gone = {name: entries_of(old, JAVA)[name] for name in fenced}
         return frozenset((f"{one.prefix}#{name}", one.token) for name, one in gone.items() if one and one.token)
     if not old or not new or JAVA.released in old or JAVA.token not in old:
         return frozenset()
@@ -156,8 +158,14 @@ def _fenced(old: Any, new: Any, request: dict[str, Any]) -> _Fenced:
 
 
 def is_by_string(update: dict[str, Any]) -> bool:
-    """Whether this releases a hold by its string: only then an update names isReleased, but no ttl and no version."""
+    """Whether this releases a hold by its string: only then an update names isReleased, but no ttl and no version.
+
+    A permit's has the token alone, and does not say for how long it was held. One that gives up a claim has a version.
+    """
     names = set(update.get("ExpressionAttributeNames", {}).values())
+    if str(JAVA.permit_tokens) in names:
+        is_end = update.get("UpdateExpression", "").count("#t.#mine") == 1 and JAVA.token not in names
+        return is_end and ":is_token" in update["ExpressionAttributeValues"] and JAVA.held_ms not in names
     return JAVA.released in names and not {JAVA.ttl, JAVA.version} & names
 
 

@@ -14,7 +14,7 @@ from lambda_lock.core.schema import JAVA
 from lambda_lock.testing.table import Table
 from tests.simulation.clocks import DATES
 from tests.simulation.errands import SLACK
-from tests.simulation.items import is_held_by, number_in
+from tests.simulation.items import attempt_of, is_held_by, is_weighed, number_in, takes_in
 from tests.simulation.network import describe, describe_row
 
 from .process import KEY, SECOND, Process, Setup
@@ -83,7 +83,7 @@ class Judge:
         fenced = self.tables.contents[table][3]
         nodes = [self.explorer.nodes[self.explorer.processes[number][0]] for number in valid]
         nodes = [node for node in nodes if node.held[3:5] not in fenced]
-        if len(nodes) > self.case.permits:
+        if sum(self._take_of(table, node) for node in nodes) > self.case.permits:
             return "overlap", f"{' and '.join(node.held[3] for node in nodes)} hold the lock"
         for node in nodes:
             if not self._is_of(table, node):
@@ -91,6 +91,11 @@ class Judge:
                     describe_row(self.tables.lock(table))
                 )
         return None
+
+    def _take_of(self, table: int, node: Node) -> int:
+        """How many permits a hold has: as its caller believes, and as the row says."""
+        shown = takes_in(self.tables.lock(table)) if self._newcomer.permits else {}
+        return max(node.takes, shown.get(attempt_of(node.held[3]), 1))
 
     def _is_of(self, table: int, node: Node) -> bool:
         """Whether the row belongs to a hold, under its token."""
@@ -116,7 +121,7 @@ class Judge:
             return "late write", "a commit was carried out without the lock"
         key = before[1], after[1]
         if key not in self._wrote:
-            self._wrote[key] = _tokens(old, new, self._newcomer.permits > 0)
+            self._wrote[key] = _tokens(old, new, self._newcomer.permits > 0) or _weights(old, new)
         found = self._wrote[key] or self._release(before, old, new, request)
         if self._newcomer.queue and label[1][0] != "late":
             found = found or _misplaced(self.explorer, before, index, old, new)
@@ -308,7 +313,7 @@ class Judge:
         held = [(text[3:16], row.lease_ms) for text in (row.version or "",)]
         if "permits" in row.item:
             held = [(entry["S"][3:16], int(entry["S"].split(":")[3])) for entry in row.item["permits"]["M"].values()]
-            if len(held) < self._newcomer.permits:
+            if sum(takes_in(item).values()) < self._newcomer.permits:
                 return longest * SECOND
         ends = []
         for expiry, lease_ms in held:
@@ -384,6 +389,18 @@ def _tokens(old: Any, new: Any, semaphore: bool) -> Failure | None:
             return "token", "two permits were granted at once"
     elif new is not None and old is not None and _holder(old) != _holder(new) and after == before:
         return "token", f"another owner came under the token {after}"
+    return None
+
+
+def _weights(old: Any, new: Any) -> Failure | None:
+    """A row that counts weights says what is taken, does not stop counting, and begins while nobody else holds."""
+    if not is_weighed(new):
+        return ("format", "a row counts weights no more") if is_weighed(old) else None
+    takes, named = takes_in(new), new["permitTakes"]["M"]
+    if number_in(new, "permitsTaken") != sum(takes.values()) or named.keys() - new["permitTokens"]["M"].keys():
+        return "maps", f"{new['permitsTaken']} are taken, and the entries take {takes}: {named}"
+    if old is not None and not is_weighed(old) and len(takes) > 1:
+        return "format", f"a row began to count weights beside {len(takes) - 1} holders"
     return None
 
 

@@ -30,6 +30,7 @@ from .errands import Adopter, Commit, Errand, Release, Waiter
 from .forger import forge
 from .interrupts import THROWN, Cancelled, driven
 from .judge import OurHolding
+from .older import OldPlace
 from .schedule import draw_lease
 from .world import Life, Process, World
 
@@ -81,6 +82,7 @@ class Client:
         self.process = beside.process if beside else Process(world, name, world.rng.choice(world.settings.skews))
         self.memory = beside.memory if beside else protocol.ClientMemory(100)
         self.zombies: list[OurHolding] = []  # lost, but released only later
+        self.old = world.weighs and self.takes_strings and world.rng.random() < world.settings.old
         self.polls = world.rng.random() < world.settings.pollers if world.settings.pollers else False
         if not beside and self.takes_strings:
             world.clients.append(self)
@@ -206,7 +208,7 @@ class Client:
 
     def judge_error(self, error: BaseException) -> None:
         settings = self.world.settings
-        if isinstance(error, LockFormatError) and not settings.unreadable:
+        if isinstance(error, LockFormatError) and not (settings.unreadable or self.old):
             self.world.judge.fail("escaped", repr(error))
         if isinstance(error, LockConfigurationError) and not settings.dateless:
             self.world.judge.fail("escaped", repr(error))
@@ -245,10 +247,19 @@ class Client:
             permits = self.world.permits
             if settings.other_permits and rng.random() < settings.other_permits:
                 permits = rng.choice((1, 2, 3, 4))
-            place = PermitPlace(place, permits, owner)
+            place = self.permit_place(place, permits, owner)
         return AcquireRequest(
             place, owner, int(seconds * 1000), Content(ttl=ttl), window=window, queue=queue, **options
         )
+
+    def permit_place(self, place: Place, permits: int, owner: str) -> PermitPlace:
+        """Where it takes a permit, or several of them."""
+        rng = self.rng
+        if self.old or not self.world.weighs:
+            return (OldPlace if self.old else PermitPlace)(place, permits, owner)
+        is_heavy = rng.random() < self.world.settings.heavy
+        take = rng.choice((permits, rng.randint(1, permits))) if is_heavy else rng.choice((None, 1, 1))
+        return PermitPlace(place, permits, owner, take)
 
     # -- holding
 

@@ -10,13 +10,14 @@ from lambda_lock.core.outcome import NOT_DONE, ConditionFailed, Reply, ServiceEr
 from lambda_lock.core.permits import Entry
 from lambda_lock.core.protocol import DECISION, Send, Wait
 from lambda_lock.core.queue import LONGEST_NAP, LONGEST_OUTSIDE, PATIENCE
-from lambda_lock.core.row import LONGEST_BELIEVED, Row, base_of
+from lambda_lock.core.row import LONGEST_BELIEVED, Row, base_of, ticket_take
 from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import DuplicateEventError, TransportError
 
 from .clocks import DATES, EPOCH
-from .items import attempt_of, by_attempt, row_of, versions_in, waits_cannot_be_read
+from .items import attempt_of, by_attempt, is_weighed, row_of, takes_in, versions_in, waits_cannot_be_read
 from .line import returns_ticket
+from .older import OldPlace
 
 if TYPE_CHECKING:
     from lambda_lock.core.protocol import AcquireRequest
@@ -174,6 +175,7 @@ class Waiter(Errand):
         self.waits = True
         self.tickets: set[str] = set()  # all that it asked for
         self.losses = 0  # tickets that others removed
+        self.shown: float | None = None  # true time of the newest request whose answer showed the row
         self._throttled = False  # at any time: outside a full queue, it then naps for longer
         self.troubled = 0.0  # true time of the last look that was not answered
         self.strayed = False  # it has seen waiters that cannot be read, and goes on without the queue
@@ -202,6 +204,8 @@ class Waiter(Errand):
         if outcome is not None:
             if self._is_unanswered_look(outcome):
                 self.troubled = self.world.now
+            if isinstance(outcome, (Reply, ConditionFailed)):
+                self.shown = self.sent
             known = set(self._may_be_there)
             self._note(outcome)
             self._learned = self._may_be_there - known
@@ -300,14 +304,39 @@ class Waiter(Errand):
 
     def _is_free(self) -> bool:
         """Whether it is free. A holder that has expired by every front end's Date is not counted."""
+        item, place = self.world.table.get(self.key), self.wanted.place
+        if place.permits is not None and is_weighed(item) and isinstance(place, OldPlace):
+            return False
         ends = [one.expiry_ms / 1000 - EPOCH + DATES if one.expiry_ms else float("inf") for one in self._held()]
-        return sum(end >= self.world.now for end in ends) < (self.wanted.place.permits or 1)
+        left = [take for end, take in zip(ends, self._takes(), strict=True) if end >= self.world.now]
+        return sum(left) + self._needs() <= (place.permits or 1) and not self._heavy_waits()
+
+    def _needs(self) -> int:
+        """How many permits have to be free."""
+        place = self.wanted.place
+        all_of_them = place.take > 1 and not is_weighed(self.world.table.get(self.key))
+        return place.permits or 1 if all_of_them else place.take
+
+    def _takes(self) -> list[int]:
+        """How many permits each of the holders takes."""
+        if self.wanted.place.permits is None:
+            return [1 for _ in self._held()]
+        return list(takes_in(self.world.table.get(self.key)).values())
+
+    def _heavy_waits(self) -> bool:
+        """Whether there is a ticket of one who waits for more than 1 permit: nobody passes it, dead or alive."""
+        waiters = (self.world.table.get(self.key) or {}).get("waiters", {}).get("L", ())
+        return self.wanted.place.permits is not None and any(ticket_take(one.get("S", "")) > 1 for one in waiters)
 
     def _free_at(self, since: float) -> float:
         """The true time by which enough holders have expired for this waiter, if nobody writes meanwhile."""
-        ends = sorted(self._end_of(one, since) for one in self._held())
-        excess = len(ends) - (self.wanted.place.permits or 1)
-        return since if excess < 0 else ends[excess]
+        ends = sorted(zip((self._end_of(one, since) for one in self._held()), self._takes(), strict=True))
+        at, taken = since, sum(self._takes()) + self._needs()
+        for end, take in ends:
+            if taken <= (self.wanted.place.permits or 1):
+                break
+            at, taken = end, taken - take
+        return max(at, since + LONGEST_BELIEVED + DATES) if self._heavy_waits() else at
 
     def _end_of(self, held: Row | Entry, since: float) -> float:
         if held.lease_ms is None:

@@ -244,7 +244,10 @@ class Attempt(clients.Client):
 
     def wish_for(self, owner: str) -> AcquireRequest:
         wanted = self.draw_wish()
+        take = getattr(wanted.place, "take", 1) if wanted.place.weighs else None
         wanted.place, wanted.owner = self.place(owner), owner
+        if take is not None and self.execution.hold is None:  # afterwards nobody needs to know it
+            wanted.place = PermitPlace(wanted.place, self.world.permits, owner, take)
         wanted.delete_on_release, wanted.replace, wanted.window, wanted.queue = False, False, None, None
         return wanted
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from lambda_lock.core.permits import Entry, entries_of, hold_of
 from lambda_lock.core.protocol import Send
-from lambda_lock.core.row import Row, read_row
+from lambda_lock.core.row import WEIGHED, Row, read_row
 from lambda_lock.core.schema import JAVA
 
 T = TypeVar("T")
@@ -65,6 +65,17 @@ def attempt_of(owner: str) -> str:
 def by_attempt(item: Any) -> dict[str, Entry]:
     """The entries of a semaphore, by their names."""
     return {name: entry for name, entry in entries_of(item or {}, JAVA).items() if entry is not None}
+
+
+def takes_in(item: Any) -> dict[str, int]:
+    """How many permits each entry of a semaphore takes, by its name."""
+    takes = item.get("permitTakes", {}).get("M", {}) if is_weighed(item) else {}
+    return {name: int(takes.get(hold_of(name), {"N": "1"})["N"]) for name in by_attempt(item)}
+
+
+def is_weighed(item: Any) -> bool:
+    """Whether a semaphore's row counts weights."""
+    return bool(item) and item.get(JAVA.version) == {"S": WEIGHED}
 
 
 def is_held_by(item: Any, owner: str, token: int, permits: int | None = None) -> bool:

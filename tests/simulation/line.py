@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lambda_lock.core.queue import LONGEST_NAP, PATIENCE
-from lambda_lock.core.row import MOST_WAITERS, TICKET_NAME, counts, expiry_of, ticket_expiry
+from lambda_lock.core.row import MOST_WAITERS, TICKET_NAME, counts, expiry_of, ticket_expiry, ticket_take
 from lambda_lock.core.schema import JAVA
 
 from .clocks import DATES, EPOCH
-from .items import attempt_of, by_attempt, remembered
+from .items import attempt_of, by_attempt, is_weighed, remembered, takes_in
 
 if TYPE_CHECKING:
     from lambda_lock.core.protocol import Send
@@ -44,6 +44,7 @@ class Line:
         self._grants: dict[str, tuple[Any, float]] = {}  # each key's last grant, and since when the row shows it
         self._released: dict[str, float] = {}  # when each was released, if it is
         self._owners: dict[str, Waiter] = {}  # by each ticket that was ever asked for
+        self._written: dict[str, float] = {}  # the true time of each row's newest write
         # By request: whose, whether it is a last try, and for how many seconds all looks have been answered.
         self._claims: dict[int, tuple[Waiter, bool, float, Any]] = {}
 
@@ -61,6 +62,7 @@ class Line:
     def wrote(self, process: Process, key: str, action: Send, before: Any, after: Any) -> None:
         """Judge what a write did to those who wait."""
         old, new = _tickets(before), _tickets(after)
+        last_write, self._written[key] = self._written.get(key, -1.0), self.world.now
         free_for = self._free_for(key, before or {})
         state = self._state(after or {})
         if self._grants.get(key, (None, 0.0))[0] != state:
@@ -90,6 +92,8 @@ class Line:
         if waiter is not None and granted and waiter.wanted.queue is not None and not last:
             self._granted(key, waiter, old, removed)
             self._judge_dead(key, waiter, old, removed)
+        if waiter is not None and granted and self.world.permits and not self.world.settings.answered_twice:
+            self._judge_passed(key, waiter, before, old, removed, last_write)
 
     def _came(self, key: str, action: Send, before: Any, after: Any) -> None:
         """Judge who came, who was renewed, and whether anybody was moved."""
@@ -191,7 +195,7 @@ class Line:
     def _left(self, key: str, waiter: Waiter) -> int:
         """How many permits are free. 0 for a lock."""
         permits = waiter.wanted.place.permits
-        return 0 if permits is None else max(permits - len(by_attempt(self.world.table.get(key))), 0)
+        return 0 if permits is None else max(permits - sum(takes_in(self.world.table.get(key)).values()), 0)
 
     def _granted(self, key: str, waiter: Waiter, old: dict[str, str], removed: list[str]) -> None:
         """A waiter's claim landed, not as a last try. No more may wait ahead of it than permits are still free."""
@@ -204,15 +208,33 @@ class Line:
             taken = self.tickets[mine[0]].taken if mine else self._appends + 1
             ahead = [name for name in names if name in self.tickets and self.tickets[name].taken < taken]
         alive = [
-            self._owners[name].wanted.owner
+            self._owners[name]
             for name in ahead
             if self._owners.get(name) is not waiter
             and name not in removed
             and self._counts(old[name])
             and self._is_alive(name)
         ]
-        if len(alive) > self._left(key, waiter):
-            self.world.judge.fail("out of order", f"{waiter.wanted.owner} got {key}, though {alive[0]} waits")
+        if sum(owner.wanted.place.take for owner in alive) > self._left(key, waiter):
+            said = f"{waiter.wanted.owner} got {key}, though {alive[0].wanted.owner} waits"
+            self.world.judge.fail("out of order", said)
+
+    def _judge_passed(
+        self, key: str, waiter: Waiter, before: Any, old: dict[str, str], removed: list[str], last_write: float
+    ) -> None:
+        """A claim landed in a row as its sender saw it. While one waits for more than 1 permit, whose ticket counts,
+        what those ahead want is left to them; all are ahead of one without a ticket. So also of a last try, and of
+        those who do not wait at all."""
+        weighed = is_weighed(before)
+        if last_write >= waiter.shown if waiter.shown is not None else not weighed:
+            return  # it claimed from what an earlier look had shown, or without any look a row that counts no weights
+        names = list(old)
+        mine = next((at for at, name in enumerate(names) if name in waiter.tickets), None)
+        ahead = [name for name in names[:mine] if name not in removed and self._counts(old[name])]
+        wants = [ticket_take(old[name]) for name in ahead]
+        wants = [self.world.permits if want > 1 and not weighed else want for want in wants]
+        if max(wants, default=1) > 1 and sum(wants) > self._left(key, waiter):
+            self.world.judge.fail("passed", f"{waiter.wanted.owner} got {key}, though {ahead} wait for {wants}")
 
     def _judge_dead(self, key: str, waiter: Waiter, old: dict[str, str], removed: list[str]) -> None:
         """A claim removes the tickets ahead that had expired before it was sent: they would fill the row."""

@@ -340,7 +340,7 @@ _BLIND = alter("Patience.note", "start", 'grant = None if grant is None else "an
 _A_QUARTER_MORE = alter("Patience.left", "operand PATIENCE ahead", "PATIENCE + min(0.25 * (ahead - 1), 2.0)")
 _NEVER_PASSED = put(queue.Patience, "left", lambda self, ahead: 1.0)
 _FROM_ANY_TICKET = alter(
-    "Queue.condition", "line free row", "return self.condition_from(self.index, waiters, living)\n..."
+    "Queue.condition", "line spare free", "return self.condition_from(self.index, waiters, living)\n..."
 )
 _OWN_NAME = alter("resume.resume", "start", "wanted.owner = base_of(wanted.owner)")
 _ANY_ROW = alter("resume.resume", "line shown add", "...\nrow.owner, row.version = owner, next(iter(sent))")
@@ -903,7 +903,8 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a size that counts for nothing if dead permits are replaced": Mutation(
         "permits-mixed", 2000,
-        alter("PermitUpdate.take", "line size", "if not dead:\n    ..."), shows=_TOO_MANY,
+        alter("PermitUpdate.take", "line size -dead", "if not dead:\n    ..."),
+        alter("PermitUpdate.take", "line require taken", "if not dead:\n    ..."), shows=_TOO_MANY,
     ),
     "a size that does not count at all": Mutation(
         "permits-calm permits", 40,
@@ -971,6 +972,85 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "little patience with those who wait for a semaphore, over other grants": Mutation(
         "permits-queue-dying permits-queue-pollers", 200, _BLIND, _A_QUARTER_MORE, shows=_ORDER,
+    ),
+    # Permits of more than one
+    "a release that takes off one permit, whatever it had": Mutation(
+        "permits-heavy permits-calm", 40,
+        alter("PermitUpdate.end", "line taken", "self.sets.append('#taken = #taken - :one')"), shows="maps",
+    ),
+    "a release that leaves what it takes in its map": Mutation(
+        "permits-heavy permits-calm", 40, alter("PermitUpdate.end", "line x removes", ""), shows="maps",
+    ),
+    "a claim that does not count what it takes": Mutation(
+        "permits-heavy permits-calm", 40, alter("PermitUpdate.take", "argument take freed", "0"), shows="maps",
+    ),
+    "a claim that does not say what it takes": Mutation(
+        "permits-heavy permits-calm", 40, alter("PermitUpdate.take", "if take 1 -row -all", "False"), shows="maps",
+    ),
+    "a claim that asks for one permit, whatever it takes": Mutation(
+        "permits-heavy permits-calm", 40, alter("PermitRow.free", "operand sum", "... - self.take + 1"),
+        alter("PermitUpdate.take", "operand permits", "... + place.take - 1"), shows=_TOO_MANY,
+    ),
+    "a sum that does not count at all": Mutation(
+        "permits-heavy permits-calm", 60, _without("claim", _is_permit, "permitsTaken"), shows=_TOO_MANY,
+    ),
+    "what the dead had not given back": Mutation(
+        "permits-dying permits-heavy", 40, alter("PermitUpdate.take", "set freed", "0"), shows=("maps", "starved"),
+    ),
+    "each of the dead counted as one permit": Mutation(
+        "permits-dying permits-heavy", 60, alter("PermitUpdate.take", "set freed", "len(dead)"), shows="maps",
+    ),
+    "what a dead hold took left in its map": Mutation(
+        "permits-dying permits-heavy", 60,
+        alter("PermitUpdate.take", "line x of_hold", "pass"), shows="maps",
+    ),
+    "a row that changes over while others hold": Mutation(
+        "permits-beside-old permits-late", 400, alter("PermitUpdate.take", "line size dead", ""),
+        shows=("format", *_TOO_MANY),
+    ),
+    "one who takes more let into a row that does not count weights": Mutation(
+        "permits-beside-old permits-heavy", 60, alter("PermitRow.free", "if weighed", "False"),
+        shows=("maps", "format", *_TOO_MANY),
+    ),
+    "a claim without weights in whatever row": Mutation(
+        "permits-beside-old", 100,
+        _weaker("claim", lambda part: ":is_version" in part, lambda place, *_, **more: place.format == row.SEAL),
+        shows=("maps", *_TOO_MANY),
+    ),
+    "a release that does not look whether the row counts weights": Mutation(
+        "permit-holds permit-holds-zombies-released", 60, alter("PermitUpdate.end", "if format", "False"),
+        shows="maps",
+    ),
+    "a claim given up as if in the row that was seen last": Mutation(
+        "permits-beside-given-up", 400, alter("Acquisition.release_of", "line format", ""),
+        shows=("maps", "left behind"),
+    ),
+    "those ahead counted, whatever they take": Mutation(
+        "permits-heavy permits-queue-calm", 200, alter("Queue.condition", "set needs need", "[1 for _ in living]"),
+        shows=(*_ORDER, "passed"),
+    ),
+    "a ticket that does not say what its owner takes": Mutation(
+        "permits-heavy permits-queue-calm", 200, alter("make_ticket", "if take", "False"), shows=(*_ORDER, "passed"),
+    ),
+    "patience with one who waits for five while one is free": Mutation(
+        "permits-queue-calm permits-heavy", 200, alter("PermitRow.is_free_for_all", "operand need", "1"), shows=_ORDER,
+    ),
+    "who passes the dead leaves nothing to the others ahead": Mutation(
+        "permits-queue-dying permits-queue-pollers", 600, alter("Queue.condition", "set behind max", "0"),
+        shows=(*_ORDER, "passed"),
+    ),
+    "a caller without a ticket that passes one who waits for more": Mutation(
+        "permits-pollers", 60, alter("PermitRow.is_awaited", "return max", "False"), shows="passed",
+    ),
+    "a first claim that does not ask whether one waits for more": Mutation(
+        "permits-pollers", 60, alter("Acquisition.first", "set queue", "None"), shows="passed",
+    ),
+    "a last try that passes one who waits for more": Mutation(
+        "permits-pollers permits-heavy", 200, alter("Queue._write", "term is_awaited last", "last"), shows="passed",
+    ),
+    "one who takes more let in beside others where weights do not count": Mutation(
+        "permits-beside-old permits-pollers permits-heavy", 300, alter("PermitRow.need", "if weighed", "True"),
+        shows=(*_ORDER, "passed", "starved"),
     ),
     # The assumptions of docs/safety-assumptions.md: breaking them shows
     "front ends further apart than half a second": Mutation("slow-clocks", 200, put(Settings, "front_ends", 1.5)),
@@ -1201,14 +1281,14 @@ MUTATIONS: dict[str, Mutation] = {
         shows=("revived", "adopted twice", *_TOO_MANY),
     ),
     "the token of a dead permit left in its map": Mutation(
-        "permit-holds-dying", 40, alter("PermitUpdate.take", "argument t hold attempt", ""), shows="maps",
+        "permit-holds-dying", 40, alter("PermitUpdate.take", "argument t of_hold", ""), shows="maps",
     ),
     "a dead entry that takes the token of its attempt along": Mutation(
         "permit-holds-dying", 40,
         alter("PermitUpdate.take", "call hold_of", "attempt"), shows="maps",
     ),
     "the token of a released permit left in its map": Mutation(
-        "permit-holds", 40, alter("PermitUpdate.end", "argument mine", ""), shows="maps",
+        "permit-holds", 40, alter("PermitUpdate.end", "argument t mine", ""), shows="maps",
     ),
     "the entry seen left beside that of the attempt that resumes it": Mutation(
         "permit-holds", 40, alter("PermitUpdate.hold", "if seen", "False"), shows="maps",

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from lambda_lock.core import lease
 from lambda_lock.core.permits import PermitPlace, hold_of, write_entry
 from lambda_lock.core.requests import Place
-from lambda_lock.core.row import SEAL, base_of, make_version
+from lambda_lock.core.row import SEAL, WEIGHED, base_of, make_version
 from lambda_lock.core.schema import JAVA
 
 from .clocks import EPOCH
-from .items import by_attempt
+from .items import by_attempt, is_weighed, takes_in
 from .judge import Holding, Judge, OurHolding
 
 if TYPE_CHECKING:
@@ -40,6 +40,11 @@ def sealed(item: dict[str, Any], world: World) -> dict[str, Any]:
         "permits": {"M": texts},
         "permitTokens": {"M": {nonce: {"N": str(number)} for nonce, number in dead.items()}},
     }
+    if world.weighs and world.rng.random() < 0.6:
+        row |= {JAVA.version: {"S": WEIGHED}, "permitTakes": {"M": {}}, "permitsTaken": {"N": str(len(dead))}}
+        if len(dead) > 1 and world.rng.random() < 0.5:  # one of them held all
+            row |= {name: {"M": {"dead0": row[name]["M"]["dead0"]}} for name in ("permits", "permitTokens")}
+            row["permitTakes"] = {"M": {"dead0": {"N": str(len(dead))}}}
     if not dead and world.rng.random() < 0.8:
         row |= {"heldMs": {"N": "300"}}
     return row
@@ -60,6 +65,7 @@ class PermitJudge(Judge):
         self._crowds: dict[int, list[Crowd]] = {}  # by the identity of a frozen holding
         self._carried_out: set[int] = set()  # the ids of the requests that were carried out
         self._written: dict[tuple[str, str], float] = {}  # in true time, by key and entry
+        self._takes: dict[tuple[str, str, str | None], int] = {}  # by key, hold and token
 
     def wrote(self, process: Process, action: Send, before: Any, key: str) -> None:
         super().wrote(process, action, before, key)
@@ -69,13 +75,33 @@ class PermitJudge(Judge):
         if sorted(map(hold_of, new)) != sorted(tokens) or "permits" not in after:
             self.fail("maps", f"the maps of {key} differ: {new.keys()} and {tokens.keys()}")
         added = set(map(hold_of, new)) - set(map(hold_of, old))
-        if len(added) > 1 or (added and len(new) > self._most(action)):
-            self.fail("crowd of entries", f"{process.name} added {added} to {key}, which has {len(new)} now")
+        taken = self._weigh(process, key, before, after, tokens)
+        if len(added) > 1 or (added and taken > self._most(action)):
+            said = f"{process.name} added {added} to {key}, of which {taken} are taken now, by {len(new)}"
+            self.fail("crowd of entries", said)
         until = max((entry.expiry_ms / 1000 for entry in new.values()), default=0.0)
         if JAVA.ttl in after and int(after[JAVA.ttl]["N"]) < until:
             self.fail("ttl", f"the row of {key} may go before an entry of it ends")
         if self._outlive:
             self._wrote_entries(process, action, key, old, new)
+
+    def _weigh(self, process: Process, key: str, before: Any, after: Any, tokens: Any) -> int:
+        """Judge what a row says of weights. Return how many permits are taken."""
+        takes = takes_in(after)
+        for name, take in takes.items():
+            self._takes[key, hold_of(name), tokens.get(hold_of(name), {}).get("N")] = take
+        taken = sum(takes.values())
+        if is_weighed(before) and not is_weighed(after):
+            self.fail("format", f"{process.name} let {key} count weights no more")
+        if not is_weighed(after):
+            return taken
+        if not is_weighed(before) and len(takes) != 1:
+            self.fail("format", f"{process.name} let {key} count weights, though {len(takes) - 1} others hold")
+        of_holds = after.get("permitTakes", {}).get("M")
+        if of_holds is None or of_holds.keys() - tokens or after.get("permitsTaken") != {"N": str(taken)}:
+            said = f"{key} says {after.get('permitsTaken')} are taken, and its entries {taken}: {of_holds}"
+            self.fail("maps", said)
+        return taken
 
     def _wrote_entries(
         self, process: Process, action: Send, key: str, old: dict[str, Entry], new: dict[str, Entry]
@@ -147,13 +173,19 @@ class PermitJudge(Judge):
         frozen = [other for other in others if other.process.frozen]
         valid = [other for other in others if other not in frozen and other.is_held(other.process.peek())]
         message = f"{holding} holds {holding.key} beside {', '.join(map(str, [*valid, *frozen]))}"
-        needed = self.world.permits - len(valid)
+        needed = self.world.permits + 1 - sum(map(self._take_of, [holding, *valid]))
         if needed <= 0:
             self.fail("overlap", message)
-        elif len(frozen) >= needed:
+        elif sum(map(self._take_of, frozen)) >= needed:
             crowd = Crowd(needed, message)
             for other in frozen:
                 self._crowds.setdefault(id(other), []).append(crowd)
+
+    def _take_of(self, holding: Holding) -> int:
+        """How many permits a holding has: as its caller believes, and as the row said when it was granted."""
+        assert isinstance(holding, OurHolding)
+        hold = hold_of(holding.hold.owner.rpartition("#")[2])
+        return max(self._takes.get((holding.key, hold, str(holding.hold.token)), 1), holding.hold.place.take)
 
     def thawed(self, process: Process) -> None:
         super().thawed(process)
@@ -162,7 +194,7 @@ class PermitJudge(Judge):
             if holding.over or not holding.is_held(process.peek()) or self.is_fenced(holding):
                 continue
             for crowd in crowds:
-                crowd.needed -= 1
+                crowd.needed -= self._take_of(holding)
                 if crowd.needed <= 0:
                     self.fail("overlap", f"{crowd.message} (frozen then, and held at the thaw)")
 

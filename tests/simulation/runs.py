@@ -20,7 +20,7 @@ from lambda_lock.core.permits import PermitPlace
 from lambda_lock.core.protocol import AcquireRequest, Conversation
 from lambda_lock.core.queue import LONGEST_NAP, Queue
 from lambda_lock.core.requests import Content
-from lambda_lock.core.row import LONGEST_BELIEVED, read_row
+from lambda_lock.core.row import LONGEST_BELIEVED, read_row, ticket_expiry, ticket_take
 from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import DuplicateEventError
 from tests.prove import bench
@@ -102,6 +102,7 @@ def simulate(
     world.scale = draw_lease(rng, kind)
     if settings.permits:
         world.permits = rng.choice(settings.permits)
+        world.weighs = rng.random() < settings.weights
     world.deletes = rng.random() < settings.delete_all
     world.keeps = not (world.deletes or settings.foreign or rng.random() < settings.delete_some)
     keys = list("abcd")[: rng.choice(settings.keys)]
@@ -152,6 +153,10 @@ def _try_once_more(world: World, key: str) -> None:
         entries = by_attempt(world.table.get(key)).values()
         world.now = max(world.now, *(entry.expiry_ms / 1000 - EPOCH + DATES for entry in entries), 0.0)
         row = None
+        tickets = (world.table.get(key) or {}).get("waiters", {}).get("L", ())
+        ends = [ticket_expiry(one["S"]) or 0 for one in tickets if "S" in one and ticket_take(one["S"]) > 1]
+        # Nobody passes one who waits for more than 1 while its ticket counts, dead or alive.
+        world.now = max(world.now, max(ends, default=0) + 1 - EPOCH + DATES)
     queues = bool(world.settings.queue) and world.rng.random() < 0.7
     if queues:  # behind the tickets that are left
         patience = LONGEST_NAP + LONGEST_BELIEVED + DATES

@@ -68,6 +68,9 @@ class Settings:
     apart = 0.0  # of the runs: they expire one by one
     permits: tuple[int, ...] = ()  # N of a run, if its keys are semaphores
     other_permits = 0.0  # of the acquires pass another N
+    weights = 0.5  # of the runs with semaphores: callers take more than one permit
+    heavy = 0.6  # of their acquires take more than 1, or may
+    old = 0.1  # of the processes, then, have a version of the library that knows no weights
     executions: tuple[int, ...] = (0,)  # how many work under holds that outlive invocations
     zombies = 0.0  # of their attempts live on while the next one begins
     twice = 0.0  # of their attempts begin twice at once
@@ -442,6 +445,25 @@ BIASES: dict[str, dict[str, Any]] = {
     "permits-queue-pollers": _bias(
         _CLEAN, _PERMITS, pollers=0.4, queue=1.0, dead=(0, 1, 2), clients=(6, 10), grants=30, die=0.1,
         leases=("second",), permits=(2, 3, 4), no_heartbeat=0.0,
+    ),
+    # Who never waits is the majority, and takes one permit whenever one is free.
+    "permits-pollers": _bias(
+        _CLEAN, _PERMITS, pollers=0.8, queue=1.0, fail_fast=0.2, clients=(8, 12), grants=40, die=0.02, weights=1.0,
+        heavy=0.25, leases=("second",), permits=(3, 4), deadline=0.0, no_heartbeat=0.0, old=0.0,
+    ),
+    # All are heavy, readers and writers, and some of the dead have tickets.
+    "permits-heavy": _bias(
+        _PERMITS, queue=0.8, clients=(5, 8), grants=24, weights=1.0, heavy=0.9, permits=(2, 3, 5),
+        leases=("second", "short"),
+    ),
+    # Rows that change over, beside a version that knows no weights.
+    "permits-beside-old": _bias(
+        _LATE, _PERMITS, weights=1.0, old=0.5, clients=(5, 8), grants=24, keys=(1, 2, 3), permits=(2, 3),
+        leases=("second", "short"), die=0.15,
+    ),
+    "permits-beside-given-up": _bias(
+        _LATE, _PERMITS, weights=1.0, old=0.4, clients=(5, 8), grants=24, keys=(1, 2), permits=(2, 3), heavy=0.2,
+        leases=("second",), give_up=0.4, late=0.3, reply_lost=0.2, queue=0.2, die=0.1, idle=0.0,
     ),
     "permits-queue-dying": _bias(
         _CLEAN, _PERMITS, queue=1.0, fail_fast=0.0, die=0.4, clients=(6, 10), grants=24, leases=("second", "short"),

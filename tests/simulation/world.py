@@ -56,6 +56,7 @@ class World:
         self.table = Table()
         self.counts: Counter[str] = Counter()
         self.permits = 0  # N, if all keys are semaphores
+        self.weighs = False  # whether callers take more than one of them
         self.judge = judge_of(self)
         self.network = Network(self)
         self.entropy = Entropy(lambda: f"{self.rng.getrandbits(128):032x}", self.rng.random)

@@ -1,0 +1,275 @@
+"""Permits of more than one, request by request: what a row that counts weights requires, and how one begins to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lambda_lock.core import acquire, resume
+from lambda_lock.core.outcome import TransportError
+from lambda_lock.core.permit_queue import queue_for_permit
+from lambda_lock.core.permits import PermitPlace
+from lambda_lock.core.protocol import AcquireRequest, Resumption, Send
+from lambda_lock.core.row import LONGEST_BELIEVED, MOST_PERMITS, SEAL, WEIGHED, counts, ticket_expiry, ticket_take
+from lambda_lock.core.tickets import make_ticket
+from lambda_lock.errors import LockFormatError, LockNotGrantedError
+
+from .driver import NOW, place
+from .test_permits import Admitted, nonce, places
+
+
+class Weighing(Admitted):
+    """A process whose acquires take ``take`` of ``permits``."""
+
+    def wanted(self, *, permits: int | None = 2, take: int | None = 1, **changes: Any) -> AcquireRequest:
+        wanted = super().wanted(permits=None, **changes)
+        assert permits is not None
+        wanted.place = PermitPlace(wanted.place, permits, wanted.owner, take)
+        return wanted
+
+    @property
+    def format(self) -> Any:
+        return self.row["recordVersionNumber"]["S"]
+
+    @property
+    def taken(self) -> tuple[int, dict[str, int]]:
+        takes = {name: int(value["N"]) for name, value in self.row["permitTakes"]["M"].items()}
+        return int(self.row["permitsTaken"]["N"]), takes
+
+
+def test_a_row_counts_what_each_holder_takes_and_a_release_gives_that_back() -> None:
+    driver = Weighing()
+    three, one = driver.acquire(permits=5, take=3), driver.acquire(permits=5, take=1)
+    assert driver.format == WEIGHED
+    assert driver.taken == (4, {nonce(three): 3})
+    with pytest.raises(LockNotGrantedError, match=r"has no 2 free permits: 4 of 5 are held, by me#"):
+        driver.acquire(permits=5, take=2)
+    assert driver.release(three)
+    assert driver.taken == (1, {})
+    four = driver.acquire(permits=5, take=4)
+    assert driver.release(one)
+    assert driver.taken == (4, {nonce(four): 4})
+
+
+def test_in_a_row_that_is_there_a_claim_with_a_weight_is_one_request() -> None:
+    driver = Weighing()
+    assert driver.release(driver.acquire(take=2))
+    driver.troubles.clear()
+    driver.kinds.clear()
+    assert driver.release(driver.acquire(take=1))
+    assert len(driver.kinds) == 2
+
+
+def test_what_says_nothing_of_weights_writes_rows_without_them() -> None:
+    driver = Weighing()
+    hold = driver.acquire(take=None)
+    assert driver.format == SEAL
+    assert not {"permitTakes", "permitsTaken"} & driver.row.keys()
+    assert driver.release(hold)
+    driver.acquire(take=None)
+    assert driver.format == SEAL
+
+
+def test_one_permit_fits_a_row_of_either_kind() -> None:
+    driver = Weighing()
+    driver.acquire(permits=3, take=None)
+    driver.acquire(permits=3, take=1)
+    assert driver.format == SEAL
+    weighed = Weighing()
+    weighed.acquire(permits=3, take=2)
+    hold = weighed.acquire(permits=3, take=None)
+    assert weighed.taken[0] == 3
+    assert weighed.release(hold)
+    assert weighed.taken[0] == 2
+
+
+def test_more_than_one_waits_until_nobody_holds_where_weights_do_not_count() -> None:
+    driver = Weighing()
+    hold = driver.acquire(permits=5, take=None)
+    with pytest.raises(LockNotGrantedError, match=r"1 of 5 are held, .*, without take=, and must be released before"):
+        driver.acquire(permits=5, take=2)
+    assert driver.release(hold)
+    taken = driver.acquire(permits=5, take=2)
+    assert driver.format == WEIGHED
+    assert driver.taken == (2, {nonce(taken): 2})
+
+
+def test_a_row_changes_over_when_all_who_held_it_are_dead_and_their_entries_go() -> None:
+    driver = Weighing()
+    driver.acquire(permits=5, take=None)
+    driver.acquire(permits=5, take=None)
+    driver.now += 30
+    hold = driver.acquire(permits=5, take=2)
+    assert driver.entries.keys() == {nonce(hold)}
+    assert driver.taken == (2, {nonce(hold): 2})
+
+
+def test_a_row_does_not_change_over_beside_a_claim_that_comes_between() -> None:
+    driver, beside = Weighing(), Weighing()
+    beside.table = driver.table
+    assert driver.release(driver.acquire(permits=5, take=None))
+    driver.troubles = [None]
+    late: list[Any] = []
+    original = driver.answer
+
+    def answer(operation: str, request: dict[str, Any]) -> Any:
+        if driver.kinds and not late:  # it has just seen the row
+            late.append(beside.acquire(permits=5, take=None))
+        return original(operation, request)
+
+    driver.kinds.clear()
+    driver.answer = answer
+    with pytest.raises(LockNotGrantedError):
+        driver.acquire(permits=5, take=2)
+    assert late
+    assert driver.format == SEAL
+    assert driver.entries.keys() == {nonce(late[0])}
+
+
+def test_what_the_dead_took_is_free_again() -> None:
+    driver = Weighing()
+    driver.acquire(permits=5, take=4)
+    driver.now += 30
+    hold = driver.acquire(permits=5, take=5)
+    assert driver.taken == (5, {nonce(hold): 5})
+
+
+def test_a_hundred_dead_holders_are_replaced_in_expressions_that_dynamodb_takes() -> None:
+    driver = Weighing()
+    for _ in range(MOST_PERMITS // 2):
+        driver.acquire(permits=100, take=2)
+    driver.now += 30
+    sent: list[dict[str, Any]] = []
+    original = driver.answer
+
+    def answer(operation: str, request: dict[str, Any]) -> Any:
+        sent.append(request)
+        return original(operation, request)
+
+    driver.answer = answer
+    driver.acquire(permits=100, take=100)
+    longest = max(len(one.get(name, "")) for one in sent for name in ("UpdateExpression", "ConditionExpression"))
+    assert longest < 4096
+
+
+def test_a_string_releases_what_its_hold_took_without_knowing_it() -> None:
+    driver = Weighing()
+    hold = driver.acquire(permits=5, take=4)
+    there = PermitPlace(place(), 5, hold.owner)
+    assert driver.run(resume.release(there, hold.owner, hold.token, driver.talk()))
+    assert driver.taken == (0, {})
+
+
+def test_a_claim_given_up_gives_back_what_it_took_in_the_row_in_which_it_landed() -> None:
+    driver = Weighing()
+    assert driver.release(driver.acquire(permits=5, take=2))
+
+    original = driver.answer
+    answers: list[str] = []
+
+    def answer(operation: str, request: dict[str, Any]) -> Any:
+        outcome = original(operation, request)
+        answers.append(operation)
+        return TransportError(True) if len(answers) == 1 else outcome
+
+    driver.answer = answer
+    steps = acquire.acquire(driver.wanted(permits=5, take=3), driver.talk())
+    with pytest.raises(KeyboardInterrupt):
+        _run_until_thrown(driver, steps, KeyboardInterrupt())
+    assert driver.taken == (0, {})
+
+
+def _run_until_thrown(driver: Any, steps: Any, error: BaseException) -> None:
+    """Send the first request, throw ``error`` in, and let the generator end."""
+    step = next(steps)
+    driver.send(step)
+    step = steps.throw(error)
+    while True:
+        outcome = driver.send(step) if isinstance(step, Send) else None
+        step = steps.send(Resumption(driver.reading(), outcome))
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"permitsTaken": {"N": "1"}},
+        {"permitsTaken": {"N": "3"}},
+        {"permitsTaken": {"S": "2"}},
+        {"permitsTaken": None},
+        {"permitTakes": {"M": {}}},
+        {"permitTakes": {"M": {"somebody": {"N": "2"}}}},
+        {"recordVersionNumber": {"S": "semaphore3"}},
+    ],
+)
+def test_nobody_is_let_in_where_the_sum_is_wrong(damage: Any) -> None:
+    driver = Weighing()
+    driver.acquire(permits=5, take=2)
+    driver.damage(**damage)
+    before = driver.entries
+    with pytest.raises(LockFormatError):
+        driver.acquire(permits=5, take=1)
+    assert driver.entries == before
+
+
+def test_readers_and_a_writer_are_named_in_the_refusal() -> None:
+    driver = Weighing()
+    readers = [driver.acquire(permits=100, take=1) for _ in range(3)]
+    with pytest.raises(LockNotGrantedError, match=r"is held by 3 readers: me#"):
+        driver.acquire(permits=100, take=100)
+    assert all(map(driver.release, readers))
+    driver.acquire(permits=100, take=100)
+    with pytest.raises(LockNotGrantedError, match=r"is held by a writer: me#"):
+        driver.acquire(permits=100, take=1)
+
+
+# -- who waits --------------------------------------------------------------------------------------------------------
+
+
+def test_a_ticket_says_what_its_owner_takes_unless_that_is_one() -> None:
+    assert make_ticket("01234567", int(NOW)) == make_ticket("01234567", int(NOW), 1)
+    heavy = make_ticket("01234567", int(NOW), 100)
+    assert (len(heavy), ticket_expiry(heavy), ticket_take(heavy)) == (16, NOW, 100)
+    assert counts(heavy, int(NOW - LONGEST_BELIEVED))
+    assert not counts(heavy, int(NOW) + 1)
+    assert ticket_take("something else that is long") == 1
+
+
+def heavy(take: int, seconds: float = 20) -> Any:
+    return {"L": [{"S": make_ticket("a-writer", int(NOW + seconds), take)}]}
+
+
+@pytest.mark.parametrize("wait", [0.0, 1.0])
+def test_nobody_without_a_ticket_passes_one_who_waits_for_more(wait: float) -> None:
+    driver = Weighing()
+    driver.acquire(permits=100, take=1)
+    driver.damage(waiters=heavy(100))
+    options: Any = {"waits": True, "wait_until": driver.now + wait} if wait else {}
+    with pytest.raises(LockNotGrantedError, match="has a free permit, but 1 waits before this one"):
+        driver.acquire(permits=100, take=1, **options)
+    driver.now = NOW + 21  # the ticket of one that died
+    driver.acquire(permits=100, take=1)
+
+
+def test_who_fits_in_beside_all_who_wait_is_let_in() -> None:
+    driver = Weighing()
+    driver.acquire(permits=10, take=1)
+    driver.damage(waiters=heavy(3))
+    driver.acquire(permits=10, take=6)
+    with pytest.raises(LockNotGrantedError):
+        driver.acquire(permits=10, take=1)
+
+
+def test_a_last_try_does_not_pass_one_who_waits_for_more() -> None:
+    driver = Weighing()
+    driver.acquire(permits=100, take=1)
+    driver.damage(waiters=heavy(100, 30))
+    with pytest.raises(LockNotGrantedError):
+        driver.acquire(permits=100, take=1, waits=True, wait_until=driver.now + 2.0, queue=queue_for_permit)
+
+
+def test_those_who_wait_for_one_are_passed_by_a_call_that_does_not_wait_as_ever() -> None:
+    driver = Weighing()
+    driver.acquire(permits=3, take=2)
+    driver.damage(waiters=places("somebody"))
+    driver.acquire(permits=3, take=1)
