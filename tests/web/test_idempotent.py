@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import threading
 from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from tests.support.elsewhere import in_thread
-from tests.support.waiting import DEADLINE
+from tests.support.waiting import DEADLINE, wait_until
 
-from .apps import BINARY, FRONTS, Ask, Calls, ask
+from .apps import BINARY, FRONTS, Ask, Calls, Said, ask
 
 pytestmark = [pytest.mark.usefixtures("table", "loop")]
 
@@ -128,20 +127,20 @@ def test_a_request_that_is_running_is_409_with_whole_seconds(front: Ask, calls: 
     assert calls.count == 1
 
 
-def test_who_waits_is_given_the_answer_of_the_one_that_runs(make: Any, calls: Calls) -> None:
-    front, begun, end = make(wait=DEADLINE), threading.Event(), threading.Event()
-
-    def during() -> None:
-        begun.set()
-        assert end.wait(DEADLINE)
-
-    calls.during = during
-    first = in_thread(lambda: ask(front, "k-1", {"id": 1}))
-    assert begun.wait(DEADLINE)
-    again = in_thread(lambda: ask(front, "k-1", {"id": 1}))
-    end.set()  # whether it waits by now or has not begun: it is given the same
-    assert (again().replayed, again().body) == (True, first().body)
+@pytest.mark.parametrize("wait", [0, DEADLINE])
+def test_of_many_at_once_one_is_carried_out_and_who_waits_is_given_its_answer(
+    wait: float, make: Any, calls: Calls
+) -> None:
+    front, said = make(wait=wait), list[Said]()
+    if not wait:
+        calls.during = lambda: wait_until(lambda: len(said) == 7)
+    asking = [in_thread(lambda: said.append(ask(front, "k-1", {"id": 1}))) for _ in range(8)]
+    for end in asking:
+        end()
     assert calls.count == 1
+    assert len({answer.body for answer in said if answer.status == 201}) == 1
+    others = (201, True) if wait else (409, False)
+    assert sorted((answer.status, answer.replayed) for answer in said) == sorted([(201, False)] + [others] * 7)
 
 
 @pytest.mark.parametrize("status", [500, 503, 408, 409, 425, 429])
