@@ -4,7 +4,8 @@ It reads the row, and deletes it under the condition that it is still as seen: e
 or a completion writes has the same value, or is absent as before. So a late or second copy of the delete is refused by
 a row that came afterwards, because versions and tokens of grants differ.
 
-Two holders cannot be: a row that is free has no holder, and a claim after the read changes what the condition compares.
+Two holders cannot be (tests/simulation/erasing.py): a row that is free has no holder, permits whose expiry has passed by
+the Date have none any more, and a claim after the read changes what the condition compares.
 A late copy of a claim may find no row and make one. That is a lock that nobody believes in, as after ``release(delete=
 True)``, and it ends with its stored expiry.
 
@@ -39,18 +40,19 @@ def erase(session: Session, key: str, scope: str, sort_key: str | None, force: b
     """The operation of `LockClient.erase`."""
     checks.flag("force", force)
     place = place_of(session, key, scope, sort_key)
+    return Operation(place, lambda talk: steps(place, force, talk))
 
-    def steps(talk: Conversation) -> Steps[bool]:
-        reply = yield from talk.ask(requests.read(place))
-        if not reply.item:
-            return False
-        if not force:
-            row = place.row(reply.item)  # raises for a row of another schema
-            assert row is not None, "there is an item"
-            refuse_used(LockRecord(row, place, reply.date))
-        return (yield from delete(place, reply.item, talk))
 
-    return Operation(place, steps)
+def steps(place: Place, force: bool, talk: Conversation) -> Steps[bool]:
+    """Read the row, and delete it as it was seen. force: also a row that is in use."""
+    reply = yield from talk.ask(requests.read(place))
+    if not reply.item:
+        return False
+    if not force:
+        row = place.row(reply.item)  # raises for a row of another schema
+        assert row is not None, "there is an item"
+        refuse_used(LockRecord(row, place, reply.date))
+    return (yield from delete(place, reply.item, talk))
 
 
 def place_of(session: Session, key: str, scope: str, sort_key: str | None) -> Place:

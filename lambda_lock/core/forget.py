@@ -28,6 +28,7 @@ from ..errors import DuplicateEventError
 from .acquire import Acquisition, Blocked, Held, Take
 from .outcome import ConditionFailed, Reply, unknown
 from .protocol import STEPS, Hold, row_of
+from .schema import RESULT_OF
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -134,4 +135,6 @@ def erasure(place: Place, row: Row, of_result: bool = False) -> Request:
     if of_result:
         update.expect(result=item.get(schema.result))
     update.removes += ["#completed_until", "#result"]
+    if RESULT_OF in item:
+        update.removes.append(update.name(RESULT_OF))
     return update.request()

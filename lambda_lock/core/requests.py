@@ -411,7 +411,7 @@ def replace(
     item: Item = {
         **place.item_key,
         **content.attributes,
-        **{name: old[name] for name in (schema.completed_until, schema.result, schema.data) if name in old},
+        **{name: old[name] for name in (schema.completed_until, schema.result, RESULT_OF, schema.data) if name in old},
         schema.owner: {"S": grant.owner},
         schema.version: {"S": grant.version},
         schema.lease: schema.write_lease(grant.lease_ms),
@@ -492,7 +492,7 @@ def release(
             update.set(result={"S": completion.result})
         if completion.made is not None:
             update.sets.append(f"{update.name(RESULT_OF)} = :made")
-            update.values[":made"] = {"S": f"{token}:{completion.made}"}
+            update.values[":made"] = {"S": f"{completion.until}:{completion.made}"}
     # The ttl of a semaphore's row counts for its other entries, too.
     update.store(content or Content(), None if place.seal else expiry_ms, completed_until)
     if place.schema.held_ms is not None and held_ms is not None:

@@ -201,15 +201,15 @@ class Row:
             raise DuplicateEventError(
                 f"event {key!r} was completed before, and counts as done for another {until - date} s",
                 key=key,
-                result=self._result_made(),
+                result=self._result_made(until),
                 completed_until=until,
             )
 
-    def _result_made(self) -> str | None:
-        """The result that the row stores, with what RESULT_OF says of it."""
+    def _result_made(self, until: int) -> str | None:
+        """The result of the completion ``until``, with what RESULT_OF says of it."""
         text = text_of(self.item, self.schema.result)
-        token, _, made = (text_of(self.item, RESULT_OF) or "").partition(":")
-        is_of_it = text is not None and token == str(self.token) and made.replace(":", "").isalnum()
+        of, _, made = (text_of(self.item, RESULT_OF) or "").partition(":")
+        is_of_it = text is not None and of == str(until) and made.replace(":", "").isalnum()
         return f"{RESULT_MADE}{made} {text}" if is_of_it else text
 
     # for errors: "lock 'a' is held by b"

@@ -14,8 +14,8 @@ _LONGEST_MS = 2**63 - 1  # the longest lease that a Java client can write; anyth
 _OTHER_VERSION = {"recordVersionNumber": ("record_version_number",), "record_version_number": ("recordVersionNumber",)}
 _LONGEST_DURATION = 64  # characters; Go writes at most "2562047h47m16.854775807s"
 ASLEEP, WAKE_AT = "sleepers", "wakeAt"  # how many sleep until the lock is free, and when the waker looks next (waker/)
-#: By what settings a result was stored: ``<token of its grant>:<fields of validate>:<type>``. With another token it is
-#: of an older result, which a client without it has replaced, and means nothing.
+#: By what settings a result was stored: ``<completedUntil>:<fields of validate>:<type>``. With another completedUntil
+#: than the row's, it is of an older result, which a client without it has replaced, and means nothing.
 RESULT_OF = "resultOf"
 #: Fields of a Schema that do not name an attribute of the lock's own.
 _NO_ATTRIBUTES = ("lease_format", "name", "partition_key", "sort_key", "sort_key_value", "ttl_seconds")

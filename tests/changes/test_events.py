@@ -75,18 +75,18 @@ def test_what_is_left_of_an_older_result_is_not_believed(rows: Rows, caplog: pyt
     new = _paying("amount")
     new(PAYMENT)
     row = {name: value for name, value in rows["pay#7"].items() if name != "key"}
-    rows.put("pay#7", **{**row, "fencingToken": {"N": str(int(row["fencingToken"]["N"]) + 1)}})
+    rows.put("pay#7", **{**row, "completedUntil": {"N": str(int(row["completedUntil"]["N"]) + 1)}})
     with pytest.raises(PayloadMismatchError):
         _paying("currency", "amount")(PAYMENT)
     assert told(caplog, "validate_differs") == []
 
 
-@pytest.mark.parametrize("left", ["", "7", "x", "7:", "7: :", "7:a b:c", "7:é\n:"])
+@pytest.mark.parametrize("left", ["", "%s", "x", "%s:", "%s: :", "%s:a b:c", "%s:\n:", "1%s:a:"])
 def test_what_cannot_be_read_is_not_believed(left: str, rows: Rows) -> None:
     new = _paying("amount")
     new(PAYMENT)
     row = {name: value for name, value in rows["pay#7"].items() if name != "key"}
-    rows.put("pay#7", **{**row, "fencingToken": {"N": "7"}, "resultOf": {"S": left}})
+    rows.put("pay#7", **{**row, "resultOf": {"S": left.replace("%s", row["completedUntil"]["N"])}})
     assert new(PAYMENT) == 5
     with pytest.raises(PayloadMismatchError):
         new({**PAYMENT, "amount": 6})
@@ -99,8 +99,8 @@ def test_a_row_has_it_only_where_it_is_used_and_the_same_result_as_ever(rows: Ro
     assert "resultOf" not in rows["plain#7"]
     _paying("amount")(PAYMENT)
     row = rows["pay#7"]
-    token, fields, kind = row["resultOf"]["S"].split(":")
-    assert (token, len(fields), kind) == (row["fencingToken"]["N"], 8, "")
+    until, fields, kind = row["resultOf"]["S"].split(":")
+    assert (until, len(fields), kind) == (row["completedUntil"]["N"], 8, "")
     assert row["result"]["S"].startswith("sha256:")
     assert row["result"]["S"].endswith(" 5")
 
@@ -113,7 +113,9 @@ def test_a_commit_says_it_too(rows: Rows) -> None:
         return 5
 
     pay(PAYMENT)
-    assert rows["pay#7"]["resultOf"]["S"].startswith(rows["pay#7"]["fencingToken"]["N"] + ":")
+    assert rows["pay#7"]["resultOf"]["S"].startswith(rows["pay#7"]["completedUntil"]["N"] + ":")
+    pay.forget(PAYMENT)
+    assert "resultOf" not in rows["pay#7"]
 
 
 # The type of the result

@@ -13,7 +13,7 @@ from lambda_lock.core.permits import PermitPlace
 from lambda_lock.core.protocol import AcquireRequest, Conversation, Resumption, Send, Wait
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
-from lambda_lock.core.row import is_attempt
+from lambda_lock.core.row import RESULT_MADE, is_attempt
 from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import (
     CommitRefusedError,
@@ -25,7 +25,7 @@ from lambda_lock.errors import (
     TransportError,
 )
 
-from . import application, forgetting, several
+from . import application, erasing, forgetting, several
 from .errands import Adopter, Commit, Errand, Release, Waiter
 from .forger import forge
 from .interrupts import THROWN, Cancelled, driven
@@ -81,8 +81,11 @@ class Client:
         self.kind = kind  # of leases that it asks for
         self.process = beside.process if beside else Process(world, name, world.rng.choice(world.settings.skews))
         self.memory = beside.memory if beside else protocol.ClientMemory(100)
+        self.noticed: set[str] = set()  # in the newest operation
         self.zombies: list[OurHolding] = []  # lost, but released only later
         self.old = world.weighs and self.takes_strings and world.rng.random() < world.settings.old
+        #: The version of its code, as `result` says it. None: an older library, whose results do not say it.
+        self.version = world.rng.choice(world.settings.versions) if world.settings.versions else None
         self.polls = world.rng.random() < world.settings.pollers if world.settings.pollers else False
         if not beside and self.takes_strings:
             world.clients.append(self)
@@ -100,6 +103,9 @@ class Client:
                 continue
             if settings.forgets and self.rng.random() < settings.forgets:
                 yield from forgetting.turn(self)
+                continue
+            if settings.erases and self.rng.random() < settings.erases:
+                yield from erasing.turn(self)
                 continue
             holding = yield from self.acquire()
             if holding is not None:
@@ -151,6 +157,9 @@ class Client:
             world.trace(process.name, f"not granted: {error!r}")
             waiter.failed(error, process.peek())
             self.judge_error(error)
+            inside = len(error.holders) if isinstance(error, LockNotGrantedError) else 0
+            if inside > (wanted.place.permits or inside) and "permits_differ" not in self.noticed:
+                world.judge.fail("silent", f"{wanted.owner} saw {inside} holders, lets in fewer, and noticed nothing")
             return None
         except DuplicateEventError as error:
             world.trace(process.name, f"done before: {error!r}")
@@ -187,6 +196,7 @@ class Client:
         what: the operation, as for ``driven``. None: nothing is thrown into it.
         """
         self.task.watcher = errand
+        self.noticed.clear()
         try:
             return (yield from driven(self.process, self.task, steps, what) if what else steps)
         finally:
@@ -200,6 +210,7 @@ class Client:
         while noticed:
             event, place, about = noticed.popitem()[1]
             world.counts[event] += 1
+            self.noticed.add(event)
             has_reason = not world.keeps or world.settings.reap or world.settings.erases
             if event == "permits_differ":
                 has_reason = world.settings.other_permits > 0
@@ -452,6 +463,8 @@ class Client:
             now = -int(-self.memory.server.after_freezes(self.process.reading()) // 1)
             holding.hold.window = 7200 - now % 3600
         holding.result = None if holding.hold.token % 5 == 0 else f"by {holding}"
+        if self.version is not None and holding.result is not None:
+            holding.result = f"{RESULT_MADE}{self.version} {holding.result}"
         if not holding.failed and rng.random() < settings.commit:
             yield from self.commit(holding)
         else:

@@ -17,7 +17,7 @@ from lambda_lock.core.schema import JAVA
 from .clocks import EPOCH
 from .errands import SLACK, Commit, Errand, Release
 from .forgets import Forgets
-from .items import attempt_of, is_held_by, number_in
+from .items import attempt_of, by_attempt, is_held_by, number_in, row_of
 from .line import Line
 from .reaper import Reaper
 
@@ -109,6 +109,7 @@ class Judge:
         self.completed: dict[str, list[int]] = {}  # until when events are done, in order of completion, by key
         self.results: dict[tuple[str, float], set[str | None]] = {}  # what was stored then, by key and that time
         self.forgets = Forgets(world)
+        self.erasures: dict[int, Any] = {}  # the requests that erase a row, by their ids
         self.line = Line(world)
         self.reaper = Reaper(world) if world.settings.reap else None
         self.groups: dict[str, Any] = {}  # the acquisitions of several locks that are under way, by owner
@@ -147,6 +148,9 @@ class Judge:
         if after is not None and JAVA.version not in after:
             self.fail("no version", f"{process.name} left a row of {key} that the older clients cannot read")
         self._token(key, before, after)
+        if id(action.request) in self.erasures:
+            self._erased(key, before)
+            return
         if self.world.settings.queue:
             self.line.wrote(process, key, action, before, after)
         if self.world.settings.event:
@@ -181,6 +185,23 @@ class Judge:
         self._tokens.pop(key, None)
         self._granted.pop(key, None)
         self.adopted.pop(key, None)
+        self.line.forged(key, before, None)
+
+    def _erased(self, key: str, before: Any) -> None:
+        """Somebody erased the row of ``key``. Nobody may have had it, and no completion counts any more.
+
+        Permits of the dead may go: those whose expiry has passed by a Date.
+        """
+        self.world.counts["erased"] += 1
+        holders = [one for one in self._holdings.get(key, ()) if not one.over and one.owns(before)]
+        holders = [one for one in holders if one.is_held(one.process.peek())]
+        latest = EPOCH + self.world.now + self.world.settings.front_ends
+        alive = [one for one in by_attempt(before).values() if one.expiry_ms / 1000 > latest]
+        row = None if self.world.permits else row_of(before)
+        if holders or alive or (row is not None and not row.is_free):
+            self.fail("erased a holder", f"the row of {key} was erased under {holders or before}")
+        self.completed.setdefault(key, []).append(0)  # who saw an older one before may still say so
+        self._granted.pop(key, None)
         self.line.forged(key, before, None)
 
     def _token(self, key: str, before: Any, after: Any) -> None:

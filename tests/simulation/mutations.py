@@ -704,6 +704,24 @@ MUTATIONS: dict[str, Mutation] = {
         "reaped-events", 60, _NO_COMPLETION_IN_TTL, shows=("erased", "done again"),
     ),
     "a time to live that does not count the completion": Mutation(_EVENTS, 20, _NO_COMPLETION_IN_TTL, shows="ttl"),
+    # Rows that are erased, and settings that change
+    "a row erased whether or not it is as it was read": Mutation(
+        "erased erased-events erased-permits", 300, alter("erase.delete", "set own", '["absent"]'),
+        shows=("erased a holder", "robbed"),
+    ),
+    "a row that is held counted as nobody's": Mutation(
+        "erased erased-permits", 60, alter("refuse_used", "if is_released", "False"),
+        shows=("erased a holder", "robbed"),
+    ),
+    "what an older result was stored by, believed of a newer one": Mutation(
+        "events-versions", 100, alter("Row._result_made", "term until", "True"), shows="false result",
+    ),
+    "a replacement that leaves out by what a result was stored": Mutation(
+        "events-versions", 200, alter("requests.replace", "argument RESULT_OF", "schema.data"), shows="false result",
+    ),
+    "more permits taken than one's own number, not noticed": Mutation(
+        "permits-mixed", 60, alter("Acquisition.see", "if free", "False"), shows="silent",
+    ),
     # Events that are forgotten
     "a completion forgotten without its grant's token": Mutation(
         _FORGETS, 400, alter("erasure", "set token", ""), shows="forgot a later one",

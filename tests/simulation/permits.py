@@ -69,6 +69,8 @@ class PermitJudge(Judge):
 
     def wrote(self, process: Process, action: Send, before: Any, key: str) -> None:
         super().wrote(process, action, before, key)
+        if id(action.request) in self.erasures:
+            return
         after: Any = self.world.table.get(key) or {}
         old, new = by_attempt(before), by_attempt(after)
         tokens = after.get("permitTokens", {}).get("M", {})
@@ -139,6 +141,9 @@ class PermitJudge(Judge):
 
     def _token(self, key: str, before: Any, after: Any) -> None:
         """The row's token rises with each grant, and is the grant's."""
+        if after is None:  # erased: a new life
+            self._tokens.pop(key, None)
+            return
         old = (before or {}).get("permitTokens", {}).get("M", {})
         new = after.get("permitTokens", {}).get("M", {})
         changed = {nonce: value for nonce, value in new.items() if old.get(nonce) != value}

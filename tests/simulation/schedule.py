@@ -95,6 +95,7 @@ class Settings:
     forgets = 0.0  # of the turns forget an event
     if_result = 0.0  # of these forget one result only
     erases = 0.0  # of the turns erase a row
+    versions: tuple[str | None, ...] = ()  # of the code: by what settings its results are stored. None: they do not say
     polls = 8.0  # a wait's refresh period is the usual lease divided by this, if that is long
     grants = 6
     rates: tuple[tuple[int, float, int], ...] = ()  # limit, per and burst, if all keys are rate limits
@@ -600,6 +601,17 @@ BIASES: dict[str, dict[str, Any]] = {
     ),
     "events-commits": _bias(_LATE, _EVENTS, commit=0.9, is_open=0.5, freeze=0.03, deadline=0.1, fail=0.1),
     "events-odd": _bias(_EVENTS, dateless=0.02, answered_twice=0.05),
+    # Two versions of the code with other validate= or result=, and an older library, on the same events.
+    "events-versions": _bias(
+        _LATE, _EVENTS, versions=("1:a", "2:", None), windows=("short",), next_event=0.0, keys=(1,), grants=14,
+        leases=("short", "second"), fail=0.1, die=0.03, forgets=0.1, commit=0.3,
+    ),
+    # Rows that are erased while others take them, and erasures that come late and twice.
+    "erased": _bias(_LATE, _KEPT, erases=0.3, keys=(1,), leases=("second", "short"), clients=(3, 4), grants=10),
+    "erased-events": _bias(
+        _LATE, _EVENTS, erases=0.25, next_event=0.1, keys=(1,), leases=("second", "short"), fail=0.1,
+    ),
+    "erased-permits": _bias(_LATE, _PERMITS, erases=0.3, leases=("second", "short")),
     # Events that are forgotten, while they are in progress and after it, and done again at once.
     "forgets": _FORGETS,
     "forgets-result": _bias(_LATE, _FORGETS, if_result=0.7),

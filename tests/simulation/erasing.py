@@ -1,0 +1,48 @@
+"""Rows that are erased, as for a person whose data must go: only where nobody has them, and exactly as they were read.
+
+Claims are in flight beside an erasure, and its own requests are lost, doubled and late like all others.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lambda_lock.client import erase
+from lambda_lock.core.outcome import ServiceError
+from lambda_lock.core.protocol import Conversation
+from lambda_lock.core.requests import Place
+from lambda_lock.core.schema import JAVA
+from lambda_lock.errors import LockFormatError, LockNotGrantedError, TransportError
+
+from .errands import Errand
+from .interrupts import THROWN
+
+if TYPE_CHECKING:
+    from lambda_lock.core.protocol import Send
+
+    from .clients import Client, Part
+
+
+class Erase(Errand):
+    """Watches one erasure."""
+
+    def sends(self, action: Send) -> None:
+        super().sends(action)
+        if action.operation == "DeleteItem":
+            self.world.judge.erasures[id(action.request)] = action.request
+
+
+def turn(client: Client) -> Part[None]:
+    """Erase the row of a key, without force."""
+    process, world = client.process, client.world
+    place = Place("locks", JAVA, "key", client.rng.choice(client.keys), None, None)
+    errand = Erase(world, process, place.key)
+    world.trace(process.name, f"erases {place.key}")
+    steps = erase.steps(place, False, Conversation(client.memory, world.entropy, process.reading()))
+    try:
+        done = yield from client.watched(errand, steps, "erase")
+    except (LockNotGrantedError, LockFormatError, TransportError, ServiceError, *THROWN) as error:
+        world.trace(process.name, f"not erased: {error!r}")
+        client.judge_error(error)
+        return
+    world.trace(process.name, f"erased {place.key}: {done}")
