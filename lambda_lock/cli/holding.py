@@ -11,11 +11,14 @@ import sys
 
 import click
 
+from ..client.lock import Lock
+from ..client.lock_client import LockClient
 from ..client.record import LockRecord
-from ..core.row import MOST_PERMITS
-from ..errors import Holder, LockFormatError, LockTimeoutError
+from ..core.handover import parked
+from ..core.row import MOST_PERMITS, is_attempt
+from ..errors import Holder, LockError, LockFormatError, LockLostError, LockTimeoutError
 from . import exits, options, show
-from .exits import LOST, SIGNALLED, Failure, say
+from .exits import LOST, SIGNALLED, Failure, failure, say
 from .forced import confirm, force_release
 from .options import Shared
 
@@ -57,6 +60,8 @@ def acquire(
     """
     if sys.platform == "win32":
         raise Failure("acquire needs a Unix system, because it waits for signals", exits.NOT_EXECUTABLE)
+    if sys.__stdout__ is None:
+        raise Failure("its output is closed, so nobody would have the string: nothing was taken", exits.NOT_WRITTEN)
     from .run import block_signals, pending_signal
 
     without_ttl = {"ttl": None} if no_ttl else {}
@@ -76,8 +81,8 @@ def acquire(
                 raise
             raise _interrupted(key, number) from None
         token, owner = lock.fencing_token, lock.owner
-        string = lock.hand_over(lease_duration=lease)
         try:
+            string = lock.hand_over(lease_duration=lease)
             if shared.as_json:
                 show.print_json({"string": string, "key": key, "fencing_token": token, "owner": owner, "lease": lease})
             else:
@@ -85,13 +90,36 @@ def acquire(
             sys.stdout.flush()
             if (number := pending_signal()) is not None:
                 raise _interrupted(key, number)
+        except LockLostError:  # another acquire of the same holder goes on with it
+            raise
         except BaseException as error:
-            client.release(string)
+            _take_back(client, lock, sort_key)
             if isinstance(error, OSError):
                 said = f"lock {key!r} is not held, because its string cannot be printed: {error}"
                 raise Failure(said, exits.NOT_WRITTEN) from error
             raise
         say(f"lock {key!r} is held for {show.duration(lease)}, under token {token}")
+
+
+def _take_back(client: LockClient, lock: Lock, sort_key: str | None) -> None:
+    """Release what this process has taken, and not what another acquire of its holder has gone on with since.
+
+    A release by string would release both. No other handle has this one's owner; the owner of what it has handed over
+    may be another's, but not with the same expiry, as those of a hold rise.
+    """
+    hold = lock.__held__.hold
+    named = parked(hold.owner) if is_attempt(hold.owner) else hold.owner
+    try:
+        record = client.get(lock.key, sort_key=sort_key)
+        if record is None:
+            return
+        for each in record.holders:
+            handed_over = each.owner == named and each.expires_at == hold.expiry_ms / 1000
+            if each.fencing_token == hold.token and (handed_over or each.owner == hold.owner):
+                force_release(client, record, each if show.is_semaphore(record) else None)
+    except LockError as error:
+        said = f"lock {lock.key!r} is held until its lease ends, because it cannot be released: {error}"
+        raise Failure(said, failure(error).exit_code) from error
 
 
 def _interrupted(key: str, number: int) -> Failure:

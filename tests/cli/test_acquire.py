@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -14,7 +15,7 @@ import yaml
 
 from lambda_lock import LockClient
 from rig.engine import ROOT
-from rig.wire import Wire
+from rig.wire import Request, Wire
 from tests.support.waiting import wait_until
 
 from .conftest import PROGRAM, Rows, Run, Start, Terminal, environment, parsed
@@ -81,6 +82,48 @@ def test_a_lock_whose_string_cannot_be_printed_is_released(table: str, rows: Row
     assert "lock 'deploy' is not held, because its string cannot be printed" in done.stderr
     assert rows.get("deploy") is not None
     assert not rows.is_held("deploy")
+
+
+def test_nothing_is_taken_if_the_string_could_not_be_printed_at_all(table: str, rows: Rows) -> None:
+    command = ["sh", "-c", 'exec "$0" "$@" >&-', *PROGRAM, "acquire", "deploy"]
+    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, env=environment(), timeout=60)
+    assert (done.returncode, "its output is closed" in done.stderr) == (74, True)
+    assert rows.get("deploy") is None
+
+
+@pytest.mark.parametrize(
+    ("permits", "before"),
+    [((), 0), ((), 1), (("--permits", "2"), 1)],
+    ids=["a lock", "a lock it went on with", "a permit"],
+)
+def test_an_acquire_that_fails_late_leaves_what_the_next_one_of_its_holder_goes_on_with(
+    permits: tuple[str, ...], before: int, table: str, run_apart: Run, run: Run, wire: Wire
+) -> None:
+    asked = ("acquire", "deploy", "--holder", "job-7", *permits)
+    for _ in range(before):
+        assert run_apart(*asked).returncode == 0
+    wire.clear()
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, b" " * 4096)
+    os.set_blocking(writer, True)
+    stuck = subprocess.Popen([*PROGRAM, *asked], stdout=writer, stderr=subprocess.PIPE, text=True, env=environment())
+    os.close(writer)
+    wait_until(lambda: len(_renewals(wire)) == before + 1)  # it is handed over
+    again = run_apart(*asked, "--wait", "0")
+    os.close(reader)
+    stuck.communicate(timeout=60)
+    assert (stuck.returncode, again.returncode) == (74, 0)
+    assert parsed(run("get", "deploy", "--json"))["holders"]
+    assert run("release", again.stdout.strip()).returncode == 0
+
+
+def _renewals(wire: Wire) -> list[Request]:
+    """Those that were answered. They go on with a lock, or hand it over, and leave its token as it is."""
+    sent = [each for each in wire.requests if each.operation == "UpdateItem" and each.status == 200]
+    return [each for each in sent if "token" not in each.body["UpdateExpression"]]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
