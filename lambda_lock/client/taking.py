@@ -202,7 +202,20 @@ def tell_refused(
             lines = [held.options.line for held in session.open_locks.handled() if held.hold.owner == holder]
             error.add(_OWN if line in lines else _HERE)
         event = "too_late" if error.too_late else "cancelled" if cancelled else "not_granted"
-    session.observer.tell(event, "%s", error, place=place, subject=lambda: error, holder=holder)
+    session.observer.tell(event, "%s", error, place=place, subject=lambda: _for_hooks(error), holder=holder)
+
+
+def _for_hooks(error: DuplicateEventError | LockNotGrantedError) -> LockError:
+    """The error as hooks are given it: with the JSON text of a result alone, as `LockRecord.result` has it."""
+    if not isinstance(error, DuplicateEventError) or error.result is None:
+        return error
+    import copy
+
+    from .event_results import result_parts
+
+    told = copy.copy(error)
+    told.give(result_parts(error.result)[0])
+    return told
 
 
 def tell_failed(session: Session, place: Place, error: Exception) -> None:

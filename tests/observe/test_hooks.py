@@ -6,6 +6,7 @@ import asyncio
 import logging
 import threading
 import time
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -63,6 +64,28 @@ def test_a_hook_hears_of_an_event_that_was_done_with_what_is_stored(make: Make) 
     error = listener.heard[2][1]
     assert (error.key, error.result) == ("e-1", "[1]")
     assert error.completed_until > time.time()
+
+
+@dataclass
+class Receipt:
+    id: str
+
+
+@pytest.mark.parametrize("result", ["json", Receipt, None])
+@pytest.mark.parametrize("cache_size", [0, 10])
+def test_a_hook_is_not_given_what_is_stored_with_a_result(result: Any, cache_size: int, make: Make) -> None:
+    listener = Listener()
+    client = make(hooks=(listener,))
+
+    @deduplicate("{id}", client=client, result=result, validate=["id"], cache_size=cache_size)
+    def handler(event: dict[str, str]) -> Receipt:
+        return Receipt(event["id"])
+
+    given = [handler({"id": "e-1"}) for _ in range(3)]
+    listener.events(4)
+    texts = [error.result for event, error in listener.heard if event == "duplicate"]
+    assert texts == [None if result is None else '{"id":"e-1"}'] * 2
+    assert given[1:] == [None if result is None else Receipt("e-1")] * 2
 
 
 def test_a_hook_hears_of_a_loss_that_no_call_looks_for(make: Make) -> None:
