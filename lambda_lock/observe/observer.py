@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ..core.requests import Place
 
 _MOST_UNENDED = 100  # holds
-_MOST_ONCE = 100  # events that are told once
+_MOST_ONCE = 100  # of what one event is told once
 
 
 class Observer:
@@ -42,7 +42,7 @@ class Observer:
         self.unended: list[tuple[Hold, float]] = []
         # "1": metrics of times too, for clients that are made from then on.
         self.times = os.environ.get("LAMBDA_LOCK_METRICS_TIMES", "0") not in ("", "0")
-        self._told: set[object] = set()
+        self._told: dict[str, set[object]] = {}  # by event, so that one leaves room for the others
         if os.environ.get(KEYS_VARIABLE):
             from . import keys as _keys  # noqa: F401 - now: a finalizer that logs loads nothing
 
@@ -93,9 +93,10 @@ class Observer:
 
     def _is_first(self, event: str, of: object) -> bool:
         """Note that an event is told of something. False: it was before, or so many others were."""
-        if (event, of) in self._told or len(self._told) >= _MOST_ONCE:
+        told = self._told.setdefault(event, set())
+        if of in told or len(told) >= _MOST_ONCE:
             return False
-        self._told.add((event, of))
+        told.add(of)
         return True
 
     def wants(self, event: str) -> bool:

@@ -129,6 +129,21 @@ def test_tokens_rise_through_a_restore_whose_locks_are_dropped(client: LockClien
         assert lock.fencing_token > max(tokens)
 
 
+def test_a_restore_is_told_after_a_deploy_that_changed_many_semaphores(
+    client: LockClient, rows: Rows, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What is told once is bounded for each event."""
+    for number in range(150):
+        client.__session__.observer.tell("permits_differ", "%s", number, once=number)
+    client.acquire("a").release()
+    saved = rows["a"]
+    client.acquire("a").release()
+    _restore(rows, saved)
+    client.acquire("a").release()
+    assert len(told(caplog, "permits_differ")) == 100
+    assert len(told(caplog, "token_fell")) == 1
+
+
 # The rule itself
 
 
