@@ -15,8 +15,8 @@ from typing import Any
 from lambda_lock import LockAlreadyReleasedError, LockError, LockTimeoutError
 from lambda_lock.errors import ClientClosedError, OwnerMismatchError
 from lambda_lock.runtime.drive import send
+from tests.support.instants import Point, Strike
 
-from .points import Point, Strike
 from .scenes import Operation, Scene, Stage, TimeIsUp, judge, keys_of
 
 CHILD_SECONDS = 30  # after which a child counts as hanging

@@ -16,8 +16,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from tests.support.instants import points_of
+
 from .faults import FAULTS, play
-from .points import points_of
 from .scenes import OPERATIONS, DoubleHolderError, Stage, begin, judge
 
 T = TypeVar("T")

@@ -15,10 +15,10 @@ from lambda_lock.runtime import first_use
 from lambda_lock.runtime.first_use import FirstUse
 from rig.engine import Ministack
 from tests.support.elsewhere import in_thread
+from tests.support.instants import Strike, points_of
 
 from . import cancelling
 from .__main__ import sweeps
-from .points import Strike, points_of
 from .scenes import TABLE, Stage
 from .sweep import Steps, Swept, course, ordered, sweep, told
 

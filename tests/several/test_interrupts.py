@@ -9,58 +9,43 @@ import pytest
 
 from lambda_lock import LockClient, MultiLock
 from lambda_lock.errors import TransportError
-from lambda_lock.testing import in_memory
 from lambda_lock.testing.memory import Memory
-from tests.client.test_interrupts import apart, held, sweep
+from tests.client.test_interrupts import held, memory
 from tests.support.clocks import LeapingClock
+from tests.support.instants import at_every_instant
 from tests.support.signals import signals_restored
+
+__all__ = ["memory"]
 
 KEYS = ["a", "b"]
 
 
-@pytest.mark.parametrize(
-    "opcodes", [pytest.param(False, id="lines"), pytest.param(True, id="instructions", marks=pytest.mark.long)]
-)
-def test_an_interrupted_acquire_leaves_nothing_that_closing_the_client_does_not_release(opcodes: bool) -> None:
-    apart(lambda memory: _interrupted_acquire(memory, opcodes))
-
-
-def _interrupted_acquire(memory: Memory, opcodes: bool) -> None:
+def test_an_interrupted_acquire_leaves_nothing_that_closing_the_client_does_not_release(memory: Memory) -> None:
     client, locks = LockClient(heartbeat_period=0), list[MultiLock]()
     client.acquire_all(KEYS).release()
 
     def act() -> None:
         locks[:] = [client.acquire_all(KEYS, wait=0)]
 
-    for points in sweep(act, event="opcode" if opcodes else "line", step=29 if opcodes else 1):
+    for instant in at_every_instant(act):
         client.close()
-        assert held(memory) == [], f"point {points}"
+        assert held(memory) == [], instant
         locks.clear()
         client = LockClient(heartbeat_period=0)
-    assert points > 200
 
 
 @pytest.mark.long
-def test_an_interrupted_refusal_leaves_nothing_either() -> None:
-    apart(_interrupted_refusal)
-
-
-def _interrupted_refusal(memory: Memory) -> None:
+def test_an_interrupted_refusal_leaves_nothing_either(memory: Memory) -> None:
     client = LockClient(heartbeat_period=0)
     memory.hold("b", lease_duration=3600)
-    for points in sweep(lambda: client.try_acquire_all(KEYS), event="line"):  # noqa: B023
+    for instant in at_every_instant(lambda: client.try_acquire_all(KEYS)):  # noqa: B023
         client.close()
-        assert held(memory) == ["b"], f"point {points}"
+        assert held(memory) == ["b"], instant
         client = LockClient(heartbeat_period=0)
-    assert points > 50
 
 
 @pytest.mark.parametrize("act", ["release", "commit", "heartbeat"])
-def test_an_interrupted_act_can_be_followed_by_a_release_or_is_ended_by_close(act: str) -> None:
-    apart(lambda memory: _interrupted_act(memory, act))
-
-
-def _interrupted_act(memory: Memory, act: str) -> None:
+def test_an_interrupted_act_can_be_followed_by_a_release_or_is_ended_by_close(act: str, memory: Memory) -> None:
     item = {"Put": {"TableName": "locks", "Item": {"key": {"S": "written"}, "isReleased": {"S": "1"}}}}
     client = LockClient(heartbeat_period=0)
     locks = client.acquire_all(KEYS)
@@ -70,20 +55,21 @@ def _interrupted_act(memory: Memory, act: str) -> None:
         "heartbeat": lambda: locks.heartbeat(),
     }
     past = [locks]  # kept, so that no finalizer is what is interrupted
-    for points in sweep(acts[act]):
-        if points % 2 and not locks.__held__.released:
+    for number, instant in enumerate(at_every_instant(acts[act])):
+        if number % 2 and not locks.__held__.released:
             assert locks.release() in (True, False)
         else:
             client.close()
             client = LockClient(heartbeat_period=0)
-        assert held(memory) == [], f"point {points}"
+        assert held(memory) == [], instant
         locks = client.acquire_all(KEYS, wait=0)
         past.append(locks)
-    assert points > 20
     client.close()
 
 
-def test_what_a_signal_handler_raises_in_the_wait_is_taken_neither_for_an_outage_nor_for_contention() -> None:
+def test_what_a_signal_handler_raises_in_the_wait_is_taken_neither_for_an_outage_nor_for_contention(
+    memory: Memory,
+) -> None:
     raised = TransportError(True, "no answer for another lock")
 
     def over(*_: object) -> None:
@@ -93,7 +79,7 @@ def test_what_a_signal_handler_raises_in_the_wait_is_taken_neither_for_an_outage
         def sleep(self, seconds: float) -> None:  # type: ignore[override]
             signal.raise_signal(signal.SIGUSR1)
 
-    with in_memory() as memory, signals_restored():
+    with signals_restored():
         signal.signal(signal.SIGUSR1, over)
         memory.hold("b", lease_duration=3600)
         waiter = LockClient(clock=Ringing(), heartbeat_period=0)

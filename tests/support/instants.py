@@ -16,7 +16,7 @@ import functools
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -74,6 +74,7 @@ class Tracer:
 
     def __init__(self, is_time: Callable[[Key], bool]) -> None:
         self._is_time = is_time
+        self._beyond: FrameType | None = None  # the call of what stands for DynamoDB, which no signal reaches
 
     def __enter__(self) -> None:
         sys._getframe().f_trace_opcodes = True  # CPython 3.12 asks for it before settrace()
@@ -84,6 +85,11 @@ class Tracer:
 
     def _begin(self, frame: FrameType, event: str, argument: object) -> Any:
         code = frame.f_code
+        if self._beyond is not None:
+            return None
+        if code.co_filename.startswith(_OURS_NOT):
+            self._beyond = frame
+            return self._beyond_it
         if not _is_swept(code.co_filename):
             return None
         frame.f_trace_opcodes = True
@@ -100,6 +106,11 @@ class Tracer:
             return step
 
         return step
+
+    def _beyond_it(self, frame: FrameType, event: str, argument: object) -> Any:
+        if event == "return":
+            self._beyond = None
+        return self._beyond_it
 
 
 class Point:
@@ -157,3 +168,28 @@ class Strike:
     def _handle(self, number: int, frame: object) -> None:
         signal.signal(SIGNAL, self._before)  # where the outermost call returns, this comes in the midst of __exit__
         self._happen()
+
+
+def interrupt() -> None:
+    """Ctrl-C."""
+    raise KeyboardInterrupt
+
+
+def at_every_instant(
+    act: Callable[[], object], happen: Callable[[], None] = interrupt, within: tuple[str, ...] = ("",)
+) -> Iterator[str]:
+    """Carry ``act`` out undisturbed, and then with ``happen`` at each of its points, one after the other.
+
+    Yields where that was, each time: the caller judges what is left, and prepares the next one.
+    within: how the paths of the modules begin at whose points it happens.
+    """
+    points = [point for point in points_of(act) if str(point).startswith(within)]
+    yield "undisturbed"
+    for point in points:
+        try:
+            with Strike(point, happen):
+                act()
+        except KeyboardInterrupt:
+            pass
+        yield str(point)
+    assert len(points) > 10, "what was to be disturbed is not swept"
