@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import logging
 import threading
@@ -10,9 +11,11 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import LockClient
+from lambda_lock import AsyncLockClient, Lock, LockClient
 from lambda_lock.errors import LockError, LockLostError, TransportError
 from lambda_lock.runtime import heartbeat
+from lambda_lock.runtime.heartbeat import Renewals
+from lambda_lock.runtime.signalsafe import Caller, Turn
 from lambda_lock.transport import Reply, Transport
 from rig.wire import Wire
 from tests.support.clients import Make
@@ -209,3 +212,146 @@ def test_a_client_that_is_forgotten_ends_its_senders(table: str) -> None:
     client.transport.close()  # type: ignore[attr-defined]
     del client, lock
     wait_until(lambda: gc.collect() >= 0 and not renewals.senders)  # a tick may have had the lock in hand
+
+
+class Handler(logging.Handler):
+    def __init__(self, act: Any) -> None:
+        super().__init__()
+        self.act = act
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.act(record)
+
+
+@pytest.fixture
+def logger() -> Iterator[logging.Logger]:
+    logger = logging.getLogger("an-application-with-odd-handlers")
+    logger.propagate = False
+    yield logger
+    logger.handlers.clear()
+
+
+class Heard:
+    """A hook that remembers what was lost."""
+
+    def __init__(self) -> None:
+        self.lost: list[Lock] = []
+
+    def on_lost(self, lock: Lock) -> None:
+        self.lost.append(lock)
+
+
+@pytest.mark.parametrize("error", [RuntimeError, SystemExit])
+def test_a_logging_handler_that_fails_keeps_no_loss_from_being_told(
+    make: Make, rows: Rows, logger: logging.Logger, error: type[BaseException], capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(record: logging.LogRecord) -> None:
+        raise error("the handler's own")
+
+    logger.addHandler(Handler(fail))
+    lost, heard = Told(), Heard()
+    lock = make(logger=logger, lease_duration=1, heartbeat_period=0, hooks=[heard]).acquire("a", on_lost=lost)
+    assert lost.called.wait(10)
+    wait_until(lambda: heard.lost == [lock])
+
+
+def test_a_logging_handler_that_blocks_delays_no_other_lock(
+    wire: Wire, make: Make, rows: Rows, logger: logging.Logger
+) -> None:
+    blocked, go_on = threading.Event(), threading.Event()
+
+    def block(record: logging.LogRecord) -> None:
+        if record.__dict__.get("lock_event") == "lost":
+            blocked.set()
+            go_on.wait(60)
+
+    logger.addHandler(Handler(block))
+    losing = make(logger=logger, lease_duration=1, heartbeat_period=0).acquire("losing", safe_time=0.1)
+    with make(heartbeat_period=0.2, endpoint_url=rows.engine.url).acquire("kept") as kept:
+        assert blocked.wait(10)
+        first = rows.expiry("kept")
+        wait_until(lambda: rows.expiry("kept") > first + 2)
+        assert kept.is_held
+        go_on.set()
+    assert losing.lost
+
+
+def test_senders_are_as_many_in_a_second_burst_as_in_the_first() -> None:
+    """Ones that were idle in between must not be counted for more than they are."""
+
+    class Burst:
+        def __init__(self) -> None:
+            self.inside, self.most, self.done = 0, 0, 0
+            self.guard, self.gate = threading.Lock(), threading.Event()
+
+        def renew(self) -> bool:
+            with self.guard:
+                self.inside += 1
+                self.most = max(self.most, self.inside)
+            self.gate.wait(30)
+            with self.guard:
+                self.inside -= 1
+                self.done += 1
+            return True
+
+    client = threading.Event()  # which is not collected meanwhile
+    renewals = Renewals(client)
+    for _ in range(3):
+        burst = Burst()
+        for _ in range(50):
+            renewals.put(burst, left=0.0)
+        wait_until(lambda burst=burst: burst.inside == 8)  # type: ignore[misc]
+        burst.gate.set()
+        wait_until(lambda burst=burst: burst.done == 50)  # type: ignore[misc]
+        assert burst.most == 8
+    renewals.close()
+
+
+def test_of_the_renewals_that_wait_the_one_whose_lock_ends_first_is_sent_first() -> None:
+    order: list[float] = []
+    gate = threading.Event()
+
+    class Held:
+        def __init__(self, before: float) -> None:
+            self.before = before
+
+        def renew(self) -> bool:
+            gate.wait(30)
+            order.append(self.before)
+            return True
+
+    renewals = Renewals(gate)  # which is not collected meanwhile
+    occupied = [Held(0.0) for _ in range(8)]
+    waiting = [Held(before) for before in (*(100.0 + n for n in range(50)), 50.0, 20.0, 90.0, 30.0)]
+    for held in occupied + waiting:
+        renewals.put(held, held.before)
+    gate.set()
+    wait_until(lambda: len(order) == len(occupied) + len(waiting))
+    # Eight threads note themselves: each may be overtaken by those that began after it.
+    places = {before: place for place, before in enumerate(order)}
+    assert max(places[before] for before in (20.0, 30.0, 50.0, 90.0)) < 8 + 4 + 8
+    renewals.close()
+
+
+def test_a_turn_ends_with_its_ticket() -> None:
+    turn, mine, another = Turn(), Caller(), Caller()
+    assert turn.take(mine)
+    assert not turn.take(another)
+    del mine  # as where an interrupt kept it from being given back
+    assert turn.take(another)
+
+
+@pytest.mark.long
+def test_an_async_renewal_waits_for_the_one_under_way_but_not_for_ever(make: Make, client: LockClient) -> None:
+    hangs = Hangs(client.transport)
+
+    async def work() -> None:
+        async with AsyncLockClient(lease_duration=60, heartbeat_period=0.1, transport=hangs) as asynchronous:
+            lock = await asynchronous.acquire("a")
+            while not hangs.reached.is_set():
+                await asyncio.sleep(0.01)
+            with pytest.raises(TransportError, match="is unknown"):
+                await lock.heartbeat()
+            hangs.go_on.set()
+
+    asyncio.run(work())

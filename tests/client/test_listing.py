@@ -10,9 +10,14 @@ from typing import Any, Literal
 
 import pytest
 
-from lambda_lock import GO, PYTHON, LockClient
+from lambda_lock import (
+    GO,
+    PYTHON,
+    LockClient,
+    LockConfigurationError,
+)
 from lambda_lock.client.reads import PREWARM_KEY
-from lambda_lock.errors import ClientClosedError, LockArgumentError, LockConfigurationError, LockError
+from lambda_lock.errors import ClientClosedError, LockArgumentError, LockError
 from lambda_lock.testing import ManualClock, in_memory
 from rig.engine import Ministack
 from rig.wire import Wire
@@ -338,3 +343,20 @@ def test_prewarm_says_what_is_not_set_up(make: Make, wired: LockClient) -> None:
     wired.close()
     with pytest.raises(ClientClosedError):
         wired.prewarm()
+
+
+def test_a_record_says_whether_somebody_holds_it() -> None:
+    clock = ManualClock()
+    with in_memory(clock=clock) as memory, LockClient(clock=clock) as client:
+        memory.hold("a", lease_duration=10)
+        memory.hold("b")
+        memory.expire("b")
+        client.acquire("c").release()
+        held = client.acquire("d", permits=2)
+        found = {record.key: record.is_held for record in client.list()}
+        assert found == {"a": True, "b": False, "c": False, "d": True}
+        held.release()
+        clock.advance(30)
+        record = client.get("a")
+        assert record is not None
+        assert not record.is_held

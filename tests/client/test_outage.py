@@ -9,17 +9,20 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import JAVA, PYTHON, Lock, Schema
+from lambda_lock import JAVA, PYTHON, Lock, LockClient, Schema
+from lambda_lock.core import lease
 from lambda_lock.errors import (
     LockAlreadyReleasedError,
     LockConfigurationError,
     LockLostError,
     TransportError,
 )
+from lambda_lock.testing import ManualClock, in_memory
 from rig.engine import Ministack
 from rig.wire import Fault, Wire
 from tests.support.clients import Make
 from tests.support.clocks import LeapingClock
+from tests.support.elsewhere import in_thread
 from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
@@ -347,3 +350,33 @@ def test_a_closed_client_does_not_go_on_trying(wire: Wire, make: Make) -> None:
     assert lock.__held__.renewer.tick() is None
     assert not lock.is_held
     assert lock.wait_lost(0.1) is False
+
+
+def test_a_look_at_the_end_of_an_outage_does_not_lose_the_lock(
+    make: Make, client: LockClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = ManualClock()
+    with in_memory(clock=clock) as memory:
+        holder = LockClient(clock=clock, heartbeat_period=0, lease_duration=10, hold_on_unavailable=True)
+        lock = holder.acquire("a")
+        with monkeypatch.context() as outage:  # undo() would undo the environment as well
+            outage.setattr(memory, "send", _down)
+            clock.advance(6)
+            with pytest.raises(TransportError):
+                lock.heartbeat()
+            clock.advance(60)
+        looks: list[bool] = []
+        validity = lease.validity
+
+        def look_meanwhile(*arguments: Any) -> float:
+            looks.append(in_thread(lambda: lock.lost)())
+            return validity(*arguments)
+
+        monkeypatch.setattr(lease, "validity", look_meanwhile)
+        lock.heartbeat()
+        assert looks == [False]
+        assert lock.is_held
+
+
+def _down(operation: str, request: dict[str, Any], *, timeout: float) -> Any:
+    raise TransportError(True, "no answer")

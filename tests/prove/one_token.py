@@ -44,7 +44,7 @@ RINGS: dict[str, tuple[str, ...]] = {
     "transport/": ("transport",),
     "waker/": ("waking", "simulation"),
     "web/": ("web",),
-    "stopping.py": ("stopping", "mistakes"),
+    "stopping.py": ("stopping", "refusals"),
 }
 _MINUTES = 4  # for one folder
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)

@@ -164,7 +164,7 @@ def test_a_wait_is_one_for_all(make: Make, wire: Wire) -> None:
     with pytest.raises(LockTimeoutError) as refused:
         client.acquire_all(["a", "b"], wait=5)
     assert refused.value.key == "b"
-    assert 5 <= refused.value.waited < 10  # not 5 s for each
+    assert 4.9 < refused.value.waited < 10  # not 5 s for each
     assert client.try_acquire("a") is not None
 
 

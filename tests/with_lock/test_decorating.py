@@ -7,13 +7,13 @@ import inspect
 import logging
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 from unittest.mock import Mock
 
 import pytest
 
-from lambda_lock import AsyncLockClient, KeyTemplateError, LockClient, deduplicate
+from lambda_lock import AsyncLockClient, LockClient, deduplicate
 from lambda_lock.client import checks
 from lambda_lock.decorators.guard import set_default_client
 from lambda_lock.decorators.with_lock import with_lock
@@ -33,14 +33,6 @@ def key_function_factory() -> Callable[..., str]:
 async def coroutine_function() -> None: ...
 
 
-def generator() -> Iterator[int]:
-    yield 1
-
-
-async def async_generator() -> AsyncIterator[int]:
-    yield 1
-
-
 class AsyncCallable:
     async def __call__(self) -> None: ...
 
@@ -51,13 +43,6 @@ def bare(function: Any) -> Any:
 
 
 # --- bare ---------------------------------------------------------------------------------------------------------
-
-
-def test_a_bare_decorator_on_a_function_is_refused() -> None:
-    with pytest.raises(TypeError, match=r"@with_lock needs a key: write @with_lock\('order-\{id\}'\)"):
-
-        @with_lock  # type: ignore[arg-type]
-        def handler(event: Any, context: Any) -> None: ...
 
 
 def test_a_bare_decorator_in_a_class_is_refused() -> None:
@@ -155,43 +140,7 @@ def test_an_async_client_for_a_plain_function_is_refused(function: Any) -> None:
         with_lock("k", client=AsyncLockClient())(function)
 
 
-@pytest.mark.parametrize("function", [generator, async_generator, functools.partial(generator)])
-def test_a_generator_is_refused(function: Any) -> None:
-    with pytest.raises(TypeError, match="a generator: its body would run after the lock's release"):
-        with_lock("k")(function)
-
-
-@pytest.mark.parametrize("kind", [staticmethod, classmethod])
-def test_the_order_of_decorators_of_methods_is_named(kind: Any) -> None:
-    with pytest.raises(TypeError, match=f"below @{kind.__name__}"):
-        with_lock("k")(kind(key_function))
-
-
-@pytest.mark.parametrize("function", [5, "handler", None, dict, AsyncCallable])
-def test_what_is_no_function_is_refused(function: Any) -> None:
-    with pytest.raises(TypeError, match="decorates functions and methods, not"):
-        with_lock("k")(function)
-
-
 # --- the arguments ------------------------------------------------------------------------------------------------
-
-
-def test_a_decorator_without_a_key_is_refused() -> None:
-    with pytest.raises(TypeError, match="exactly one of key="):
-        with_lock()(key_function)
-    with pytest.raises(TypeError, match="exactly one of key="):
-        with_lock("k", key_jmespath="id")(key_function)
-
-
-def test_a_wrong_template_is_refused() -> None:
-    with pytest.raises(KeyTemplateError, match=r"key_function\(\)"):
-        with_lock("{event.id}")(key_function)
-
-
-@pytest.mark.parametrize("wrong", ["ignore", None, True, 5])
-def test_on_not_granted_is_a_word_or_a_function(wrong: Any) -> None:
-    with pytest.raises(TypeError, match="on_not_granted= must be 'raise', 'skip' or a function"):
-        with_lock("k", on_not_granted=wrong)
 
 
 def test_on_not_granted_of_a_plain_function_cannot_be_async() -> None:

@@ -1,81 +1,22 @@
-"""What people try who know threading.Lock or another library, and what they are told."""
+"""release_on_sigterm: what it releases, whose handlers stay, and what it refuses."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
 import sys
 import threading
-from typing import Any
 
 import pytest
 
 from lambda_lock import (
-    AsyncLockClient,
     LockClient,
     LockConfigurationError,
-    LockNotGrantedError,
-    LockTimeoutError,
     release_on_sigterm,
 )
-from lambda_lock.testing import ManualClock, in_memory
+from lambda_lock.testing import in_memory
 from rig.engine import Engine
-
-
-@pytest.mark.parametrize(
-    ("options", "words"),
-    [
-        ({"timeout": 5}, "pass wait=5, in seconds"),
-        ({"blocking": False}, "pass wait=0 to try once"),
-        ({"colour": "red"}, r"acquire\w*\(\) got an unexpected keyword argument 'colour'$"),
-    ],
-)
-def test_the_words_of_other_locks_are_answered_with_ours(options: dict[str, Any], words: str) -> None:
-    client, async_client = LockClient("locks"), AsyncLockClient("locks")
-    for act in (client.acquire, client.try_acquire):
-        with pytest.raises(TypeError, match=words):
-            act("a", **options)
-    with pytest.raises(TypeError, match=words):
-        client.acquire_all(["a"], **options)
-    for awaited in (async_client.acquire("a", **options), async_client.acquire_all(["a"], **options)):
-        with pytest.raises(TypeError, match=words):
-            asyncio.run(awaited)
-
-
-def test_a_client_that_asks_for_its_own_lock_is_told_so() -> None:
-    clock = ManualClock()
-    with in_memory(clock=clock), LockClient(clock=clock) as client, LockClient(clock=clock) as other:
-        lock = client.acquire("a")
-        with pytest.raises(LockNotGrantedError, match=r"this very client that holds it.*reentrant=True"):
-            client.acquire("a", wait=0)
-        with pytest.raises(LockTimeoutError, match="this very client that holds it"):
-            client.acquire("a", wait=3)
-        with pytest.raises(LockNotGrantedError, match="this very client that holds it"):
-            client.acquire_all(["a", "b"], wait=0)
-        with pytest.raises(LockNotGrantedError) as refused:
-            other.acquire("a", wait=0)
-        assert "very client" not in str(refused.value)
-        lock.release()
-
-
-def test_a_record_says_whether_somebody_holds_it() -> None:
-    clock = ManualClock()
-    with in_memory(clock=clock) as memory, LockClient(clock=clock) as client:
-        memory.hold("a", lease_duration=10)
-        memory.hold("b")
-        memory.expire("b")
-        client.acquire("c").release()
-        held = client.acquire("d", permits=2)
-        found = {record.key: record.is_held for record in client.list()}
-        assert found == {"a": True, "b": False, "c": False, "d": True}
-        held.release()
-        clock.advance(30)
-        record = client.get("a")
-        assert record is not None
-        assert not record.is_held
-
 
 _WORKER = """
 import sys, threading, time

@@ -1,6 +1,6 @@
 """Mistakes that people make, each played, with what they are told: what is wrong and what to write instead.
 
-test_where.py has those about Regions and endpoints. tests/client/test_bad_input.py has values out of range.
+test_where.py has those about Regions and endpoints. test_options.py has values out of range.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from lambda_lock import (
     LockClient,
     LockLostError,
     LockNotGrantedError,
+    LockTimeoutError,
     current_dedup,
     current_lock,
     deduplicate,
@@ -188,6 +189,9 @@ def test_an_option_of_another_lock_is_answered_with_ours(option: dict[str, Any],
         lambda: with_lock("a", **option),
     ):
         told(TypeError, act, f"got an unexpected keyword argument {name!r}", words)
+    if name != "reentrent":  # several locks are not entered again
+        told(TypeError, lambda: any_client.acquire_all(["a"], **option), words)
+        told(TypeError, lambda: asyncio.run(any_async.acquire_all(["a"], **option)), words)
 
 
 @pytest.mark.parametrize("name", ["ttl", "expires_after_seconds"])
@@ -592,3 +596,19 @@ def test_so_is_that_of_an_event_that_cannot_be_forgotten_now(client: LockClient)
     with client.acquire("event"), pytest.raises(LockNotGrantedError) as caught:
         client.forget("event", scope="", wait=0)
     assert isinstance(caught.value.retry_after, int)
+
+
+def test_a_client_that_asks_for_its_own_lock_is_told_so() -> None:
+    clock = ManualClock()
+    with in_memory(clock=clock), LockClient(clock=clock) as client, LockClient(clock=clock) as other:
+        lock = client.acquire("a")
+        with pytest.raises(LockNotGrantedError, match=r"this very client that holds it.*reentrant=True"):
+            client.acquire("a", wait=0)
+        with pytest.raises(LockTimeoutError, match="this very client that holds it"):
+            client.acquire("a", wait=3)
+        with pytest.raises(LockNotGrantedError, match="this very client that holds it"):
+            client.acquire_all(["a", "b"], wait=0)
+        with pytest.raises(LockNotGrantedError) as refused:
+            other.acquire("a", wait=0)
+        assert "very client" not in str(refused.value)
+        lock.release()

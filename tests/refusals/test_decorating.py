@@ -28,8 +28,8 @@ from lambda_lock import (
     LockConfigurationError,
     PayloadMismatchError,
 )
-from lambda_lock.testing import lambda_context
 from lambda_lock.testing.memory import Memory
+from tests.support.context import Context
 
 from .conftest import Told
 
@@ -85,6 +85,9 @@ DECORATED = [
     (classmethod(handler), "below @classmethod"),
     (property(lambda self: 1), "decorates functions and methods, not property"),
     (handler(None, None), "decorates functions and methods, not str"),
+    (5, "decorates functions and methods, not int"),
+    (None, "decorates functions and methods, not None"),
+    (dict, "decorates functions and methods, not type"),
 ]
 
 
@@ -116,6 +119,8 @@ def test_a_decorator_without_its_key_says_how_to_write_it(told: Told) -> None:
 
 OPTIONS = [
     written("no key", lambda: with_lock()(handler), TypeError, "pass exactly one of key=", "and key_jmespath="),
+    written("no key of an event", lambda: deduplicate()(handler), TypeError, "pass exactly one of key="),
+    written("two of them", lambda: deduplicate("a", key_jmespath="id")(handler), TypeError, "exactly one of key="),
     written("two keys", lambda: with_lock("a", key_jmespath="id")(handler), TypeError, "pass exactly one of key="),
     written("a number for a key", lambda: with_lock(5)(handler), TypeError, "key= must be a str or a function", "int"),
     written("no key in a list", lambda: with_lock([])(handler), TypeError, "key=[] names no lock: write at least one"),
@@ -198,7 +203,13 @@ TEMPLATES = [
 @pytest.mark.parametrize(("template", "words"), TEMPLATES)
 def test_a_template_that_cannot_be_read_is_told_when_decorating(template: str, words: str, told: Told) -> None:
     for decorator in (with_lock, deduplicate, functools.partial(rate_limit, limit=1)):
-        told(KeyTemplateError, lambda decorator=decorator: decorator(template)(handler), repr(template), words)
+        told(
+            KeyTemplateError,
+            lambda decorator=decorator: decorator(template)(handler),
+            "handler()",
+            repr(template),
+            words,
+        )
 
 
 def test_an_expression_that_cannot_be_read_is_told_when_decorating(told: Told) -> None:
@@ -242,7 +253,7 @@ def test_a_payload_that_changed_under_one_key_is_told(client: LockClient, told: 
 
 # -- batches ----------------------------------------------------------------------------------------------------------
 
-CONTEXT = lambda_context(30)
+CONTEXT = Context(30)  # one of lambda_context() would run out while other tests run
 BATCHES = [
     written("a handler of two", lambda: batch.sqs_batch()(handler), TypeError, "Write it as handler(record)"),
     written("a generator", lambda: batch.sqs_batch()(lambda record: (yield)), TypeError, "a generator"),

@@ -146,3 +146,15 @@ def test_an_async_client_takes_its_options_though_the_application_wraps_acquire(
 
     monkeypatch.setattr(LockClient, "acquire", traced)
     assert asyncio.run(take()) == 5
+
+
+def test_a_handle_that_is_dropped_after_its_lease_leaves_nothing_behind() -> None:
+    clock = ManualClock()
+    with in_memory(clock=clock):
+        client = LockClient(clock=clock, heartbeat_period=0, lease_duration=10)
+        for _ in range(100):
+            lock = client.acquire("a")
+            clock.advance(30)
+            del lock
+        gc.collect()
+        assert client.__session__.open_locks.holds() == frozenset()

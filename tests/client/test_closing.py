@@ -1,0 +1,65 @@
+"""What close() of a client does with what is under way, was interrupted or has failed."""
+
+from __future__ import annotations
+
+import gc
+from typing import Any
+
+import pytest
+
+from lambda_lock import LockClient
+from lambda_lock.errors import ClientClosedError, LockError
+from lambda_lock.runtime.signalsafe import OpenLocks
+from rig.wire import Wire
+from tests.support.clients import Make, drop
+from tests.support.rows import Rows
+
+
+@pytest.mark.plain
+def test_an_acquire_whose_client_is_closed_at_the_grant_says_so_and_holds_nothing(
+    client: LockClient, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attach = OpenLocks.attach
+
+    def close_first(self: OpenLocks, *arguments: Any) -> None:
+        client.close()
+        attach(self, *arguments)
+
+    monkeypatch.setattr(OpenLocks, "attach", close_first)
+    with pytest.raises(ClientClosedError):
+        client.acquire("a")
+    assert not rows.is_held("a")
+
+
+def test_what_an_interrupted_close_began_to_release_is_released_by_the_next(make: Make, rows: Rows) -> None:
+    client = make(keeping=False)
+    with pytest.warns(ResourceWarning):
+        drop(lambda: client.acquire("a"))
+    send, sent = client.transport.send, list[object]()
+
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        if not sent:
+            sent.append(arguments)
+            raise KeyboardInterrupt
+        return send(*arguments, **options)
+
+    client.transport.send = interrupted  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        client.close()
+    assert rows.is_held("a")
+    client.close()
+    assert not rows.is_held("a")
+
+
+def test_a_release_that_failed_is_made_up_for_by_close_though_its_handle_is_gone(
+    wire: Wire, make: Make, rows: Rows
+) -> None:
+    client = make(keeping=False)
+    lock = client.acquire("a")
+    wire.answer(400, "AccessDeniedException", "UpdateItem")
+    with pytest.raises(LockError):
+        lock.release()
+    del lock
+    gc.collect()
+    client.close()
+    assert not rows.is_held("a")
