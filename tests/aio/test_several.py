@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import AsyncLockClient, AsyncMultiLock, LockNotGrantedError, LockTimeoutError, MultiLock
+from lambda_lock import AsyncLockClient, AsyncMultiLock
 from rig.engine import Ministack
 from rig.wire import Request, Wire
 from tests.support.clocks import LeapingClock
@@ -29,29 +29,6 @@ async def until(condition: Any) -> None:
     while not condition():
         assert time.monotonic() < end
         await asyncio.sleep(0.01)
-
-
-async def test_they_are_taken_in_order_and_released_at_the_end_of_the_block(wire: Wire, wired: AsyncLockClient) -> None:
-    async with await wired.acquire_all(["b", "a"]) as locks:
-        assert isinstance(locks, AsyncMultiLock)
-        assert locks.keys == ("a", "b")
-        assert locks.is_held
-        assert [lock.key for lock in wired.held()] == ["a", "b"]
-        await locks.heartbeat()
-    assert [key_of(request) for request in wire.requests] == ["a", "b", "a", "b", "b", "a"]
-    assert not locks.is_held
-
-
-async def test_try_acquire_all_returns_none_and_leaves_nothing(client: AsyncLockClient, rows: Rows) -> None:
-    async with await client.acquire("b"):
-        assert await client.try_acquire_all(["a", "b"]) is None
-        assert not rows.is_held("a")
-        with pytest.raises(LockNotGrantedError) as refused:
-            await client.acquire_all(["a", "b"], wait=0)
-        assert refused.value.key == "b"
-    locks = await client.try_acquire_all(["a", "b"])
-    assert locks is not None
-    assert await locks.release() is True
 
 
 class Closed:
@@ -118,25 +95,6 @@ async def test_cancelling_a_release_releases_all(wire: Wire, make: Make, rows: R
     assert not rows.is_held("b")
 
 
-async def test_commit_writes_under_all_of_them(client: AsyncLockClient, rows: Rows) -> None:
-    locks = await client.acquire_all(["a", "b"])
-    await locks.commit([{"Put": {"TableName": rows.table, "Item": {"key": {"S": "written"}}}}])
-    assert rows.get("written") is not None
-    assert not rows.is_held("a")
-    assert not rows.is_held("b")
-
-
-async def test_the_first_loss_is_told_with_one_multi_lock(make: Make, rows: Rows) -> None:
-    lost: list[MultiLock] = []
-    client = make(lease_duration=1.0)
-    locks = await client.acquire_all(["a", "b"], on_lost=lost.append)
-    rows.put_held("a", expires_at=time.time() + 60)
-    await until(lambda: lost)
-    assert locks.lost
-    assert lost[0].keys == ("a", "b")
-    assert await locks.release() is False
-
-
 async def test_many_tasks_in_any_order_never_stand_still(make: Make) -> None:
     client, inside = make(), 0
 
@@ -150,21 +108,6 @@ async def test_many_tasks_in_any_order_never_stand_still(make: Make) -> None:
                 inside -= 1
 
     await asyncio.gather(*(work(keys) for keys in (["a", "b"], ["b", "a"], ["b", "c", "a"], ["a", "b"])))
-
-
-async def test_a_wait_that_runs_out_is_a_timeout(client: AsyncLockClient, rows: Rows) -> None:
-    async with await client.acquire("b"):
-        with pytest.raises(LockTimeoutError) as refused:
-            await client.acquire_all(["a", "b"], wait=0.3)
-    assert refused.value.key == "b"
-    assert not rows.is_held("a")
-
-
-async def test_unknown_options_and_bad_keys_are_errors(client: AsyncLockClient) -> None:
-    with pytest.raises(TypeError, match="acquire_all"):
-        await client.acquire_all(["a"], data=b"")  # type: ignore[call-arg]
-    with pytest.raises(TypeError, match="list of keys"):
-        await client.acquire_all("ab")
 
 
 @pytest.mark.parametrize("lost", ["nothing", *LOST])

@@ -113,20 +113,6 @@ async def test_more_tasks_wait_for_a_lock_than_a_loop_has_threads(client: AsyncL
             assert isinstance(await ended(task), LockTimeoutError)
 
 
-async def test_a_wait_is_cancelled_by_its_check(client: AsyncLockClient, make: Make) -> None:
-    asked = 0
-
-    def enough() -> bool:
-        nonlocal asked
-        asked += 1
-        return asked == 3
-
-    async with await client.acquire("a"):
-        with pytest.raises(LockTimeoutError, match="cancel_check"):
-            await make().acquire("a", wait=60, refresh_period=0.02, cancel_check=enough)
-    assert asked == 3
-
-
 async def test_a_lock_is_renewed_while_the_loop_is_idle(client: AsyncLockClient, rows: Rows) -> None:
     lock = await client.acquire("a", lease_duration=2)
     before = lock.version
@@ -160,16 +146,6 @@ async def test_a_renewal_under_way_does_not_hold_up_the_loop_and_a_heartbeat_wai
         assert await ended(beating) is None
     assert lock.lease_duration == 30
     assert rows.version("a") == lock.version
-
-
-async def test_a_lock_with_time_enough_left_starts_no_renewals(wire: Wire, wired: AsyncLockClient) -> None:
-    class Context:
-        def get_remaining_time_in_millis(self) -> int:
-            return 10_000
-
-    lock = await wired.acquire("a", context=Context())
-    assert lock.__held__.renewer._heartbeat is None
-    assert 9 < lock.lease_duration <= 10
 
 
 async def test_a_client_of_boto3_is_made_off_the_loop(wire: Wire, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
