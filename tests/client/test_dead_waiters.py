@@ -25,6 +25,8 @@ from tests.support.waiting import wait_until
 
 from .waiter import Job
 
+pytestmark = pytest.mark.plain  # the workers, which are other processes, use a LockClient
+
 PROGRAM = Path(__file__).with_name("waiter.py")
 WAITS = (0.3, 1.0, 1.5, 30.0)
 LONG = 120.0  # seconds after which whoever was not granted is starved

@@ -89,6 +89,7 @@ def test_without_heartbeat_nothing_is_renewed(wire: Wire, make: Make) -> None:
     assert wire.operations == ["UpdateItem"]
 
 
+@pytest.mark.plain
 def test_one_thread_renews_hundreds_of_locks(make: Make, rows: Rows, wire: Wire) -> None:
     client = make(lease_duration=6, heartbeat_period=1.5, endpoint_url=rows.engine.url)
     locks = [client.acquire(f"a{number}") for number in range(300)]
@@ -102,6 +103,7 @@ def test_one_thread_renews_hundreds_of_locks(make: Make, rows: Rows, wire: Wire)
         assert lock.release() is True
 
 
+@pytest.mark.plain
 @pytest.mark.slow
 def test_the_threads_that_keep_500_locks_for_three_leases_are_those_that_keep_50(make: Make, rows: Rows) -> None:
     most = []

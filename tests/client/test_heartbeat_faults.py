@@ -24,6 +24,8 @@ from tests.support.waiting import wait_until
 
 from .test_heartbeat import Told, outlast
 
+pytestmark = pytest.mark.plain  # both faces have the threads of the session for renewals
+
 WATCHER, SENDER = "lambda_lock-heartbeat", "lambda_lock-renewal"
 
 

@@ -230,6 +230,7 @@ def test_a_dropped_handle_of_a_lock_that_was_released_lost_or_handed_over_is_not
     assert "dropped" not in caplog.text
 
 
+@pytest.mark.plain
 def test_locks_may_be_taken_and_dropped_while_others_ask_for_those_held(client: LockClient) -> None:
     done: list[None] = []
 

@@ -260,10 +260,11 @@ def test_a_list_of_a_table_that_is_not_there_names_it(make: Make) -> None:
 def test_an_error_of_a_list_is_about_the_key_that_was_asked_for(
     failure: Literal["denied", "throttled", "unreachable"], key: str | None
 ) -> None:
-    with in_memory(clock=ManualClock()) as memory:
+    clock = ManualClock()
+    with in_memory(clock=clock) as memory:
         memory.fail(failure, times=99)
         with pytest.raises(LockError) as raised:
-            list(LockClient("locks").list(key=key))
+            list(LockClient("locks", clock=clock).list(key=key))
     assert raised.value.key == key
 
 

@@ -27,6 +27,8 @@ from tests.support.waiting import wait_until
 from .conftest import versions
 from .test_heartbeat import is_silent
 
+pytestmark = pytest.mark.plain  # the workers, which are other processes, use a LockClient
+
 WORKER = Path(__file__).with_name("worker.py")
 
 Start = Any  # Callable[..., Popen[str]]
@@ -235,7 +237,6 @@ def taken_by_the_parent_alone(client: LockClient, take: Callable[[], Lock], fork
     return lock
 
 
-@pytest.mark.plain
 def test_a_child_forked_in_the_middle_of_an_acquire_does_not_get_its_parents_lock(
     client: LockClient, make: Make, rows: Rows
 ) -> None:
@@ -256,7 +257,6 @@ def test_a_child_forked_in_the_middle_of_an_acquire_does_not_get_its_parents_loc
     assert lock.release() is True
 
 
-@pytest.mark.plain
 @pytest.mark.parametrize("draw", [1, 2])
 @pytest.mark.parametrize(
     "take",

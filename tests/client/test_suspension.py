@@ -23,6 +23,8 @@ from tests.support.waiting import wait_until
 
 from .conftest import reading
 
+pytestmark = pytest.mark.plain  # both faces have the threads of the session for renewals
+
 # A server, whose hooks are lines on its standard input.
 SERVER = """
 import sys

@@ -159,10 +159,10 @@ def test_a_cancel_after_a_claim_whose_replies_are_lost_leaves_nothing_held(
     assert rows["a"]["isReleased"] == {"S": "1"}
 
 
-def test_a_cancel_while_dynamodb_is_away_ends_the_wait(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_cancel_while_dynamodb_is_away_ends_the_wait(wire: Wire, impatient: LockClient, rows: Rows) -> None:
     outage = wire.unavailable(times=float("inf"))
     with pytest.raises(LockTimeoutError, match="cancelled"):
-        wired.acquire("a", wait=60, cancel_check=outage.reached.is_set)
+        impatient.acquire("a", wait=60, cancel_check=outage.reached.is_set)
     assert rows.get("a") is None
 
 

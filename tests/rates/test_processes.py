@@ -13,6 +13,8 @@ import pytest
 
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.plain  # the workers, which are other processes, use a LockClient
+
 WORKER = Path(__file__).with_name("worker.py")
 LIMIT = 20
 #: Seconds' worth of starts too many that a busy machine may show: half a second of patience, and a process that waits

@@ -23,6 +23,8 @@ from tests.support.rows import Rows
 from tests.support.short import SHORT
 from tests.support.waiting import wait_until
 
+pytestmark = pytest.mark.plain  # the workers, which are other processes, use a LockClient
+
 WORKER = Path(__file__).with_name("worker.py")
 
 Start = Any  # Callable[..., Popen[str]]
