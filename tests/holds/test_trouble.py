@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 
 import pytest
@@ -14,9 +13,12 @@ from lambda_lock.errors import ClientClosedError
 from lambda_lock.runtime.signalsafe import OpenLocks
 from lambda_lock.testing import ManualClock, in_memory, lambda_context
 from lambda_lock.testing.memory import Memory
-from tests.client.test_interrupts import apart, held, sweep
+from tests.client.test_interrupts import held, memory
 from tests.support.elsewhere import in_child
+from tests.support.instants import at_every_instant
 from tests.support.rows import Rows
+
+__all__ = ["memory"]
 
 # Interrupts
 
@@ -28,51 +30,43 @@ ACTS: dict[str, Callable[[LockClient, str], Lock | str]] = {
 
 
 @pytest.mark.long
-@pytest.mark.parametrize(("act", "event"), [("resume", "line"), ("hand_over", "call"), ("acquire by holder", "call")])
+@pytest.mark.parametrize("act", ACTS)
 def test_an_interrupted_attempt_leaves_the_hold_to_the_next_one_though_its_client_is_closed(
-    act: str, event: str
+    act: str, memory: Memory
 ) -> None:
-    apart(lambda memory: _interrupted(memory, act, event))
-
-
-def _interrupted(memory: Memory, act: str, event: str) -> None:
-    warnings.simplefilter("ignore", ResourceWarning)
     first = LockClient(heartbeat_period=0).acquire("a", holder="h")
     string, token = first.hand_over(), first.fencing_token
     client = LockClient(heartbeat_period=0)
     results: list[Lock | str] = []
-    for points in sweep(lambda: results.append(ACTS[act](client, string)), event=event):  # noqa: B023
+    for instant in at_every_instant(lambda: results.append(ACTS[act](client, string))):  # noqa: B023
         for result in results:  # which no interrupt kept from being returned
             assert isinstance(result, str) or result.hand_over()
         results.clear()
         client.close()
-        assert held(memory) == ["a"], f"point {points}"
+        assert held(memory) == ["a"], instant
         client = LockClient(heartbeat_period=0)
         newest = client.resume(string)
         assert newest.fencing_token == token
         newest.hand_over()
-    assert points > 20
     assert client.release(string)
 
 
 @pytest.mark.parametrize("end", ["close", "block"])
-def test_an_interrupted_handover_leaves_the_hold_to_the_next_attempt_though_its_handle_is_kept(end: str) -> None:
-    apart(lambda memory: _interrupted_handover(memory, end))
-
-
-def _interrupted_handover(memory: Memory, end: str) -> None:
+def test_an_interrupted_handover_leaves_the_hold_to_the_next_attempt_though_its_handle_is_kept(
+    end: str, memory: Memory
+) -> None:
     client = LockClient(heartbeat_period=0)
     string = client.acquire("a").hand_over()
     lock = client.resume(string)
     begun = 0
-    for points in sweep(lambda: lock.hand_over()):  # noqa: B023
+    for instant in at_every_instant(lambda: lock.hand_over()):  # noqa: B023
         if lock.__held__.hold.handed_over:  # before that it is held, and close releases what is held
             begun += 1
             if end == "block":
                 lock.__exit__(None, None, None)
             else:
                 client.close()
-            assert held(memory) == ["a"], f"point {points}"
+            assert held(memory) == ["a"], instant
             assert not lock.is_held
         client = LockClient(heartbeat_period=0)
         lock = client.resume(string)
@@ -80,11 +74,7 @@ def _interrupted_handover(memory: Memory, end: str) -> None:
     assert client.release(string)
 
 
-def test_an_interrupted_handover_of_an_adopted_lock_leaves_nothing_held() -> None:
-    apart(_interrupted_handover_of_an_adopted_lock)
-
-
-def _interrupted_handover_of_an_adopted_lock(memory: Memory) -> None:
+def test_an_interrupted_handover_of_an_adopted_lock_leaves_nothing_held(memory: Memory) -> None:
     client = LockClient(heartbeat_period=0)
     handed_over: list[str] = []  # as a caller takes them
 
@@ -92,45 +82,34 @@ def _interrupted_handover_of_an_adopted_lock(memory: Memory) -> None:
         return client.adopt(client.resume(client.acquire("a", wait=0).hand_over()).hand_over())
 
     lock = adopted()
-    for points in sweep(lambda: handed_over.append(lock.hand_over())):  # noqa: B023
+    for instant in at_every_instant(lambda: handed_over.append(lock.hand_over())):  # noqa: B023
         if lock.__held__.released:  # the string was on its way to the caller, and may have come
             assert client.release(key="a", owner=lock.owner, fencing_token=lock.fencing_token)
         client.close()
-        assert held(memory) == [], f"point {points}"
+        assert held(memory) == [], instant
         client = LockClient(heartbeat_period=0)
         lock = adopted()
-    assert points > 20
     client.close()
 
 
-def test_an_interrupted_release_by_string_can_be_repeated() -> None:
-    apart(_interrupted_release)
-
-
-def _interrupted_release(memory: Memory) -> None:
+def test_an_interrupted_release_by_string_can_be_repeated(memory: Memory) -> None:
     client = LockClient(heartbeat_period=0)
     string = client.acquire("a").hand_over()
-    for points in sweep(lambda: client.release(string), event="line"):  # noqa: B023, B007
+    for instant in at_every_instant(lambda: client.release(string)):  # noqa: B023
         assert client.release(string)
-        assert held(memory) == []
+        assert held(memory) == [], instant
         string = client.acquire("a", wait=0).hand_over()
-    assert points > 20
     client.release(string)
 
 
-def test_a_release_that_was_interrupted_is_done_by_close_also_for_an_attempt() -> None:
-    apart(_interrupted_release_of_an_attempt)
-
-
-def _interrupted_release_of_an_attempt(memory: Memory) -> None:
+def test_a_release_that_was_interrupted_is_done_by_close_also_for_an_attempt(memory: Memory) -> None:
     client = LockClient(heartbeat_period=0)
     lock = client.resume(client.acquire("a").hand_over())
-    for points in sweep(lambda: lock.release()):  # noqa: B023
+    for instant in at_every_instant(lambda: lock.release()):  # noqa: B023
         client.close()
-        assert held(memory) == [], f"point {points}"
+        assert held(memory) == [], instant
         client = LockClient(heartbeat_period=0)
         lock = client.resume(client.acquire("a", wait=0).hand_over())
-    assert points > 10
     client.close()
 
 
