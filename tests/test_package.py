@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 import types
-from pathlib import Path
 
 import pytest
 
@@ -22,7 +21,7 @@ from tests.support.public_api import COMMAND, SNAPSHOT, public_api
 
 
 @pytest.mark.parametrize("name", lambda_lock.__all__)
-def test_a_public_name_is_what_it_says_also_when_everything_is_imported(name: str) -> None:
+def test_a_public_name_is_what_it_says_also_when_everything_is_imported(name):
     left_out = ["lambda_lock.durable"] if importlib.util.find_spec("aws_durable_execution_sdk_python") is None else []
     if shutil.which("node") is None:  # which the CDK runs in
         left_out.append("lambda_lock.cdk")
@@ -32,7 +31,7 @@ def test_a_public_name_is_what_it_says_also_when_everything_is_imported(name: st
     assert not isinstance(getattr(lambda_lock, name), types.ModuleType)
 
 
-def test_the_public_names_and_their_signatures_change_by_decision_only() -> None:
+def test_the_public_names_and_their_signatures_change_by_decision_only():
     were, are = SNAPSHOT.read_text().splitlines(), public_api().splitlines()
     changes = list(difflib.unified_diff(were, are, "meant", "found", lineterm="", n=0))
     assert not changes, "\n".join(
@@ -44,9 +43,7 @@ def test_the_public_names_and_their_signatures_change_by_decision_only() -> None
     )
 
 
-def test_a_change_of_a_name_a_parameter_or_a_default_changes_the_text_of_the_public_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_change_of_a_name_a_parameter_or_a_default_changes_the_text_of_the_public_names(tmp_path, monkeypatch):
     before = public_api()
     shutil.copytree(ROOT / "lambda_lock", tmp_path / "lambda_lock", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr("tests.support.public_api.PACKAGE", tmp_path / "lambda_lock")
@@ -73,30 +70,30 @@ def test_a_change_of_a_name_a_parameter_or_a_default_changes_the_text_of_the_pub
 @pytest.mark.skipif(
     importlib.util.find_spec("aws_durable_execution_sdk_python") is not None, reason="the SDK is installed"
 )
-def test_the_lock_for_durable_functions_names_its_extra_where_the_sdk_is_missing() -> None:
+def test_the_lock_for_durable_functions_names_its_extra_where_the_sdk_is_missing():
     with pytest.raises(ImportError, match=r"pip install 'lambda-lock\[durable\]'"):
         importlib.import_module("lambda_lock.durable")
 
 
-def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
+def test_a_name_that_does_not_exist_is_an_attribute_error():
     with pytest.raises(AttributeError, match="with_locks"):
         lambda_lock.with_locks  # noqa: B018
 
 
-def test_importing_the_package_loads_none_of_its_parts() -> None:
+def test_importing_the_package_loads_none_of_its_parts():
     code = "import sys, lambda_lock; print([name for name in sys.modules if name.startswith('lambda_lock')])"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert loaded.strip() == "['lambda_lock._version', 'lambda_lock']"
 
 
-def test_all_of_a_module_can_be_imported_where_nothing_else_is_installed() -> None:
+def test_all_of_a_module_can_be_imported_where_nothing_else_is_installed():
     code = "import sys; sys.modules['boto3'] = sys.modules['botocore'] = None; from lambda_lock.transport import *; "
     code += "from lambda_lock import *; print(HttpsTransport.__name__, LockClient.__name__)"
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert said.stdout.strip() == "HttpsTransport LockClient", said.stderr
 
 
-def test_the_names_for_checkers_are_those_at_run_time() -> None:
+def test_the_names_for_checkers_are_those_at_run_time():
     errors = {name for name, value in vars(lambda_lock.errors).items() if _is_error(value)}
     elsewhere = [name for names in lambda_lock._WHERE.values() for name in names]
     assert {*elsewhere} | errors | {"__version__"} == set(lambda_lock.__all__)
@@ -108,7 +105,7 @@ def _is_error(value: object) -> bool:
     return isinstance(value, type) and issubclass(value, lambda_lock.LockError)
 
 
-def test_no_two_modules_need_each_other_also_not_for_types_or_within_a_function() -> None:
+def test_no_two_modules_need_each_other_also_not_for_types_or_within_a_function():
     files = {
         ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
         for file in (ROOT / "lambda_lock").rglob("*.py")
@@ -125,13 +122,13 @@ def test_no_two_modules_need_each_other_also_not_for_types_or_within_a_function(
     graphlib.TopologicalSorter(needs).prepare()  # raises CycleError, which names them
 
 
-def test_a_schema_can_be_pickled_compared_and_changed() -> None:
+def test_a_schema_can_be_pickled_compared_and_changed():
     schema = pickle.loads(pickle.dumps(lambda_lock.JAVA))
     assert schema == lambda_lock.JAVA
     assert schema.replace(ttl="expires") != lambda_lock.JAVA
 
 
-def test_a_record_can_be_pickled(table: str) -> None:
+def test_a_record_can_be_pickled(table):
     with lambda_lock.LockClient() as client, client.acquire("a", data=b"x", attributes={"n": 1}):
         record = client.get("a")
         assert pickle.loads(pickle.dumps(record)) == record

@@ -6,7 +6,6 @@ import re
 import shlex
 import subprocess
 import tomllib
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -41,26 +40,26 @@ def _of_the_workflow() -> set[str]:
     return {target for targets in job["strategy"]["matrix"]["targets"] for target in targets.split()}
 
 
-def test_the_workflow_and_ci_run_call_the_same_targets_and_make_has_them() -> None:
+def test_the_workflow_and_ci_run_call_the_same_targets_and_make_has_them():
     assert _of_the_workflow() == _of_ci_run()
     assert len(_of_ci_run()) >= 8
     assert _of_ci_run() <= set(re.findall(r"^([a-z-]+):", _MAKEFILE, re.MULTILINE))
 
 
-def test_the_workflow_runs_make_with_the_settings_of_ci_run() -> None:
+def test_the_workflow_runs_make_with_the_settings_of_ci_run():
     (job,) = _WORKFLOW["jobs"].values()
     assert job["steps"][-1] == {"run": "make ${{ matrix.targets }}"}
     exported = dict(re.findall(r"^export (\w+)=(\S+)", (ROOT / ".ci" / "run").read_text(), re.MULTILINE))
     assert _WORKFLOW["env"] == exported
 
 
-def test_the_weekly_proof_is_made_by_the_target_that_users_call() -> None:
+def test_the_weekly_proof_is_made_by_the_target_that_users_call():
     (job,) = _WORKFLOWS["prove"]["jobs"].values()
     ran = [step["run"].split()[:2] for step in job["steps"] if "run" in step]
     assert ran == [["make", "peers"], ["make", "prove"], ["make", "one-token"]]
 
 
-def test_the_workflow_of_the_proof_says_how_long_its_figures_are_kept() -> None:
+def test_the_workflow_of_the_proof_says_how_long_its_figures_are_kept():
     (kept,) = (step["with"] for step in _WORKFLOWS["prove"]["jobs"]["prove"]["steps"] if "upload-artifact" in str(step))
     for page in (".github/workflows/prove.yml", "docs/safety-evidence.md"):
         said = re.findall(r"figures\b[^.]*? for (.+?)[:.]", " ".join((ROOT / page).read_text().split()))
@@ -68,13 +67,13 @@ def test_the_workflow_of_the_proof_says_how_long_its_figures_are_kept() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(_WORKFLOWS))
-def test_a_workflow_may_only_read_and_only_what_publishes_may_prove_who_it_is(name: str) -> None:
+def test_a_workflow_may_only_read_and_only_what_publishes_may_prove_who_it_is(name):
     assert _WORKFLOWS[name]["permissions"] == {"contents": "read"}
     jobs = {job: more["permissions"] for job, more in _WORKFLOWS[name]["jobs"].items() if "permissions" in more}
     assert jobs == ({"publish": {"id-token": "write", "attestations": "write"}} if name == "release" else {})
 
 
-def test_each_action_is_pinned_by_its_digest_with_its_version_beside_it_and_alike_everywhere() -> None:
+def test_each_action_is_pinned_by_its_digest_with_its_version_beside_it_and_alike_everywhere():
     """A tag can be moved to other code by whoever takes over an action; a digest cannot."""
     found: dict[str, set[str]] = {}
     for path in (ROOT / ".github" / "workflows").iterdir():
@@ -86,7 +85,7 @@ def test_each_action_is_pinned_by_its_digest_with_its_version_beside_it_and_alik
     assert [pins for pins in found.values() if len(pins) > 1] == []
 
 
-def test_dependabot_looks_at_the_actions_and_at_the_pins_of_the_checks() -> None:
+def test_dependabot_looks_at_the_actions_and_at_the_pins_of_the_checks():
     updates = {one["package-ecosystem"]: one for one in _DEPENDABOT["updates"]}
     assert updates["github-actions"]["directory"] == "/"
     assert updates["pip"]["directory"] == "/requirements"
@@ -97,14 +96,14 @@ def test_dependabot_looks_at_the_actions_and_at_the_pins_of_the_checks() -> None
         assert any(f"{ignored['dependency-name']}==" in path.read_text() for path in folder.glob("*.in")), ignored
 
 
-def test_each_file_has_an_owner() -> None:
+def test_each_file_has_an_owner():
     lines = (ROOT / ".github" / "CODEOWNERS").read_text().splitlines()
     rules = [line.split() for line in lines if line and not line.startswith("#")]
     assert all(owner.startswith("@") for _, *owners in rules for owner in owners)
     assert rules[0][0] == "*"
 
 
-def test_what_publishes_a_release_runs_nothing_but_pinned_actions_on_what_was_built_before() -> None:
+def test_what_publishes_a_release_runs_nothing_but_pinned_actions_on_what_was_built_before():
     workflow = _WORKFLOWS["release"]
     assert workflow[True] == {"push": {"tags": ["v*"]}}  # YAML reads `on` as true
     build, publish = workflow["jobs"]["build"], workflow["jobs"]["publish"]
@@ -117,21 +116,21 @@ def test_what_publishes_a_release_runs_nothing_but_pinned_actions_on_what_was_bu
     assert ".github/workflows/release.yml" in (ROOT / "RELEASING.md").read_text()
 
 
-def test_the_workflows_go_is_the_one_that_the_checker_of_histories_asks_for() -> None:
+def test_the_workflows_go_is_the_one_that_the_checker_of_histories_asks_for():
     (go,) = re.findall(r"^go (\S+)$", (ROOT / "tests" / "histories" / "checker" / "go.mod").read_text(), re.MULTILINE)
     jobs = [job for workflow in _WORKFLOWS.values() for job in workflow["jobs"].values()]
     used = [step["with"]["go-version"] for job in jobs for step in job["steps"] if "setup-go@" in step.get("uses", "")]
     assert used == [".".join(go.split(".")[:2])]
 
 
-def test_each_target_that_tests_other_clients_has_them_installed_first() -> None:
+def test_each_target_that_tests_other_clients_has_them_installed_first():
     (job,) = _WORKFLOW["jobs"].values()
     for targets in job["strategy"]["matrix"]["targets"]:
         *before, target = targets.split()
         assert before == (["peers"] if target in ("test", "test-slow", "test-dynamodb-local") else []), targets
 
 
-def test_the_folders_around_the_library_are_those_that_the_page_of_the_tests_names() -> None:
+def test_the_folders_around_the_library_are_those_that_the_page_of_the_tests_names():
     (around,) = re.findall(r"^AROUND := \$\(addprefix tests/,(.*)\)$", _MAKEFILE, re.MULTILINE)
     library, others = (ROOT / "tests" / "README.md").read_text().split("\n## Around the library\n")
     named = [set(re.findall(r"^\| `(\w+)/` ", part, re.MULTILINE)) for part in (library, others)]
@@ -147,12 +146,12 @@ def _of_the_workflow_pythons() -> list[str]:
     return re.sub("#.*", "", versions).split()
 
 
-def test_the_workflows_python_is_the_one_whose_figures_the_limits_are() -> None:
+def test_the_workflows_python_is_the_one_whose_figures_the_limits_are():
     limits = tomllib.loads((ROOT / "benchmarks" / "limits.toml").read_text())
     assert limits["modules"]["python"] == _of_the_workflow_pythons()[-1]
 
 
-def test_the_versions_that_are_claimed_are_those_that_the_workflow_installs_and_the_tests_run_on() -> None:
+def test_the_versions_that_are_claimed_are_those_that_the_workflow_installs_and_the_tests_run_on():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     claimed = re.findall(r"Programming Language :: Python :: (3\.\d+)", " ".join(project["classifiers"]))
     assert list(pythons.CLAIMED) == claimed == sorted(_of_the_workflow_pythons(), key=lambda text: int(text[2:]))
@@ -164,7 +163,7 @@ def test_the_versions_that_are_claimed_are_those_that_the_workflow_installs_and_
         assert (ROOT / name).exists()
 
 
-def test_the_hooks_have_the_tools_in_the_versions_of_the_checks() -> None:
+def test_the_hooks_have_the_tools_in_the_versions_of_the_checks():
     wanted = [tool for repo in _HOOKS for hook in repo["hooks"] for tool in hook.get("additional_dependencies", [])]
     assert wanted
     for tool in wanted:
@@ -172,23 +171,23 @@ def test_the_hooks_have_the_tools_in_the_versions_of_the_checks() -> None:
         assert _PINNED[name] == version, f"run 'make requirements', then set {name} in .pre-commit-config.yaml"
 
 
-def test_the_hooks_look_at_the_files_that_make_check_looks_at() -> None:
+def test_the_hooks_look_at_the_files_that_make_check_looks_at():
     (sources,) = re.findall(r"^SOURCES := \$\(wildcard (.*)\)$", _MAKEFILE, re.MULTILINE)
     pattern = f"^({'|'.join(map(re.escape, sources.split()))})(/|$)"
     assert {hook["files"] for repo in _HOOKS for hook in repo["hooks"] if "files" in hook} == {pattern}
 
 
-def test_the_hooks_of_a_commit_and_make_check_run_the_same_checks() -> None:
+def test_the_hooks_of_a_commit_and_make_check_run_the_same_checks():
     entries = {shlex.split(hook["entry"])[1] for repo in _HOOKS for hook in repo["hooks"] if "files" in hook}
     recipe = _MAKEFILE.partition("\ncheck:")[2].partition("\n\n")[0]
     assert entries == set(re.findall(r"\$\(BIN\)/ruff (\w+)", recipe))
 
 
-def test_every_hook_is_local_so_that_nothing_else_pins_a_tool() -> None:
+def test_every_hook_is_local_so_that_nothing_else_pins_a_tool():
     assert {repo["repo"] for repo in _HOOKS} == {"local"}
 
 
-def test_the_version_is_written_in_one_file() -> None:
+def test_the_version_is_written_in_one_file():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert "version" not in project["project"]
     assert project["project"]["dynamic"] == ["version", "readme"]
@@ -198,7 +197,7 @@ def test_the_version_is_written_in_one_file() -> None:
     assert not [source for source in sources if f'"{lambda_lock.__version__}"' in source.read_text()]
 
 
-def test_where_an_extra_is_listed_that_goes_with_no_other_the_way_to_have_both_is_said() -> None:
+def test_where_an_extra_is_listed_that_goes_with_no_other_the_way_to_have_both_is_said():
     """`local` pins botocore below what `durable` needs: pip refuses the two together."""
     for page in ("README.md", "docs/getting-started.md", "docs/command-line.md"):
         text = " ".join((ROOT / page).read_text().split())
@@ -207,25 +206,25 @@ def test_where_an_extra_is_listed_that_goes_with_no_other_the_way_to_have_both_i
     assert "`local` cannot be installed beside it" in " ".join((ROOT / "docs" / "durable.md").read_text().split())
 
 
-def test_an_extra_takes_no_next_version_of_a_library_that_is_still_changing() -> None:
+def test_an_extra_takes_no_next_version_of_a_library_that_is_still_changing():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     for name in ("cdk", "durable"):
         assert all(re.search(r",<\d+$", wanted) for wanted in extras[name]), name
 
 
-def test_the_readme_and_the_changelog_know_the_version() -> None:
+def test_the_readme_and_the_changelog_know_the_version():
     major_and_minor = ".".join(lambda_lock.__version__.split(".")[:2])
     assert f"Version {major_and_minor}." in (ROOT / "README.md").read_text().partition("## State")[2]
     released = re.findall(r"^## (\d\S+?),", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert released[:1] in ([], [lambda_lock.__version__])
 
 
-def test_the_changelog_begins_with_what_is_not_released_and_not_there_yet() -> None:
+def test_the_changelog_begins_with_what_is_not_released_and_not_there_yet():
     headings = re.findall(r"^##+ .*", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert headings[:2] == ["## Unreleased", "### Not yet"]
 
 
-def test_what_is_not_there_yet_is_refused_or_absent() -> None:
+def test_what_is_not_there_yet_is_refused_or_absent():
     """Each entry of the list has its check here: one that came true must leave the list."""
     text = (ROOT / "CHANGELOG.md").read_text().partition("### Not yet\n")[2].partition("\n#")[0]
     entries = re.findall(r"^- (.*?)(?=\n- |\Z)", text.strip(), re.MULTILINE | re.DOTALL)
@@ -243,7 +242,7 @@ def test_what_is_not_there_yet_is_refused_or_absent() -> None:
 
 
 @pytest.mark.parametrize("form", _FORMS, ids=lambda form: form.name)
-def test_a_form_is_one_that_the_host_can_show(form: Path) -> None:
+def test_a_form_is_one_that_the_host_can_show(form):
     read: dict[str, Any] = yaml.safe_load(form.read_text())
     if form.name == "config.yml":
         assert all(link.keys() == {"name", "url", "about"} for link in read["contact_links"])
@@ -258,12 +257,12 @@ def test_a_form_is_one_that_the_host_can_show(form: Path) -> None:
 
 
 @pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.name)
-def test_each_file_that_a_page_of_the_project_links_to_exists(page: Path) -> None:
+def test_each_file_that_a_page_of_the_project_links_to_exists(page):
     for target in re.findall(r"\]\(([^)#\s]+)", page.read_text()):
         assert target.startswith("https://") or (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-def test_the_code_of_conduct_names_its_source_and_whom_to_ask() -> None:
+def test_the_code_of_conduct_names_its_source_and_whom_to_ask():
     text = " ".join((ROOT / "CODE_OF_CONDUCT.md").read_text().split())
     assert "Contributor Covenant, version 2.1" in text
     assert "https://github.com/lambda-lock/lambda-lock/security/advisories/new" in text
@@ -272,12 +271,12 @@ def test_the_code_of_conduct_names_its_source_and_whom_to_ask() -> None:
 @pytest.mark.parametrize(
     "name", ["CODE_OF_CONDUCT.md", "RELEASING.md", ".github", ".ci", ".pre-commit-config.yaml", "hatch_build.py"]
 )
-def test_the_sdist_has_what_these_tests_read(name: str) -> None:
+def test_the_sdist_has_what_these_tests_read(name):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert name in project["tool"]["hatch"]["build"]["targets"]["sdist"]["only-include"]
 
 
-def test_each_target_that_a_page_of_the_project_names_exists() -> None:
+def test_each_target_that_a_page_of_the_project_names_exists():
     said = subprocess.run(["make", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     targets = set(re.findall(r"^  make ([\w-]+)", said, re.MULTILINE))
     for page in (*_PAGES, ROOT / ".github" / "PULL_REQUEST_TEMPLATE.md"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -34,17 +33,17 @@ def _uses(text: str, word: str) -> list[int]:
     return [text.count("\n", 0, found.start()) + 1 for found in re.finditer(pattern, text)]
 
 
-def test_the_glossary_can_be_read_at_once() -> None:
+def test_the_glossary_can_be_read_at_once():
     assert 10 < len(_glossary()) <= _MOST_WORDS
 
 
 @pytest.mark.parametrize("word", [word for forbidden in _glossary().values() for word in forbidden])
-def test_a_word_that_was_replaced_does_not_come_back(word: str) -> None:
+def test_a_word_that_was_replaced_does_not_come_back(word):
     found = [f"{path.relative_to(ROOT)}:{line}" for path in _TEXTS for line in _uses(path.read_text(), word)]
     assert not found, f"{word!r} is another word's: see the glossary in CONTRIBUTING.md"
 
 
-def test_a_forbidden_word_is_found_also_where_a_line_ends() -> None:
+def test_a_forbidden_word_is_found_also_where_a_line_ends():
     assert _uses("a\nis a place in\n    # the queue, Recalled", "place in the queue") == [2]
     assert not _uses("a place in\n# the queue, Recalled", "Recall")
 
@@ -74,10 +73,10 @@ def _opened(tree: ast.Module) -> Iterator[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("path", _MODULES, ids=lambda path: str(path.relative_to(ROOT)))
-def test_no_module_opens_what_is_private_to_another(path: Path) -> None:
+def test_no_module_opens_what_is_private_to_another(path):
     assert not list(_opened(ast.parse(path.read_text())))
 
 
-def test_what_a_module_opens_of_another_is_noticed() -> None:
+def test_what_a_module_opens_of_another_is_noticed():
     text = "from .held import _secret\nself._mine = 1\nother._mine\nself._of_a_base\nother._theirs"
     assert list(_opened(ast.parse(text))) == [(1, "_secret"), (5, "other._theirs")]

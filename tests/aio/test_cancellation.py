@@ -16,11 +16,11 @@ from lambda_lock import AsyncLock, AsyncLockClient, LockAlreadyReleasedError
 from lambda_lock.client import async_client, async_lock, async_runner
 from lambda_lock.runtime import drive_async
 from rig.engine import Ministack
-from rig.wire import Fault, Wire
+from rig.wire import Fault
 from tests.support.clocks import LeapingClock
 from tests.support.rows import Rows
 
-from .conftest import LOST, Make, ended, reading, renewed, start, ticking, until
+from .conftest import LOST, ended, reading, renewed, start, ticking, until
 
 # When a cancellation comes: the request is on its way, or it was carried out and the reply is on its way.
 STAGES = ["hold", "delay_reply"]
@@ -47,9 +47,7 @@ async def cancel_in(fault: Fault, task: asyncio.Task[Any], times: int = 1) -> No
 
 @pytest.mark.parametrize("times", [1, 2, 3])
 @pytest.mark.parametrize("stage", STAGES)
-async def test_a_cancelled_claim_is_settled_and_then_released(
-    stage: str, times: int, wire: Wire, wired: AsyncLockClient, engine: Ministack, table: str
-) -> None:
+async def test_a_cancelled_claim_is_settled_and_then_released(stage, times, wire, wired, engine, table):
     claim = getattr(wire, stage)("UpdateItem")
     await cancel_in(claim, start(wired.acquire("a")), times)
     assert wire.operations == ["UpdateItem", "UpdateItem"]
@@ -60,9 +58,7 @@ async def test_a_cancelled_claim_is_settled_and_then_released(
 
 
 @pytest.mark.parametrize("stage", STAGES)
-async def test_a_cancelled_take_over_is_settled_and_then_released(
-    stage: str, wire: Wire, wired: AsyncLockClient, rows: Rows, engine: Ministack, table: str
-) -> None:
+async def test_a_cancelled_take_over_is_settled_and_then_released(stage, wire, wired, rows, engine, table):
     rows.put_held("a", expires_at=0)
     wire.hold("UpdateItem", seconds=0)  # the claim, which is refused
     taking_over = getattr(wire, stage)("UpdateItem")
@@ -71,9 +67,7 @@ async def test_a_cancelled_take_over_is_settled_and_then_released(
 
 
 @pytest.mark.parametrize("stage", STAGES)
-async def test_cancelled_again_while_it_releases_it_settles_that_too(
-    stage: str, wire: Wire, wired: AsyncLockClient, engine: Ministack, table: str
-) -> None:
+async def test_cancelled_again_while_it_releases_it_settles_that_too(stage, wire, wired, engine, table):
     claim = wire.delay_reply("UpdateItem")
     giving_up = getattr(wire, stage)("UpdateItem")
     taking = start(wired.acquire("a"))
@@ -84,9 +78,7 @@ async def test_cancelled_again_while_it_releases_it_settles_that_too(
     assert held_rows(engine, table) == []
 
 
-async def test_cancelled_before_it_began_a_claim_leaves_nothing_held(
-    wired: AsyncLockClient, engine: Ministack, table: str
-) -> None:
+async def test_cancelled_before_it_began_a_claim_leaves_nothing_held(wired, engine, table):
     async def work() -> None:
         me = asyncio.current_task()
         assert me is not None
@@ -97,18 +89,14 @@ async def test_cancelled_before_it_began_a_claim_leaves_nothing_held(
     assert held_rows(engine, table) == []
 
 
-async def test_a_claim_cancelled_after_its_reply_was_lost_leaves_nothing_held(
-    wire: Wire, wired: AsyncLockClient, engine: Ministack, table: str
-) -> None:
+async def test_a_claim_cancelled_after_its_reply_was_lost_leaves_nothing_held(wire, wired, engine, table):
     wire.drop_reply("UpdateItem", times=1)
     again = wire.hold("UpdateItem")
     await cancel_in(again, start(wired.acquire("a")))
     assert held_rows(engine, table) == []
 
 
-async def test_a_cancelled_wait_leaves_the_holder_alone(
-    wire: Wire, client: AsyncLockClient, make: Make, rows: Rows
-) -> None:
+async def test_a_cancelled_wait_leaves_the_holder_alone(wire, client, make, rows):
     held = await client.acquire("a")
     waiting = start(make().acquire("a", wait=60, refresh_period=0.05))
     await until(lambda: wire.count("GetItem") >= 2)
@@ -121,9 +109,7 @@ async def test_a_cancelled_wait_leaves_the_holder_alone(
 
 
 @pytest.mark.parametrize("stage", STAGES)
-async def test_a_wait_cancelled_in_the_claim_at_its_end_leaves_nothing_held(
-    stage: str, wire: Wire, client: AsyncLockClient, make: Make, engine: Ministack, table: str
-) -> None:
+async def test_a_wait_cancelled_in_the_claim_at_its_end_leaves_nothing_held(stage, wire, client, make, engine, table):
     held = await client.acquire("a")
     waiting = start(make().acquire("a", wait=60, refresh_period=0.02, queue=False))
     await until(lambda: wire.count("GetItem"))
@@ -135,9 +121,7 @@ async def test_a_wait_cancelled_in_the_claim_at_its_end_leaves_nothing_held(
 
 
 @pytest.mark.parametrize("stage", STAGES)
-async def test_a_timeout_around_an_acquire_leaves_nothing_held(
-    stage: str, wire: Wire, wired: AsyncLockClient, engine: Ministack, table: str
-) -> None:
+async def test_a_timeout_around_an_acquire_leaves_nothing_held(stage, wire, wired, engine, table):
     claim = getattr(wire, stage)("UpdateItem")
 
     async def work() -> None:
@@ -157,9 +141,7 @@ async def test_a_timeout_around_an_acquire_leaves_nothing_held(
     assert held_rows(engine, table) == []
 
 
-async def test_a_sibling_that_fails_takes_the_acquire_with_it(
-    wire: Wire, wired: AsyncLockClient, engine: Ministack, table: str
-) -> None:
+async def test_a_sibling_that_fails_takes_the_acquire_with_it(wire, wired, engine, table):
     claim = wire.delay_reply("UpdateItem")
 
     async def fail() -> None:
@@ -179,9 +161,7 @@ async def test_a_sibling_that_fails_takes_the_acquire_with_it(
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_loop_that_ends_during_a_claim_leaves_nothing_held(
-    stage: str, wire: Wire, wired: AsyncLockClient, engine: Ministack, table: str
-) -> None:
+def test_a_loop_that_ends_during_a_claim_leaves_nothing_held(stage, wire, wired, engine, table):
     claim = getattr(wire, stage)("UpdateItem")
     tasks = []
 
@@ -205,7 +185,7 @@ def test_a_loop_that_ends_during_a_claim_leaves_nothing_held(
     assert held_rows(engine, table) == []
 
 
-async def test_a_cancelled_body_releases_its_lock(client: AsyncLockClient, engine: Ministack, table: str) -> None:
+async def test_a_cancelled_body_releases_its_lock(client, engine, table):
     entered = asyncio.Event()
 
     async def work() -> None:
@@ -226,9 +206,7 @@ async def test_a_cancelled_body_releases_its_lock(client: AsyncLockClient, engin
 
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("stage", STAGES)
-async def test_a_cancelled_release_is_settled(
-    stage: str, times: int, wire: Wire, wired: AsyncLockClient, engine: Ministack, table: str
-) -> None:
+async def test_a_cancelled_release_is_settled(stage, times, wire, wired, engine, table):
     lock = await wired.acquire("a")
     await cancel_in(getattr(wire, stage)("UpdateItem"), start(lock.release()), times)
     assert held_rows(engine, table) == []
@@ -237,9 +215,7 @@ async def test_a_cancelled_release_is_settled(
 
 
 @pytest.mark.parametrize("data", [None, b"z"])
-async def test_a_cancelled_release_that_did_not_get_through_is_sent_again_as_it_was(
-    data: bytes | None, wire: Wire, wired: AsyncLockClient, engine: Ministack, table: str
-) -> None:
+async def test_a_cancelled_release_that_did_not_get_through_is_sent_again_as_it_was(data, wire, wired, engine, table):
     lock = await wired.acquire("a", data=b"x")
     lost = wire.drop_request("UpdateItem")
     releasing = start(lock.release(data=data))
@@ -252,7 +228,7 @@ async def test_a_cancelled_release_that_did_not_get_through_is_sent_again_as_it_
     assert record.data == (data or b"x")
 
 
-async def test_after_a_cancelled_release_there_is_nothing_left_to_release(wire: Wire, wired: AsyncLockClient) -> None:
+async def test_after_a_cancelled_release_there_is_nothing_left_to_release(wire, wired):
     lock = await wired.acquire("a")
     await cancel_in(wire.delay_reply("UpdateItem"), start(lock.release()))
     wire.clear()
@@ -264,9 +240,7 @@ async def test_after_a_cancelled_release_there_is_nothing_left_to_release(wire: 
 
 
 @pytest.mark.parametrize("stage", STAGES)
-async def test_a_cancelled_handing_over_leaves_nothing_held(
-    stage: str, wire: Wire, wired: AsyncLockClient, engine: Ministack, table: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_cancelled_handing_over_leaves_nothing_held(stage, wire, wired, engine, table, caplog):
     lock = await wired.acquire("a")
     await cancel_in(getattr(wire, stage)("UpdateItem"), start(lock.hand_over()))
     assert held_rows(engine, table) == []
@@ -275,18 +249,14 @@ async def test_a_cancelled_handing_over_leaves_nothing_held(
 
 
 @pytest.mark.parametrize("stage", STAGES)
-async def test_a_cancelled_adopting_leaves_nothing_held(
-    stage: str, wire: Wire, wired: AsyncLockClient, make: Make, engine: Ministack, table: str
-) -> None:
+async def test_a_cancelled_adopting_leaves_nothing_held(stage, wire, wired, make, engine, table):
     string = await (await wired.acquire("a")).hand_over()
     adopting = getattr(wire, stage)("UpdateItem")
     await cancel_in(adopting, start(make().adopt(string)))  # a new client reads first, so that this one is granted
     assert held_rows(engine, table) == []
 
 
-async def test_an_adopting_cancelled_before_it_took_the_lock_leaves_it_to_be_adopted(
-    wire: Wire, wired: AsyncLockClient, make: Make, engine: Ministack, table: str
-) -> None:
+async def test_an_adopting_cancelled_before_it_took_the_lock_leaves_it_to_be_adopted(wire, wired, make, engine, table):
     string = await (await wired.acquire("a")).hand_over()
     await cancel_in(wire.delay_reply("GetItem"), start(make().adopt(string)))
     assert held_rows(engine, table) == ["a"]
@@ -294,9 +264,7 @@ async def test_an_adopting_cancelled_before_it_took_the_lock_leaves_it_to_be_ado
 
 
 @pytest.mark.parametrize("stage", STAGES)
-async def test_a_cancelled_commit_is_settled_and_leaves_nothing_held(
-    stage: str, wire: Wire, wired: AsyncLockClient, rows: Rows, table: str, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_a_cancelled_commit_is_settled_and_leaves_nothing_held(stage, wire, wired, rows, table, caplog):
     lock = await wired.acquire("a")
     items = [{"Put": {"TableName": table, "Item": {"key": {"S": "order"}}}}]
     await cancel_in(getattr(wire, stage)("TransactWriteItems"), start(lock.commit(items)))
@@ -306,9 +274,7 @@ async def test_a_cancelled_commit_is_settled_and_leaves_nothing_held(
     assert caplog.records == []
 
 
-async def test_a_cancelled_commit_that_was_refused_leaves_nothing_held(
-    wire: Wire, wired: AsyncLockClient, rows: Rows, table: str
-) -> None:
+async def test_a_cancelled_commit_that_was_refused_leaves_nothing_held(wire, wired, rows, table):
     rows.put("order")
     lock = await wired.acquire("a")
     put = {
@@ -321,9 +287,7 @@ async def test_a_cancelled_commit_that_was_refused_leaves_nothing_held(
     assert not rows.is_held("a")
 
 
-async def test_a_cancelled_close_releases_what_the_client_holds(
-    wire: Wire, wired: AsyncLockClient, engine: Ministack, table: str
-) -> None:
+async def test_a_cancelled_close_releases_what_the_client_holds(wire, wired, engine, table):
     locks = [await wired.acquire(key) for key in ("a", "b", "c")]
     await cancel_in(wire.delay_reply("UpdateItem"), start(wired.close()))
     assert held_rows(engine, table) == []
@@ -342,18 +306,14 @@ async def beats_again(lock: AsyncLock, rows: Rows) -> None:
 
 
 @pytest.mark.parametrize("stage", STAGES)
-async def test_a_cancelled_heartbeat_is_settled_and_the_lock_goes_on(
-    stage: str, wire: Wire, wired: AsyncLockClient, rows: Rows
-) -> None:
+async def test_a_cancelled_heartbeat_is_settled_and_the_lock_goes_on(stage, wire, wired, rows):
     lock = await wired.acquire("a")
     await cancel_in(getattr(wire, stage)("UpdateItem"), start(lock.heartbeat()))
     assert rows.version("a") == lock.version
     await beats_again(lock, rows)
 
 
-async def test_a_heartbeat_cancelled_while_it_waits_for_another_lets_renewals_go_on(
-    wire: Wire, wired: AsyncLockClient, rows: Rows
-) -> None:
+async def test_a_heartbeat_cancelled_while_it_waits_for_another_lets_renewals_go_on(wire, wired, rows):
     lock = await wired.acquire("a")
     slow = wire.delay_reply("UpdateItem")
     first = start(lock.heartbeat())
@@ -369,9 +329,7 @@ async def test_a_heartbeat_cancelled_while_it_waits_for_another_lets_renewals_go
     await beats_again(lock, rows)
 
 
-async def test_after_a_cancelled_heartbeat_renewals_in_the_background_go_on(
-    wire: Wire, wired: AsyncLockClient, rows: Rows
-) -> None:
+async def test_after_a_cancelled_heartbeat_renewals_in_the_background_go_on(wire, wired, rows):
     lock = await wired.acquire("a", lease_duration=2)
     await cancel_in(wire.delay_reply("UpdateItem"), start(lock.heartbeat()))
     before = lock.version
@@ -379,7 +337,7 @@ async def test_after_a_cancelled_heartbeat_renewals_in_the_background_go_on(
     assert lock.is_held
 
 
-async def test_a_cancelled_reading_changes_nothing(wire: Wire, wired: AsyncLockClient) -> None:
+async def test_a_cancelled_reading_changes_nothing(wire, wired):
     async with await wired.acquire("a") as lock:
         await cancel_in(wire.delay_reply("GetItem"), start(wired.get("a")))
         assert lock.is_held
@@ -472,9 +430,7 @@ LAST_ACTS: dict[str, Callable[[AsyncLock, str], Coroutine[Any, Any, Any]]] = {
 
 @pytest.mark.parametrize("name", [*LAST_ACTS, "close"])
 @pytest.mark.parametrize("lost", LOST)
-async def test_a_last_act_cancelled_anywhere_leaves_nothing_held(
-    name: str, lost: str, wire: Wire, make: Make, engine: Ministack, table: str
-) -> None:
+async def test_a_last_act_cancelled_anywhere_leaves_nothing_held(name, lost, wire, make, engine, table):
     kept: list[AsyncLock] = []
 
     async def prepare() -> Coroutine[Any, Any, Any]:
@@ -496,9 +452,7 @@ async def test_a_last_act_cancelled_anywhere_leaves_nothing_held(
 
 @pytest.mark.parametrize("lost", ["nothing", *LOST])
 @pytest.mark.parametrize("dead", [False, True])
-async def test_an_acquire_cancelled_anywhere_leaves_nothing_held(
-    dead: bool, lost: str, wire: Wire, make: Make, engine: Ministack, rows: Rows, table: str
-) -> None:
+async def test_an_acquire_cancelled_anywhere_leaves_nothing_held(dead, lost, wire, make, engine, rows, table):
     keys: list[str] = []
 
     async def prepare() -> Coroutine[Any, Any, Any]:
@@ -517,9 +471,7 @@ async def test_an_acquire_cancelled_anywhere_leaves_nothing_held(
     assert dead or not still_dead
 
 
-async def test_an_adopt_cancelled_anywhere_leaves_the_lock_released_or_to_be_adopted(
-    wire: Wire, make: Make, engine: Ministack, table: str
-) -> None:
+async def test_an_adopt_cancelled_anywhere_leaves_the_lock_released_or_to_be_adopted(wire, make, engine, table):
     strings: dict[str, str] = {}
 
     async def prepare() -> Coroutine[Any, Any, Any]:
@@ -545,9 +497,7 @@ RESUMING: dict[str, Callable[[AsyncLockClient, str], Coroutine[Any, Any, Any]]] 
 
 @pytest.mark.parametrize("act", RESUMING)
 @pytest.mark.parametrize("lost", ["nothing", *LOST])
-async def test_a_resume_cancelled_anywhere_releases_nothing(
-    act: str, lost: str, wire: Wire, make: Make, engine: Ministack, table: str
-) -> None:
+async def test_a_resume_cancelled_anywhere_releases_nothing(act, lost, wire, make, engine, table):
     first = await make().acquire("a", holder="h")
     string = await first.hand_over()
 
@@ -567,8 +517,8 @@ async def test_a_resume_cancelled_anywhere_releases_nothing(
 
 
 async def test_handing_over_a_resumed_lock_cancelled_anywhere_leaves_the_hold_to_the_next_attempt(
-    wire: Wire, make: Make, engine: Ministack, table: str
-) -> None:
+    wire, make, engine, table
+):
     string = await (await make().acquire("a")).hand_over()
     kept: list[AsyncLock] = []
 
@@ -585,9 +535,7 @@ async def test_handing_over_a_resumed_lock_cancelled_anywhere_leaves_the_hold_to
     assert await (await make().resume(string)).release()
 
 
-async def test_a_release_by_string_cancelled_anywhere_can_be_repeated(
-    wire: Wire, make: Make, engine: Ministack, table: str
-) -> None:
+async def test_a_release_by_string_cancelled_anywhere_can_be_repeated(wire, make, engine, table):
     strings: list[str] = []
 
     async def prepare() -> Coroutine[Any, Any, Any]:
@@ -603,9 +551,7 @@ async def test_a_release_by_string_cancelled_anywhere_can_be_repeated(
     assert held_rows(engine, table) == []
 
 
-async def test_a_heartbeat_cancelled_anywhere_leaves_a_lock_that_beats_on(
-    wire: Wire, impatient: AsyncLockClient, rows: Rows
-) -> None:
+async def test_a_heartbeat_cancelled_anywhere_leaves_a_lock_that_beats_on(wire, impatient, rows):
     lock = await impatient.acquire("a")
 
     async def prepare() -> Coroutine[Any, Any, Any]:
@@ -620,9 +566,7 @@ async def test_a_heartbeat_cancelled_anywhere_leaves_a_lock_that_beats_on(
 
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")  # it was interrupted before
 @pytest.mark.parametrize("lost", [False, True])
-def test_an_acquire_interrupted_at_any_line_leaves_nothing_held(
-    lost: bool, wire: Wire, make: Make, engine: Ministack, table: str
-) -> None:
+def test_an_acquire_interrupted_at_any_line_leaves_nothing_held(lost, wire, make, engine, table):
     client = make(clock=LeapingClock(), heartbeat_period=0)
     number, reached, locks = 0, True, []
 

@@ -25,11 +25,8 @@ from lambda_lock import (
 )
 from lambda_lock.decorators.disabled import AsyncStandIn
 from lambda_lock.decorators.guard import default_async_client
-from rig.engine import Ministack
-from rig.wire import Wire
 from tests.support.context import Context
 from tests.support.decorated import Boom, other
-from tests.support.rows import Rows
 from tests.support.stand_ins import made
 
 from .conftest import ended, occupied, start, ticking, until
@@ -50,7 +47,7 @@ def fresh_default_client() -> Iterator[None]:
 # While the function runs
 
 
-def test_a_plain_handler_runs_it_with_asyncio_run_call_after_call(wire: Wire) -> None:
+def test_a_plain_handler_runs_it_with_asyncio_run_call_after_call(wire):
     @with_lock("{id}")
     async def work(event: dict[str, str]) -> str:
         return current_lock(AsyncLock).key
@@ -62,7 +59,7 @@ def test_a_plain_handler_runs_it_with_asyncio_run_call_after_call(wire: Wire) ->
     assert wire.connections == 1
 
 
-async def test_nothing_is_sent_before_the_coroutine_is_awaited(wire: Wire) -> None:
+async def test_nothing_is_sent_before_the_coroutine_is_awaited(wire):
     @with_lock("k")
     async def handler() -> None: ...
 
@@ -72,7 +69,7 @@ async def test_nothing_is_sent_before_the_coroutine_is_awaited(wire: Wire) -> No
     assert wire.operations == ["UpdateItem", "UpdateItem"]
 
 
-async def test_a_cancellation_that_the_function_raises_comes_through_unchanged_and_the_lock_is_free(rows: Rows) -> None:
+async def test_a_cancellation_that_the_function_raises_comes_through_unchanged_and_the_lock_is_free(rows):
     error = asyncio.CancelledError("mine")
 
     @with_lock("k", on_not_granted="skip")
@@ -87,7 +84,7 @@ async def test_a_cancellation_that_the_function_raises_comes_through_unchanged_a
     assert not rows.is_held("k")
 
 
-async def test_partials_and_callable_objects_can_be_decorated() -> None:
+async def test_partials_and_callable_objects_can_be_decorated():
     class Callee:
         async def __call__(self, event: dict[str, str]) -> str:
             return current_lock(AsyncLock).key
@@ -99,7 +96,7 @@ async def test_partials_and_callable_objects_can_be_decorated() -> None:
 # Contention
 
 
-async def test_calls_for_one_key_take_turns_and_for_others_do_not() -> None:
+async def test_calls_for_one_key_take_turns_and_for_others_do_not():
     running: list[str] = []
     both = asyncio.Event()
 
@@ -134,7 +131,7 @@ async def answer_awaited(event: dict[str, str], *, error: LockNotGrantedError) -
     ],
     ids=["async", "partial of async", "plain that gives a coroutine"],
 )
-async def test_an_answer_that_is_a_coroutine_is_awaited(answer: Any, other: LockClient) -> None:
+async def test_an_answer_that_is_a_coroutine_is_awaited(answer, other):
     @with_lock("{id}", wait=0, on_not_granted=answer)
     async def handler(event: dict[str, str]) -> str:
         return "done"
@@ -144,7 +141,7 @@ async def test_an_answer_that_is_a_coroutine_is_awaited(answer: Any, other: Lock
     assert await handler({"id": "k"}) == "done"
 
 
-async def test_an_error_of_an_async_answer_comes_through_with_the_refusal_as_its_context(other: LockClient) -> None:
+async def test_an_error_of_an_async_answer_comes_through_with_the_refusal_as_its_context(other):
     async def answer(*, error: LockNotGrantedError) -> None:
         raise Boom
 
@@ -159,7 +156,7 @@ async def test_an_error_of_an_async_answer_comes_through_with_the_refusal_as_its
 # Nesting
 
 
-async def test_current_lock_is_the_innermost_of_this_task() -> None:
+async def test_current_lock_is_the_innermost_of_this_task():
     @with_lock("{key}")
     async def enter(key: str, inner: str | None = None) -> list[str]:
         found = [current_lock(AsyncLock).key]
@@ -172,7 +169,7 @@ async def test_current_lock_is_the_innermost_of_this_task() -> None:
         current_lock()
 
 
-async def test_plain_and_async_functions_nest_and_current_lock_says_which_it_is() -> None:
+async def test_plain_and_async_functions_nest_and_current_lock_says_which_it_is():
     @with_lock("plain")
     def plain() -> str:
         with pytest.raises(TypeError, match="the innermost lock is of type Lock, not AsyncLock"):
@@ -188,7 +185,7 @@ async def test_plain_and_async_functions_nest_and_current_lock_says_which_it_is(
     assert await awaited() == "plain"
 
 
-async def test_a_nested_call_for_the_same_key_raises_at_once(wire: Wire) -> None:
+async def test_a_nested_call_for_the_same_key_raises_at_once(wire):
     @with_lock("k", on_not_granted="skip")
     async def inner() -> None:
         pytest.fail("must not run")
@@ -202,7 +199,7 @@ async def test_a_nested_call_for_the_same_key_raises_at_once(wire: Wire) -> None
     assert wire.operations == ["UpdateItem"] * 2
 
 
-async def test_a_reentrant_call_enters_again_and_a_child_task_contends(wire: Wire) -> None:
+async def test_a_reentrant_call_enters_again_and_a_child_task_contends(wire):
     @with_lock("k", wait=0, reentrant=True, on_not_granted="skip")
     async def depth(levels: int) -> int:
         below = await depth(levels - 1) or 0 if levels else 0
@@ -218,7 +215,7 @@ async def test_a_reentrant_call_enters_again_and_a_child_task_contends(wire: Wir
 
 
 @pytest.mark.parametrize("moment", ["claim", "body", "release"])
-async def test_a_call_that_is_cancelled_leaves_nothing_held(moment: str, wire: Wire, rows: Rows) -> None:
+async def test_a_call_that_is_cancelled_leaves_nothing_held(moment, wire, rows):
     entered = asyncio.Event()
 
     @with_lock("k")
@@ -251,7 +248,7 @@ async def test_a_call_that_is_cancelled_leaves_nothing_held(moment: str, wire: W
 # The client
 
 
-async def test_the_default_async_client_shares_settings_and_connections_with_the_default_client(wire: Wire) -> None:
+async def test_the_default_async_client_shares_settings_and_connections_with_the_default_client(wire):
     client = default_async_client()
     assert client is default_async_client()
     assert client.transport is default_client().transport
@@ -266,7 +263,7 @@ async def test_the_default_async_client_shares_settings_and_connections_with_the
     assert wire.connections == 1
 
 
-async def test_a_plain_default_client_serves_async_functions_too(other: LockClient) -> None:
+async def test_a_plain_default_client_serves_async_functions_too(other):
     @with_lock("k")
     async def handler() -> str:
         return current_lock(AsyncLock).owner
@@ -279,7 +276,7 @@ async def test_a_plain_default_client_serves_async_functions_too(other: LockClie
 
 
 @pytest.mark.parametrize("async_first", [True, False])
-async def test_a_default_client_of_each_kind_can_be_set_in_either_order(async_first: bool, other: LockClient) -> None:
+async def test_a_default_client_of_each_kind_can_be_set_in_either_order(async_first, other):
     @with_lock("k")
     async def awaited() -> str:
         return current_lock(AsyncLock).owner
@@ -297,7 +294,7 @@ async def test_a_default_client_of_each_kind_can_be_set_in_either_order(async_fi
         assert plain().startswith("other#")
 
 
-async def test_a_client_that_is_given_beats_the_default_one(monkeypatch: pytest.MonkeyPatch, table: str) -> None:
+async def test_a_client_that_is_given_beats_the_default_one(monkeypatch, table):
     monkeypatch.delenv("LAMBDA_LOCK_TABLE")
     async with AsyncLockClient(table, owner_prefix="given") as client:
 
@@ -311,7 +308,7 @@ async def test_a_client_that_is_given_beats_the_default_one(monkeypatch: pytest.
 # The kill switch
 
 
-def test_a_stand_in_has_every_public_name_of_an_async_lock_and_awaits_what_that_awaits() -> None:
+def test_a_stand_in_has_every_public_name_of_an_async_lock_and_awaits_what_that_awaits():
     stand_in = made(AsyncStandIn)
     public = {name for name in vars(AsyncLock) if not name.startswith("_")}
     assert public <= set(dir(stand_in))
@@ -320,9 +317,7 @@ def test_a_stand_in_has_every_public_name_of_an_async_lock_and_awaits_what_that_
         assert inspect.iscoroutinefunction(getattr(AsyncStandIn, name, None)) == awaited, name
 
 
-async def test_with_the_switch_on_a_call_runs_unprotected_with_a_warning(
-    wire: Wire, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_with_the_switch_on_a_call_runs_unprotected_with_a_warning(wire, monkeypatch, caplog):
     @with_lock("{id}")
     async def handler(event: dict[str, str]) -> tuple[str, bool, int]:
         lock = current_lock(AsyncLock)
@@ -339,9 +334,7 @@ async def test_with_the_switch_on_a_call_runs_unprotected_with_a_warning(
     assert {record.__dict__["lock_event"] for record in caplog.records} == {"disabled"}
 
 
-async def test_with_the_switch_on_a_commit_writes_unguarded_and_ends_the_stand_in(
-    monkeypatch: pytest.MonkeyPatch, wire: Wire, table: str, rows: Rows
-) -> None:
+async def test_with_the_switch_on_a_commit_writes_unguarded_and_ends_the_stand_in(monkeypatch, wire, table, rows):
     @with_lock("k")
     async def handler() -> None:
         lock = current_lock(AsyncLock)
@@ -359,9 +352,7 @@ async def test_with_the_switch_on_a_commit_writes_unguarded_and_ends_the_stand_i
     assert rows.get("k") is None
 
 
-async def test_with_the_switch_on_a_transact_item_goes_through_and_nothing_is_handed_over(
-    monkeypatch: pytest.MonkeyPatch, engine: Ministack
-) -> None:
+async def test_with_the_switch_on_a_transact_item_goes_through_and_nothing_is_handed_over(monkeypatch, engine):
     @with_lock("k")
     async def handler() -> dict[str, Any]:
         with pytest.raises(LockConfigurationError, match="LAMBDA_LOCK_DISABLED"):
@@ -372,9 +363,7 @@ async def test_with_the_switch_on_a_transact_item_goes_through_and_nothing_is_ha
     engine.dynamodb("TransactWriteItems", {"TransactItems": [await handler()]})
 
 
-async def test_with_the_switch_on_watchers_take_no_thread_from_those_who_commit(
-    monkeypatch: pytest.MonkeyPatch, table: str, rows: Rows
-) -> None:
+async def test_with_the_switch_on_watchers_take_no_thread_from_those_who_commit(monkeypatch, table, rows):
     all_watch = asyncio.Barrier(60)  # more than a loop has threads
 
     @with_lock("{number}")

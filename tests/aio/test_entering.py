@@ -11,7 +11,7 @@ from lambda_lock.testing import in_memory
 from tests.support.decorated import Boom
 
 
-def test_a_lock_is_entered_without_an_await_and_released_at_the_end() -> None:
+def test_a_lock_is_entered_without_an_await_and_released_at_the_end():
     async def main() -> None:
         async with AsyncLockClient() as client:
             async with client.acquire("a") as lock:
@@ -31,7 +31,7 @@ def test_a_lock_is_entered_without_an_await_and_released_at_the_end() -> None:
         assert all(row.is_released for row in memory.rows())
 
 
-def test_an_error_in_the_block_releases_and_propagates() -> None:
+def test_an_error_in_the_block_releases_and_propagates():
     async def main() -> None:
         client = AsyncLockClient()
         with pytest.raises(Boom):
@@ -47,7 +47,7 @@ def test_an_error_in_the_block_releases_and_propagates() -> None:
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before its first request", "in its first request"])
-def test_a_cancelled_task_hears_of_it_however_fast_the_answer_comes(before: bool) -> None:
+def test_a_cancelled_task_hears_of_it_however_fast_the_answer_comes(before):
     async def work(client: AsyncLockClient, key: str) -> AsyncLock:
         me = asyncio.current_task()
         assert me is not None
@@ -70,7 +70,7 @@ def test_a_cancelled_task_hears_of_it_however_fast_the_answer_comes(before: bool
         assert all(row.is_released for row in memory.rows())
 
 
-def test_it_is_awaited_gathered_and_run_as_a_task_as_before() -> None:
+def test_it_is_awaited_gathered_and_run_as_a_task_as_before():
     async def main() -> None:
         client = AsyncLockClient()
         one = await client.acquire("a")
@@ -91,7 +91,7 @@ def test_it_is_awaited_gathered_and_run_as_a_task_as_before() -> None:
         asyncio.run(main())
 
 
-def test_one_that_is_never_awaited_is_warned_about() -> None:
+def test_one_that_is_never_awaited_is_warned_about():
     async def main() -> None:
         with pytest.warns(RuntimeWarning, match=r"acquire' was never awaited"):
             AsyncLockClient().acquire("a")
@@ -99,13 +99,13 @@ def test_one_that_is_never_awaited_is_warned_about() -> None:
     asyncio.run(main())
 
 
-def test_one_that_is_closed_unawaited_sends_nothing() -> None:
+def test_one_that_is_closed_unawaited_sends_nothing():
     with in_memory() as memory:
         AsyncLockClient().acquire("a").close()
         assert memory.requests == ()
 
 
-def test_decorators_still_tell_the_kinds_of_client_apart() -> None:
+def test_decorators_still_tell_the_kinds_of_client_apart():
     @with_lock("a")
     async def handler() -> str:
         return "done"

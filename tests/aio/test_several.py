@@ -10,12 +10,10 @@ from typing import Any
 import pytest
 
 from lambda_lock import AsyncLockClient, AsyncMultiLock
-from rig.engine import Ministack
-from rig.wire import Request, Wire
+from rig.wire import Request
 from tests.support.clocks import LeapingClock
-from tests.support.rows import Rows
 
-from .conftest import LOST, Make
+from .conftest import LOST
 from .test_cancellation import everywhere, held_rows
 
 
@@ -45,8 +43,8 @@ class Closed:
 
 
 async def test_a_coroutine_that_is_closed_in_its_wait_awaits_nothing_and_closing_the_client_releases_what_it_took(
-    make: Make, rows: Rows
-) -> None:
+    make, rows
+):
     rows.put_held("b", expires_at=time.time() + 60, owner="another#1")
     taker = make()
     await Closed(taker.acquire_all(["a", "b"], wait=60), taker)
@@ -54,7 +52,7 @@ async def test_a_coroutine_that_is_closed_in_its_wait_awaits_nothing_and_closing
     assert not rows.is_held("a")
 
 
-async def test_cancelling_the_wait_leaves_nothing(client: AsyncLockClient, rows: Rows) -> None:
+async def test_cancelling_the_wait_leaves_nothing(client, rows):
     async with await client.acquire("b") as holder:
         task = asyncio.create_task(client.acquire_all(["a", "b"], wait=60))
         await until(lambda: rows.is_held("a"))
@@ -67,7 +65,7 @@ async def test_cancelling_the_wait_leaves_nothing(client: AsyncLockClient, rows:
 
 
 @pytest.mark.parametrize("held_up", ["a", "b", "c"])
-async def test_cancelling_at_any_claim_leaves_nothing(held_up: str, wire: Wire, make: Make, rows: Rows) -> None:
+async def test_cancelling_at_any_claim_leaves_nothing(held_up, wire, make, rows):
     client = make()
     fault = wire.hold("UpdateItem", when=lambda request: key_of(request) == held_up)
     task = asyncio.create_task(client.acquire_all(["a", "b", "c"], wait=60))
@@ -80,7 +78,7 @@ async def test_cancelling_at_any_claim_leaves_nothing(held_up: str, wire: Wire, 
     assert not any(rows.is_held(key) for key in "abc")
 
 
-async def test_cancelling_a_release_releases_all(wire: Wire, make: Make, rows: Rows) -> None:
+async def test_cancelling_a_release_releases_all(wire, make, rows):
     client = make()
     locks = await client.acquire_all(["a", "b"])
     fault = wire.hold("UpdateItem")
@@ -95,7 +93,7 @@ async def test_cancelling_a_release_releases_all(wire: Wire, make: Make, rows: R
     assert not rows.is_held("b")
 
 
-async def test_many_tasks_in_any_order_never_stand_still(make: Make) -> None:
+async def test_many_tasks_in_any_order_never_stand_still(make):
     client, inside = make(), 0
 
     async def work(keys: list[str]) -> None:
@@ -111,9 +109,7 @@ async def test_many_tasks_in_any_order_never_stand_still(make: Make) -> None:
 
 
 @pytest.mark.parametrize("lost", ["nothing", *LOST])
-async def test_an_acquire_cancelled_anywhere_leaves_nothing_held(
-    lost: str, wire: Wire, make: Make, engine: Ministack, table: str
-) -> None:
+async def test_an_acquire_cancelled_anywhere_leaves_nothing_held(lost, wire, make, engine, table):
     turns: list[list[str]] = []
 
     async def prepare() -> Coroutine[Any, Any, Any]:
@@ -128,9 +124,7 @@ async def test_an_acquire_cancelled_anywhere_leaves_nothing_held(
     assert set(held_rows(engine, table)) == {key for locks in taken for key in locks.keys}
 
 
-async def test_a_refused_acquire_cancelled_anywhere_leaves_nothing_held(
-    wire: Wire, make: Make, engine: Ministack, table: str
-) -> None:
+async def test_a_refused_acquire_cancelled_anywhere_leaves_nothing_held(wire, make, engine, table):
     holder = await make().acquire("z")
 
     async def prepare() -> Coroutine[Any, Any, Any]:
@@ -152,9 +146,7 @@ LAST_ACTS: dict[str, Callable[[AsyncMultiLock, str], Coroutine[Any, Any, Any]]] 
 
 @pytest.mark.parametrize("name", LAST_ACTS)
 @pytest.mark.parametrize("lost", LOST)
-async def test_a_last_act_cancelled_anywhere_leaves_nothing_held(
-    name: str, lost: str, wire: Wire, make: Make, engine: Ministack, table: str
-) -> None:
+async def test_a_last_act_cancelled_anywhere_leaves_nothing_held(name, lost, wire, make, engine, table):
     kept: list[AsyncMultiLock] = []
 
     async def prepare() -> Coroutine[Any, Any, Any]:

@@ -22,11 +22,9 @@ from lambda_lock import (
 from lambda_lock.client.async_runner import AsyncRunner
 from lambda_lock.client.closing import close
 from lambda_lock.runtime.timeline import SystemClock
-from rig.wire import Wire
 from tests.support.elsewhere import in_child
-from tests.support.rows import Rows
 
-from .conftest import Make, ended, renewed, start, until
+from .conftest import ended, renewed, start, until
 
 
 def public(kind: type) -> dict[str, Any]:
@@ -41,20 +39,20 @@ def public(kind: type) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("plain", "awaited", "own"), [(Lock, AsyncLock, {"tick"}), (LockClient, AsyncLockClient, set())]
 )
-def test_the_async_classes_have_every_public_name_of_the_plain_ones(plain: type, awaited: type, own: set[str]) -> None:
+def test_the_async_classes_have_every_public_name_of_the_plain_ones(plain, awaited, own):
     assert set(public(plain)) - own <= set(public(awaited))
 
 
 @pytest.mark.parametrize(
     "name", ["heartbeat", "ensure", "release", "commit", "transact_item", "hand_over", "wait_lost"]
 )
-def test_the_methods_of_a_lock_take_the_same_arguments(name: str) -> None:
+def test_the_methods_of_a_lock_take_the_same_arguments(name):
     plain, awaited = inspect.signature(getattr(Lock, name)), inspect.signature(getattr(AsyncLock, name))
     assert plain == awaited
 
 
 @pytest.mark.parametrize("name", ["acquire", "erase", "forget", "get", "rate_limit", "sleep", "prewarm"])
-def test_the_methods_of_the_client_name_the_classes_that_applications_know(name: str) -> None:
+def test_the_methods_of_the_client_name_the_classes_that_applications_know(name):
     method = getattr(AsyncLockClient, name)
     assert method.__qualname__ == f"AsyncLockClient.{name}"
     assert method.__doc__ == f"`LockClient.{name}`, awaited."
@@ -63,7 +61,7 @@ def test_the_methods_of_the_client_name_the_classes_that_applications_know(name:
 # Forks
 
 
-async def test_a_lock_is_not_released_in_a_forked_child(client: AsyncLockClient, rows: Rows) -> None:
+async def test_a_lock_is_not_released_in_a_forked_child(client, rows):
     lock = await client.acquire("a")
 
     def child() -> tuple[bool, bool]:
@@ -92,9 +90,7 @@ class ForkingClock(SystemClock):
 
 
 @pytest.mark.parametrize("before", [True, False], ids=["before the request", "after the answer"])
-async def test_a_child_forked_in_the_middle_of_an_acquire_does_not_get_its_parents_lock(
-    before: bool, client: AsyncLockClient, make: Make, rows: Rows
-) -> None:
+async def test_a_child_forked_in_the_middle_of_an_acquire_does_not_get_its_parents_lock(before, client, make, rows):
     inner, clock = client.__session__.transport, ForkingClock()
 
     class Arming:
@@ -124,7 +120,7 @@ async def test_a_child_forked_in_the_middle_of_an_acquire_does_not_get_its_paren
 # Contention
 
 
-async def test_tasks_take_turns_and_lose_no_increment(client: AsyncLockClient) -> None:
+async def test_tasks_take_turns_and_lose_no_increment(client):
     inside, most, count, tokens = 0, 0, 0, []
 
     async def work() -> None:
@@ -143,7 +139,7 @@ async def test_tasks_take_turns_and_lose_no_increment(client: AsyncLockClient) -
     assert tokens == sorted(set(tokens))
 
 
-async def test_tasks_and_threads_contend_for_the_same_lock(client: AsyncLockClient, table: str) -> None:
+async def test_tasks_and_threads_contend_for_the_same_lock(client, table):
     with LockClient(table) as plain:
         async with await client.acquire("a"):
             assert plain.try_acquire("a") is None
@@ -154,9 +150,7 @@ async def test_tasks_and_threads_contend_for_the_same_lock(client: AsyncLockClie
 # Re-entrancy, by task
 
 
-async def test_the_same_task_enters_again_and_the_last_release_counts(
-    wire: Wire, wired: AsyncLockClient, rows: Rows
-) -> None:
+async def test_the_same_task_enters_again_and_the_last_release_counts(wire, wired, rows):
     outer = await wired.acquire("a", reentrant=True)
     inner = await wired.acquire("a", reentrant=True)
     assert (inner.owner, inner.fencing_token) == (outer.owner, outer.fencing_token)
@@ -168,12 +162,12 @@ async def test_the_same_task_enters_again_and_the_last_release_counts(
     assert wire.count() == 2
 
 
-async def test_without_reentrant_the_same_task_contends_with_itself(client: AsyncLockClient) -> None:
+async def test_without_reentrant_the_same_task_contends_with_itself(client):
     await client.acquire("a", reentrant=True)
     assert await client.try_acquire("a") is None
 
 
-async def test_a_child_task_contends_although_it_has_the_parents_context(client: AsyncLockClient) -> None:
+async def test_a_child_task_contends_although_it_has_the_parents_context(client):
     async with await client.acquire("a", reentrant=True):
         child = start(client.try_acquire("a", reentrant=True))
         assert await child is None
@@ -183,7 +177,7 @@ async def test_a_child_task_contends_although_it_has_the_parents_context(client:
 # Renewing by hand
 
 
-async def test_wait_lost_ends_with_the_release_and_with_the_timeout(client: AsyncLockClient) -> None:
+async def test_wait_lost_ends_with_the_release_and_with_the_timeout(client):
     lock = await client.acquire("a")
     assert await lock.wait_lost(0.02) is False
     waiting = start(lock.wait_lost())
@@ -192,7 +186,7 @@ async def test_wait_lost_ends_with_the_release_and_with_the_timeout(client: Asyn
     assert await waiting is False
 
 
-async def test_heartbeats_of_many_tasks_come_one_after_the_other(wire: Wire, make: Make, rows: Rows) -> None:
+async def test_heartbeats_of_many_tasks_come_one_after_the_other(wire, make, rows):
     lock = await make(heartbeat_period=0).acquire("a")  # so that all renewals are theirs
     await renewed(lock, times=60)  # more than a loop has threads
     assert lock.is_held
@@ -200,7 +194,7 @@ async def test_heartbeats_of_many_tasks_come_one_after_the_other(wire: Wire, mak
     assert wire.count("UpdateItem") == 61
 
 
-async def test_the_signals_come_on_a_thread_of_their_own_with_the_plain_lock(client: AsyncLockClient) -> None:
+async def test_the_signals_come_on_a_thread_of_their_own_with_the_plain_lock(client):
     told: list[tuple[str, str, bool]] = []
 
     def tell(signal: str) -> Any:
@@ -215,7 +209,7 @@ async def test_the_signals_come_on_a_thread_of_their_own_with_the_plain_lock(cli
 # Beside a plain client
 
 
-async def test_plain_and_async_clients_adopt_from_each_other(client: AsyncLockClient, table: str) -> None:
+async def test_plain_and_async_clients_adopt_from_each_other(client, table):
     with LockClient(table) as plain:
         lock = plain.adopt(await (await client.acquire("a")).hand_over())
         again = await client.adopt(lock.hand_over())
@@ -225,7 +219,7 @@ async def test_plain_and_async_clients_adopt_from_each_other(client: AsyncLockCl
 # The client's end
 
 
-async def test_a_close_ends_those_who_wait(wire: Wire, make: Make, client: AsyncLockClient) -> None:
+async def test_a_close_ends_those_who_wait(wire, make, client):
     waiter = make()
     held = await client.acquire("a", lease_duration=3600)
     waiting = [start(waiter.acquire("a", wait=3600, refresh_period=3600)) for _ in range(3)]
@@ -236,7 +230,7 @@ async def test_a_close_ends_those_who_wait(wire: Wire, make: Make, client: Async
     assert held.is_held
 
 
-async def test_a_close_wakes_who_would_sleep_for_long(client: AsyncLockClient) -> None:
+async def test_a_close_wakes_who_would_sleep_for_long(client):
     sleeping = start(AsyncRunner(client.__session__, {})._sleep(3600))  # pauses grow to that only after a while
     await asyncio.sleep(0)
     await client.close()
@@ -246,7 +240,7 @@ async def test_a_close_wakes_who_would_sleep_for_long(client: AsyncLockClient) -
 # Loops
 
 
-def test_a_client_serves_one_loop_after_the_other(make: Make, rows: Rows) -> None:
+def test_a_client_serves_one_loop_after_the_other(make, rows):
     client = make(lease_duration=2)
 
     async def take() -> AsyncLock:
@@ -268,9 +262,7 @@ def test_a_client_serves_one_loop_after_the_other(make: Make, rows: Rows) -> Non
     assert not rows.is_held("a")
 
 
-def test_closing_in_an_outage_is_bounded_however_many_tasks_wait_in_a_loop_that_stands_still(
-    wire: Wire, make: Make, wired: AsyncLockClient, rows: Rows
-) -> None:
+def test_closing_in_an_outage_is_bounded_however_many_tasks_wait_in_a_loop_that_stands_still(wire, make, wired, rows):
     async def begin() -> None:
         await make().acquire("a", lease_duration=3600)
         waiting.extend(start(wired.acquire("a", wait=3600, refresh_period=3600)) for _ in range(9))
@@ -289,7 +281,7 @@ def test_closing_in_an_outage_is_bounded_however_many_tasks_wait_in_a_loop_that_
     loop.close()
 
 
-def test_two_loops_at_once_share_a_client(make: Make, rows: Rows) -> None:
+def test_two_loops_at_once_share_a_client(make, rows):
     client = make()
     results: list[bool] = []
 
@@ -307,7 +299,7 @@ def test_two_loops_at_once_share_a_client(make: Make, rows: Rows) -> None:
     assert not rows.is_held("a")
 
 
-def test_an_async_client_can_be_made_over_a_plain_one(table: str, rows: Rows) -> None:
+def test_an_async_client_can_be_made_over_a_plain_one(table, rows):
     with LockClient(owner_prefix="shared") as plain:
         client = AsyncLockClient.over(plain)
 

@@ -13,15 +13,13 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import AsyncLockClient, TransportError
+from lambda_lock import TransportError
 from lambda_lock.runtime.threads import LIMIT, Busy, Threads
-from rig.engine import ROOT, Ministack
-from rig.wire import Wire
+from rig.engine import ROOT
 from tests.support.elsewhere import in_child
-from tests.support.rows import Rows
 from tests.support.waiting import DEADLINE
 
-from .conftest import Make, ended, start, ticking, until
+from .conftest import ended, start, ticking, until
 
 MANY = 200
 FOR_EVER = float("inf")
@@ -34,7 +32,7 @@ def sending() -> list[threading.Thread]:
 # As few as serve
 
 
-async def test_many_acquires_at_once_share_a_few_threads_and_none_is_left(client: AsyncLockClient) -> None:
+async def test_many_acquires_at_once_share_a_few_threads_and_none_is_left(client):
     most = 0
     taking = [start(client.acquire(f"lock {number}")) for number in range(MANY)]
     while not all(task.done() for task in taking):
@@ -46,14 +44,14 @@ async def test_many_acquires_at_once_share_a_few_threads_and_none_is_left(client
     await until(lambda: not sending())
 
 
-async def test_one_request_after_the_other_needs_one_thread_at_a_time(client: AsyncLockClient) -> None:
+async def test_one_request_after_the_other_needs_one_thread_at_a_time(client):
     for number in range(20):
         async with await client.acquire(f"lock {number}"):
             assert len(sending()) <= 1  # it may be about to end
         await until(lambda: not sending())  # the one that released it may be, too
 
 
-async def test_a_client_that_waits_for_a_lock_has_no_thread(wire: Wire, client: AsyncLockClient, rows: Rows) -> None:
+async def test_a_client_that_waits_for_a_lock_has_no_thread(wire, client, rows):
     rows.put_foreign("a", lease_seconds=3600)
     waiting = start(client.acquire("a", wait=3600, refresh_period=3600))
     await until(lambda: wire.count("GetItem"))
@@ -63,9 +61,7 @@ async def test_a_client_that_waits_for_a_lock_has_no_thread(wire: Wire, client: 
     await ended(waiting)
 
 
-async def test_requests_under_way_are_bounded_and_those_that_wait_get_their_turn(
-    wire: Wire, wired: AsyncLockClient
-) -> None:
+async def test_requests_under_way_are_bounded_and_those_that_wait_get_their_turn(wire, wired):
     slow = wire.delay_reply("UpdateItem", times=MANY)
     taking = [start(wired.acquire(f"lock {number}", wait=300)) for number in range(MANY)]
     await until(lambda: len(sending()) == LIMIT)
@@ -81,7 +77,7 @@ async def test_requests_under_way_are_bounded_and_those_that_wait_get_their_turn
 # What ends a lock does not wait behind a crowd of acquires
 
 
-async def test_a_release_and_a_renewal_go_before_a_hundred_polls(wire: Wire, wired: AsyncLockClient) -> None:
+async def test_a_release_and_a_renewal_go_before_a_hundred_polls(wire, wired):
     lock, other = await wired.acquire("a"), await wired.acquire("b")
     slow = wire.hold("GetItem", times=FOR_EVER)
     waiting = [start(wired.acquire("a", wait=600, refresh_period=0.05)) for _ in range(100)]
@@ -97,9 +93,7 @@ async def test_a_release_and_a_renewal_go_before_a_hundred_polls(wire: Wire, wir
         await ended(task)
 
 
-async def test_a_request_that_gets_no_thread_in_time_was_not_sent_and_is_tried_again(
-    wire: Wire, wired: AsyncLockClient
-) -> None:
+async def test_a_request_that_gets_no_thread_in_time_was_not_sent_and_is_tried_again(wire, wired):
     stalled = wire.hold(times=FOR_EVER)
     crowd = [start(wired.get(f"lock {number}")) for number in range(8 * LIMIT)]
     await until(lambda: wire.count() >= LIMIT)
@@ -113,9 +107,7 @@ async def test_a_request_that_gets_no_thread_in_time_was_not_sent_and_is_tried_a
     assert (await wired.acquire("b", wait=0)).is_held  # a copy of the claim for the other may be on its way
 
 
-async def test_one_clients_stalled_requests_do_not_hold_up_anothers(
-    wire: Wire, wired: AsyncLockClient, engine: Ministack, make: Make
-) -> None:
+async def test_one_clients_stalled_requests_do_not_hold_up_anothers(wire, wired, engine, make):
     stalled = wire.hold(times=FOR_EVER)
     crowd = [start(wired.get(f"lock {number}")) for number in range(8 * LIMIT)]
     await until(lambda: wire.count() >= LIMIT)
@@ -133,9 +125,7 @@ async def test_one_clients_stalled_requests_do_not_hold_up_anothers(
 
 
 @pytest.mark.parametrize("times", [1, 3])
-async def test_a_cancelled_acquire_waits_for_one_time_out_and_not_for_the_crowd(
-    times: int, wire: Wire, wired: AsyncLockClient, rows: Rows
-) -> None:
+async def test_a_cancelled_acquire_waits_for_one_time_out_and_not_for_the_crowd(times, wire, wired, rows):
     stalled = wire.hold("GetItem", times=FOR_EVER)
     crowd = [start(wired.get(f"lock {number}")) for number in range(8 * LIMIT)]
     await until(lambda: wire.count() == LIMIT)
@@ -156,9 +146,7 @@ async def test_a_cancelled_acquire_waits_for_one_time_out_and_not_for_the_crowd(
         await ended(task)
 
 
-async def test_an_acquire_that_is_cancelled_while_the_transport_is_chosen_returns_at_once(
-    make: Make, monkeypatch: pytest.MonkeyPatch, rows: Rows
-) -> None:
+async def test_an_acquire_that_is_cancelled_while_the_transport_is_chosen_returns_at_once(make, monkeypatch, rows):
     from lambda_lock import transport
 
     choose, choosing, go_on = transport.choose, threading.Event(), threading.Event()
@@ -182,9 +170,7 @@ async def test_an_acquire_that_is_cancelled_while_the_transport_is_chosen_return
 # What a thread runs
 
 
-async def test_where_no_thread_can_be_started_requests_are_sent_all_the_same(
-    client: AsyncLockClient, rows: Rows, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_where_no_thread_can_be_started_requests_are_sent_all_the_same(client, rows, monkeypatch):
     def refuse(thread: threading.Thread) -> None:
         if thread.name == "lambda_lock-asyncio":
             raise RuntimeError("can't start new thread")
@@ -198,7 +184,7 @@ async def test_where_no_thread_can_be_started_requests_are_sent_all_the_same(
     assert not rows.is_held("lock 0")
 
 
-async def test_a_request_is_sent_in_the_context_of_its_task(client: AsyncLockClient, make: Make) -> None:
+async def test_a_request_is_sent_in_the_context_of_its_task(client, make):
     request_id = contextvars.ContextVar("request_id", default="")
     seen: list[str] = []
     inner = client.transport
@@ -222,9 +208,7 @@ async def test_a_request_is_sent_in_the_context_of_its_task(client: AsyncLockCli
 
 
 @pytest.mark.parametrize("error", [StopIteration, SystemError, asyncio.CancelledError])
-async def test_whatever_a_transport_raises_comes_up_in_the_task_and_threads_go_on(
-    error: type[BaseException], client: AsyncLockClient, make: Make, rows: Rows
-) -> None:
+async def test_whatever_a_transport_raises_comes_up_in_the_task_and_threads_go_on(error, client, make, rows):
     inner, failing = client.transport, [True]
 
     class Faulty:
@@ -266,9 +250,7 @@ async def fill(threads: Threads, over: threading.Event) -> list[asyncio.Task[boo
     return blocking
 
 
-async def test_a_release_by_string_does_not_wait_for_reads(
-    client: AsyncLockClient, make: Make, rows: Rows, blocked: threading.Event
-) -> None:
+async def test_a_release_by_string_does_not_wait_for_reads(client, make, rows, blocked):
     inner, reading = client.transport, threading.Semaphore(0)
 
     class Stalled:
@@ -291,7 +273,7 @@ async def test_a_release_by_string_does_not_wait_for_reads(
     await asyncio.gather(*crowd)
 
 
-async def test_a_call_that_no_thread_begins_in_time_is_never_run(blocked: threading.Event) -> None:
+async def test_a_call_that_no_thread_begins_in_time_is_never_run(blocked):
     threads = Threads()
     calls: list[str] = []
     blocking = await fill(threads, blocked)
@@ -305,8 +287,8 @@ async def test_a_call_that_no_thread_begins_in_time_is_never_run(blocked: thread
 
 @pytest.mark.parametrize(("needed", "calls_made"), [(True, ["call"]), (False, [])])
 async def test_a_call_that_was_not_begun_is_run_after_a_cancellation_only_where_it_is_needed(
-    needed: bool, calls_made: list[str], blocked: threading.Event
-) -> None:
+    needed, calls_made, blocked
+):
     threads = Threads()
     calls: list[str] = []
     blocking = await fill(threads, blocked)
@@ -322,7 +304,7 @@ async def test_a_call_that_was_not_begun_is_run_after_a_cancellation_only_where_
     assert calls == calls_made
 
 
-async def test_a_call_that_was_begun_ends_before_its_cancellation_goes_on(blocked: threading.Event) -> None:
+async def test_a_call_that_was_begun_ends_before_its_cancellation_goes_on(blocked):
     threads = Threads()
     blocking = (await fill(threads, blocked))[0]
     async with ticking() as ticker:
@@ -335,9 +317,7 @@ async def test_a_call_that_was_begun_ends_before_its_cancellation_goes_on(blocke
 
 
 @pytest.mark.parametrize("where", ["as its thread is started", "as its end is waited for"])
-async def test_a_call_that_was_begun_ends_before_an_interrupt_goes_on(
-    where: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_call_that_was_begun_ends_before_an_interrupt_goes_on(where, monkeypatch):
     """A claim that is on its way must not arrive after the release that gives it up."""
     began, goes_on, done, wait = threading.Event(), threading.Event(), [], asyncio.wait
 
@@ -367,9 +347,7 @@ async def test_a_call_that_was_begun_ends_before_an_interrupt_goes_on(
     assert done == ["call"]
 
 
-async def test_an_interrupt_of_a_call_that_may_be_left_to_itself_is_raised_at_once(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_an_interrupt_of_a_call_that_may_be_left_to_itself_is_raised_at_once(monkeypatch):
     began, goes_on = threading.Event(), threading.Event()
 
     def call() -> None:
@@ -388,7 +366,7 @@ async def test_an_interrupt_of_a_call_that_may_be_left_to_itself_is_raised_at_on
     goes_on.set()
 
 
-async def test_a_call_that_no_thread_has_begun_is_not_run_after_an_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_call_that_no_thread_has_begun_is_not_run_after_an_interrupt(monkeypatch):
     class Interrupted(threading.Thread):
         def start(self) -> None:
             raise KeyboardInterrupt
@@ -406,7 +384,7 @@ async def test_a_call_that_no_thread_has_begun_is_not_run_after_an_interrupt(mon
 # Loops, forks and exits
 
 
-def test_a_loop_that_is_closed_while_a_request_is_under_way_leaves_the_client_as_it_was(wire: Wire, make: Make) -> None:
+def test_a_loop_that_is_closed_while_a_request_is_under_way_leaves_the_client_as_it_was(wire, make):
     client, slow = make(), wire.delay_reply("UpdateItem")
     loop = asyncio.new_event_loop()
     loop.set_exception_handler(lambda loop, context: None)  # it says that a task was left
@@ -426,7 +404,7 @@ def test_a_loop_that_is_closed_while_a_request_is_under_way_leaves_the_client_as
     asyncio.run(go_on())
 
 
-def test_a_forked_child_has_threads_of_its_own(wire: Wire, make: Make, engine: Ministack) -> None:
+def test_a_forked_child_has_threads_of_its_own(wire, make, engine):
     client = make()
 
     async def child() -> bool:
@@ -470,7 +448,7 @@ HOW = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("how", HOW)
-def test_a_process_exits_whatever_its_requests_still_wait_for(how: str, wire: Wire) -> None:
+def test_a_process_exits_whatever_its_requests_still_wait_for(how, wire):
     wire.hold(times=FOR_EVER)  # one after the other, their time-outs would take minutes
     done = subprocess.run(
         [sys.executable, "-P", "-c", LEAVE + HOW[how]],

@@ -46,13 +46,13 @@ def guarded(threads: Threads, **steps: Callable[[], object]) -> None:
     threads._guard = Guard(**steps)  # type: ignore[assignment]
 
 
-async def test_a_call_is_served_although_all_threads_ended_just_before_it_was_put(threads: Threads) -> None:
+async def test_a_call_is_served_although_all_threads_ended_just_before_it_was_put(threads):
     threads._workers = {threading.Thread() for _ in range(LIMIT)}
     guarded(threads, before=threads._workers.clear)
     assert await threads.settle(lambda: 7, patience=5) == 7
 
 
-async def test_a_call_is_served_although_a_thread_found_nothing_to_do_just_before_it_was_put(threads: Threads) -> None:
+async def test_a_call_is_served_although_a_thread_found_nothing_to_do_just_before_it_was_put(threads):
     left: list[bool] = []
     threads._workers = {threading.current_thread()}
     guarded(threads, after=lambda: left.append(threading.current_thread() not in threads._workers))
@@ -60,7 +60,7 @@ async def test_a_call_is_served_although_a_thread_found_nothing_to_do_just_befor
     assert left == [True], "a call that is put now would count on a thread that has looked for one already"
 
 
-async def test_a_call_that_a_thread_took_just_before_it_is_not_taken_back(threads: Threads) -> None:
+async def test_a_call_that_a_thread_took_just_before_it_is_not_taken_back(threads):
     begun: list[Any] = []
     threads._workers = {threading.Thread() for _ in range(LIMIT)}  # all are busy
     call = threads._begin(begun.append, (1,))
@@ -68,7 +68,7 @@ async def test_a_call_that_a_thread_took_just_before_it_is_not_taken_back(thread
     assert not threads._take_back(call), "it was said not to begin, and a thread has it"
 
 
-async def test_a_call_that_no_thread_took_in_time_never_begins(threads: Threads) -> None:
+async def test_a_call_that_no_thread_took_in_time_never_begins(threads):
     begun: list[int] = []
     threads._workers = {threading.Thread() for _ in range(LIMIT)}
     with pytest.raises(Busy):

@@ -11,12 +11,10 @@ from typing import Any
 import pytest
 
 from lambda_lock import AsyncLock, AsyncLockClient, LockClient, LockTimeoutError, transport
-from rig.wire import Wire
 from tests.support.clocks import LeapingClock
-from tests.support.rows import Rows
 from tests.support.waiting import DEADLINE, wait_until
 
-from .conftest import Make, ended, occupied, start, ticking, until
+from .conftest import ended, occupied, start, ticking, until
 
 Act = Callable[[AsyncLockClient, AsyncLock], Coroutine[Any, Any, Any]]
 
@@ -52,7 +50,7 @@ _ACTS: dict[str, Act] = {
 
 
 @pytest.mark.parametrize("name", _ACTS)
-async def test_the_loop_goes_on_while_dynamodb_takes_its_time(name: str, wire: Wire, wired: AsyncLockClient) -> None:
+async def test_the_loop_goes_on_while_dynamodb_takes_its_time(name, wire, wired):
     lock = await wired.acquire("held")
     slow = wire.delay_reply()
     async with ticking() as ticker:
@@ -65,14 +63,14 @@ async def test_the_loop_goes_on_while_dynamodb_takes_its_time(name: str, wire: W
 
 
 @pytest.mark.parametrize("name", _ACTS)
-async def test_work_that_fills_the_loops_executor_holds_nothing_up(name: str, client: AsyncLockClient) -> None:
+async def test_work_that_fills_the_loops_executor_holds_nothing_up(name, client):
     async with occupied() as work:
         lock = await asyncio.wait_for(client.acquire("held"), DEADLINE)
         assert await ended(start(_ACTS[name](client, lock))) is None
         assert not work.done()
 
 
-async def test_a_clock_of_ones_own_sleeps_off_the_loop_and_off_its_executor(make: Make, rows: Rows) -> None:
+async def test_a_clock_of_ones_own_sleeps_off_the_loop_and_off_its_executor(make, rows):
     sleepers: set[str] = set()
 
     class Noted(LeapingClock):
@@ -89,7 +87,7 @@ async def test_a_clock_of_ones_own_sleeps_off_the_loop_and_off_its_executor(make
     assert threading.current_thread().name not in sleepers
 
 
-async def test_the_loop_goes_on_while_a_task_waits_for_a_lock(wire: Wire, client: AsyncLockClient, make: Make) -> None:
+async def test_the_loop_goes_on_while_a_task_waits_for_a_lock(wire, client, make):
     held = await client.acquire("a")
     async with ticking() as ticker:
         waiting = start(make().acquire("a", wait=60, refresh_period=0.05))
@@ -102,7 +100,7 @@ async def test_the_loop_goes_on_while_a_task_waits_for_a_lock(wire: Wire, client
         assert (await waiting).is_held
 
 
-async def test_more_tasks_wait_for_a_lock_than_a_loop_has_threads(client: AsyncLockClient, table: str) -> None:
+async def test_more_tasks_wait_for_a_lock_than_a_loop_has_threads(client, table):
     with LockClient(table) as plain, plain.acquire("a"):
         over = threading.Event()
         waiting = [start(client.acquire("a", wait=60, refresh_period=0.2, cancel_check=over.is_set)) for _ in range(50)]
@@ -113,7 +111,7 @@ async def test_more_tasks_wait_for_a_lock_than_a_loop_has_threads(client: AsyncL
             assert isinstance(await ended(task), LockTimeoutError)
 
 
-async def test_a_lock_is_renewed_while_the_loop_is_idle(client: AsyncLockClient, rows: Rows) -> None:
+async def test_a_lock_is_renewed_while_the_loop_is_idle(client, rows):
     lock = await client.acquire("a", lease_duration=2)
     before = lock.version
     await until(lambda: rows.version("a") > before)
@@ -123,7 +121,7 @@ async def test_a_lock_is_renewed_while_the_loop_is_idle(client: AsyncLockClient,
     await lock.release()
 
 
-async def test_a_lock_is_renewed_while_the_loop_is_busy(client: AsyncLockClient, rows: Rows) -> None:
+async def test_a_lock_is_renewed_while_the_loop_is_busy(client, rows):
     lock = await client.acquire("a", lease_duration=2)
     before = rows.expiry("a")
     wait_until(lambda: rows.expiry("a") > before + 2)  # never yields to the loop, for longer than the lease
@@ -131,9 +129,7 @@ async def test_a_lock_is_renewed_while_the_loop_is_busy(client: AsyncLockClient,
     assert await lock.release() is True
 
 
-async def test_a_renewal_under_way_does_not_hold_up_the_loop_and_a_heartbeat_waits_for_it(
-    wire: Wire, wired: AsyncLockClient, rows: Rows
-) -> None:
+async def test_a_renewal_under_way_does_not_hold_up_the_loop_and_a_heartbeat_waits_for_it(wire, wired, rows):
     lock = await wired.acquire("a", lease_duration=2)
     renewal = wire.delay_reply("UpdateItem")
     await until(renewal.reached.is_set)
@@ -148,7 +144,7 @@ async def test_a_renewal_under_way_does_not_hold_up_the_loop_and_a_heartbeat_wai
     assert rows.version("a") == lock.version
 
 
-async def test_a_client_of_boto3_is_made_off_the_loop(wire: Wire, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_of_boto3_is_made_off_the_loop(wire, make, monkeypatch):
     makers: list[threading.Thread] = []
     choose = transport.choose
 

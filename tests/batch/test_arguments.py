@@ -14,7 +14,6 @@ from lambda_lock import AsyncLockClient, KeyTemplateError, LockArgumentError, Lo
 from lambda_lock.batch import process_sqs, process_stream, sqs_batch
 from rig import events
 from rig.events import Event
-from rig.wire import Wire
 from tests.support.context import Context
 
 from .conftest import NOTHING, Done, returned
@@ -31,7 +30,7 @@ def must_not_run(record: Event) -> None:
 
 @pytest.mark.parametrize("process", [process_sqs, process_stream])
 @pytest.mark.parametrize("event", [{}, {"records": []}, {"Records": None}, {"Records": {}}, (), None, "Records", 7])
-def test_what_has_no_list_of_records_is_refused(process: Process, event: Any) -> None:
+def test_what_has_no_list_of_records_is_refused(process, event):
     with pytest.raises(LockArgumentError, match=r"event= has no list of Records.*pass on the handler's first argument"):
         process(event, must_not_run, context=Context())
 
@@ -46,18 +45,18 @@ def test_what_has_no_list_of_records_is_refused(process: Process, event: Any) ->
         (process_stream, "s3", "'aws:s3', not of aws:kinesis or aws:dynamodb: use process_sqs for SQS, and process_"),
     ],
 )
-def test_records_of_another_service_are_refused(process: Process, name: str, text: str) -> None:
+def test_records_of_another_service_are_refused(process, name, text):
     with pytest.raises(LockArgumentError, match=f"record of {text}"):
         process(events.load(name), must_not_run, context=Context())
 
 
-def test_records_of_sns_are_refused() -> None:
+def test_records_of_sns_are_refused():
     with pytest.raises(LockArgumentError):  # its records have EventSource instead of eventSource
         process_sqs(events.load("sns"), must_not_run, context=Context())
 
 
 @pytest.mark.parametrize("record", [None, "text", 7, ["list"]])
-def test_a_record_that_is_no_mapping_is_refused(record: Any) -> None:
+def test_a_record_that_is_no_mapping_is_refused(record):
     with pytest.raises(LockArgumentError, match=f"event= has a record of '{type(record).__name__}'"):
         process_sqs({"Records": [record]}, must_not_run, context=Context())
 
@@ -75,9 +74,7 @@ def test_a_record_that_is_no_mapping_is_refused(record: Any) -> None:
         (process_stream, "dynamodb_stream", ["dynamodb", "Keys"]),
     ],
 )
-def test_a_record_without_what_names_or_orders_it_is_refused_and_none_is_run(
-    process: Process, event: str, path: list[str]
-) -> None:
+def test_a_record_without_what_names_or_orders_it_is_refused_and_none_is_run(process, event, path):
     batch = events.load(event)
     place = batch["Records"][-1]
     for name in path[:-1]:
@@ -87,12 +84,12 @@ def test_a_record_without_what_names_or_orders_it_is_refused_and_none_is_run(
         process(batch, must_not_run, context=Context())
 
 
-def test_a_record_made_by_hand_may_leave_out_where_it_comes_from(table: str) -> None:
+def test_a_record_made_by_hand_may_leave_out_where_it_comes_from(table):
     done, event = Done(1), {"Records": [{"messageId": str(n), "body": f'{{"n": {n}}}'} for n in range(2)]}
     assert returned(process_sqs(event, done.handler, context=Context()), event) == [1]
 
 
-def test_events_of_powertools_are_batches_and_the_handler_is_given_the_record_itself(table: str) -> None:
+def test_events_of_powertools_are_batches_and_the_handler_is_given_the_record_itself(table):
     seen: list[Any] = []
     queue, stream, items = events.load("sqs"), events.load("kinesis"), events.load("dynamodb_stream")
     assert process_sqs(SQSEvent(queue), seen.append, context=Context(), lock_key="{messageId}") == NOTHING
@@ -103,7 +100,7 @@ def test_events_of_powertools_are_batches_and_the_handler_is_given_the_record_it
 
 
 @pytest.mark.parametrize("context", [object(), {}, 30])
-def test_what_is_no_context_is_refused(context: object) -> None:
+def test_what_is_no_context_is_refused(context):
     with pytest.raises(TypeError, match="context= must be a Lambda context"):
         process_sqs(events.load("sqs"), must_not_run, context=context)
 
@@ -135,14 +132,14 @@ def refused(**options: Any) -> Callable[[], object]:
         ({"locks_key": "k"}, TypeError, "locks_key"),
     ],
 )
-def test_a_setting_that_cannot_be_is_refused(options: Event, kind: type[Exception], text: str, wire: Wire) -> None:
+def test_a_setting_that_cannot_be_is_refused(options, kind, text, wire):
     for attempt in (refused(**options), lambda: sqs_batch(**options)(must_not_run)):
         with pytest.raises(kind, match=text):
             attempt()
     assert wire.operations == []
 
 
-def test_an_async_client_is_refused() -> None:
+def test_an_async_client_is_refused():
     with pytest.raises(TypeError, match=r"must_not_run\(\) needs a LockClient"):
         refused(client=AsyncLockClient())()
 
@@ -167,7 +164,7 @@ class Handler:
 
 
 @pytest.mark.parametrize("handler", [coroutine_function, AsyncCallable(), functools.partial(coroutine_function)])
-def test_an_async_handler_is_refused(handler: Any) -> None:
+def test_an_async_handler_is_refused(handler):
     for attempt in (
         lambda: process_sqs(events.load("sqs"), handler, context=Context()),
         lambda: process_stream(events.load("kinesis"), handler, context=Context()),
@@ -177,26 +174,26 @@ def test_an_async_handler_is_refused(handler: Any) -> None:
             attempt()
 
 
-def test_a_generator_is_refused() -> None:
+def test_a_generator_is_refused():
     with pytest.raises(TypeError, match="generator, a generator: its body would run after"):
         sqs_batch()(generator)
 
 
 @pytest.mark.parametrize("handler", [None, "order", Handler, Handler.__dict__["static"]])
-def test_what_is_no_function_is_refused(handler: Any) -> None:
+def test_what_is_no_function_is_refused(handler):
     with pytest.raises(TypeError):
         sqs_batch()(handler)
 
 
 @pytest.mark.parametrize("handler", [None, "order", Handler])
 @pytest.mark.parametrize("process", [process_sqs, process_stream])
-def test_the_refusal_names_the_parameter(process: Process, handler: Any) -> None:
+def test_the_refusal_names_the_parameter(process, handler):
     with pytest.raises(TypeError, match="record_handler must be a function of one record, got"):
         process({"Records": []}, handler, context=Context())
 
 
 @pytest.mark.parametrize("options", [{}, {"dedup_key": None}])
-def test_a_record_whose_handler_gave_a_coroutine_was_not_done_and_comes_back(options: Event, table: str) -> None:
+def test_a_record_whose_handler_gave_a_coroutine_was_not_done_and_comes_back(options, table):
     """A plain function that returns the coroutine of an async def function, which would never be awaited."""
     event = events.sqs([{"n": 0}])
     answer = process_sqs(event, lambda record: coroutine_function(record), context=Context(), **options)
@@ -213,7 +210,7 @@ def test_a_record_whose_handler_gave_a_coroutine_was_not_done_and_comes_back(opt
         functools.partial(lambda record: None, {}),
     ],
 )
-def test_what_cannot_be_called_with_one_record_is_refused_before_a_record_is_done(handler: Any, wire: Wire) -> None:
+def test_what_cannot_be_called_with_one_record_is_refused_before_a_record_is_done(handler, wire):
     remedy = r"called with one record and nothing else, but .*\(\) cannot be called like that. Write it as"
     with pytest.raises(TypeError, match=remedy):
         sqs_batch()(handler)
@@ -234,17 +231,17 @@ def test_what_cannot_be_called_with_one_record_is_refused_before_a_record_is_don
         dict.fromkeys,
     ],
 )
-def test_what_can_be_called_with_one_record_is_taken(handler: Any) -> None:
+def test_what_can_be_called_with_one_record_is_taken(handler):
     assert callable(sqs_batch()(handler))
 
 
-def test_the_class_of_a_client_is_refused_when_decorating() -> None:
+def test_the_class_of_a_client_is_refused_when_decorating():
     client: Any = LockClient
     with pytest.raises(TypeError, match=r"is the class LockClient, .*: write LockClient\(\.\.\.\)"):
         sqs_batch(client=client)(must_not_run)
 
 
-def test_bare_sqs_batch_is_refused_with_what_to_write() -> None:
+def test_bare_sqs_batch_is_refused_with_what_to_write():
     with pytest.raises(TypeError, match=r"write @sqs_batch\(\)"):
 
         @sqs_batch  # type: ignore[arg-type, call-arg, unused-ignore]
@@ -264,7 +261,7 @@ class Counter:
         self.count += 1
 
 
-def test_methods_callable_objects_and_partial_functions_handle_records(table: str) -> None:
+def test_methods_callable_objects_and_partial_functions_handle_records(table):
     counter, seen, event = Counter(), [], events.load("sqs")
 
     def handler(prefix: str, record: Event) -> None:
@@ -285,7 +282,7 @@ def order(record: Event) -> None:
     """Do one order."""
 
 
-def test_a_decorated_handler_keeps_its_name_and_takes_what_lambda_gives() -> None:
+def test_a_decorated_handler_keeps_its_name_and_takes_what_lambda_gives():
     assert (order.__name__, order.__qualname__, order.__module__, order.__doc__) == (
         "order",
         "order",
@@ -296,14 +293,14 @@ def test_a_decorated_handler_keeps_its_name_and_takes_what_lambda_gives() -> Non
     assert sqs_batch()(functools.partial(must_not_run)).__name__ == "handler"
 
 
-def test_a_decorated_handler_is_decorated_once_for_all_batches(wire: Wire) -> None:
+def test_a_decorated_handler_is_decorated_once_for_all_batches(wire):
     assert order(events.load("sqs"), Context()) == NOTHING
     assert order(events.load("sqs"), Context()) == NOTHING
     count = len(events.load("sqs")["Records"])
     assert wire.operations == ["UpdateItem"] * (4 + 1) * count
 
 
-def test_the_decorated_handler_shares_its_events_with_process_sqs(table: str) -> None:
+def test_the_decorated_handler_shares_its_events_with_process_sqs(table):
     done, event = [], events.sqs([{"n": 0}])
 
     def handler(record: Event) -> None:

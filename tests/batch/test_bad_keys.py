@@ -12,7 +12,6 @@ from lambda_lock import KeyTemplateError, LockArgumentError, with_lock
 from lambda_lock.batch import kafka_batch, process_kafka, process_sqs, process_stream, sqs_batch
 from rig import events
 from rig.events import Event
-from rig.wire import Wire
 from tests.support.context import Context
 
 from .conftest import NOTHING, Done, number_of, returned
@@ -38,9 +37,7 @@ def must_not_run(record: Event) -> None:
     ],
 )
 @pytest.mark.usefixtures("table")
-def test_a_record_without_a_key_is_skipped_if_that_is_asked_for(
-    keys: Event, workers: int, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_record_without_a_key_is_skipped_if_that_is_asked_for(keys, workers, caplog):
     done, event = Done(), events.sqs(MIXED)
     options: Event = {"context": Context(), "max_workers": workers, **keys}
     assert returned(process_sqs(event, done.handler, **options), event) == [0]
@@ -53,7 +50,7 @@ def test_a_record_without_a_key_is_skipped_if_that_is_asked_for(
 
 
 @pytest.mark.usefixtures("table")
-def test_only_the_keys_of_the_record_are_skipped_and_not_those_that_its_handler_needs() -> None:
+def test_only_the_keys_of_the_record_are_skipped_and_not_those_that_its_handler_needs():
     @with_lock("stock#{item}")
     def take(item: str | None) -> None: ...
 
@@ -69,7 +66,7 @@ def test_only_the_keys_of_the_record_are_skipped_and_not_those_that_its_handler_
 
 
 @pytest.mark.usefixtures("table")
-def test_a_key_function_that_fails_in_another_way_lets_the_record_come_back() -> None:
+def test_a_key_function_that_fails_in_another_way_lets_the_record_come_back():
     event = events.sqs(MIXED)
     answer = process_sqs(
         event,
@@ -82,7 +79,7 @@ def test_a_key_function_that_fails_in_another_way_lets_the_record_come_back() ->
 
 
 @pytest.mark.usefixtures("table")
-def test_what_follows_a_skipped_record_goes_on() -> None:
+def test_what_follows_a_skipped_record_goes_on():
     done: list[int] = []
     fifo = events.sqs_fifo([("A", MIXED[0]), ("A", MIXED[1])])
     options: Event = {"context": Context(), "on_bad_key": "skip"}
@@ -96,7 +93,7 @@ def test_what_follows_a_skipped_record_goes_on() -> None:
 
 
 @pytest.mark.usefixtures("table")
-def test_a_record_whose_payload_cannot_be_told_is_skipped_too() -> None:
+def test_a_record_whose_payload_cannot_be_told_is_skipped_too():
     event = events.sqs(MIXED)
     options: Event = {"context": Context(), "validate": ["body[order]"], "dedup_key": "{messageId}"}
     assert returned(process_sqs(event, lambda record: None, **options), event) == [0]
@@ -104,12 +101,12 @@ def test_a_record_whose_payload_cannot_be_told_is_skipped_too() -> None:
 
 
 @pytest.mark.parametrize("wrong", ["return", None, True, lambda record, error: None])
-def test_another_answer_to_bad_keys_is_refused(wrong: Any) -> None:
+def test_another_answer_to_bad_keys_is_refused(wrong):
     with pytest.raises(TypeError, match=r"on_bad_key= of sqs_batch must be 'raise' or 'skip', got"):
         sqs_batch(on_bad_key=wrong)(must_not_run)
 
 
-def test_errors_name_the_function_that_was_called() -> None:
+def test_errors_name_the_function_that_was_called():
     wrong: Any = {"on_badkey": "skip"}
     for name, call in (
         ("sqs_batch", lambda: sqs_batch(**wrong)(must_not_run)),
@@ -126,7 +123,7 @@ def test_errors_name_the_function_that_was_called() -> None:
 
 @pytest.mark.parametrize("rate", [("api", 10), "api", ["api", 10, 1], 10])
 @pytest.mark.parametrize("decorator", [sqs_batch, kafka_batch])
-def test_a_rate_of_another_form_is_refused(decorator: Any, rate: Any) -> None:
+def test_a_rate_of_another_form_is_refused(decorator, rate):
     with pytest.raises(TypeError, match=r"rate= must be \(key, limit, per\), such as"):
         decorator(rate=rate)(must_not_run)
 
@@ -148,13 +145,13 @@ BROKER = {"eventSourceArn": "arn:aws:mq:us-west-2:123456789012:broker:test:b-1"}
         (events.load("s3"), "process_kafka for Kafka. For any other service, decorate the handler with @deduplicate"),
     ],
 )
-def test_the_events_of_other_services_are_refused_with_what_to_do(process: Any, event: Any, text: str) -> None:
+def test_the_events_of_other_services_are_refused_with_what_to_do(process, event, text):
     with pytest.raises(LockArgumentError, match=text):
         process(event, must_not_run, context=Context())
 
 
 @pytest.mark.parametrize("source", ["aws:SelfManagedKafka", "SelfManagedKafka"])
-def test_both_names_of_a_self_managed_cluster_are_known(source: str, wire: Wire) -> None:
+def test_both_names_of_a_self_managed_cluster_are_known(source, wire):
     event = events.kafka([("orders-0", "k", {"n": 0})], eventSource=source)
     assert process_kafka(event, lambda record: None, context=Context(), dedup_key=None) == NOTHING
     with pytest.raises(LockArgumentError, match=f"'{source}': use process_kafka, not process_sqs"):
@@ -177,7 +174,7 @@ def test_both_names_of_a_self_managed_cluster_are_known(source: str, wire: Wire)
         (process_kafka, "kafka", ["partition"]),
     ],
 )
-def test_what_identifies_a_record_is_never_null(process: Any, event: str, path: list[str], value: object) -> None:
+def test_what_identifies_a_record_is_never_null(process, event, path, value):
     """Else the answer would name the record "None"."""
     batch = events.load(event)
     place = batch["Records"][-1] if "Records" in batch else batch["records"]["orders-0"][-1]

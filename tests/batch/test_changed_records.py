@@ -8,14 +8,12 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import LockClient
 from lambda_lock.batch import process_kafka, process_sqs, process_stream
 from rig import events
 from rig.events import Event
-from rig.wire import Wire
 from tests.support.context import Context
 from tests.support.decorated import Boom
-from tests.support.queues import RealQueue, changes
+from tests.support.queues import changes
 
 from .conftest import NOTHING, number_of, returned
 
@@ -68,9 +66,7 @@ def fails(record: Event) -> None:
 @pytest.mark.usefixtures("table")
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize(("process", "event"), SOURCES)
-def test_a_record_that_its_handler_changed_comes_back_under_its_own_name(
-    process: Any, event: Any, workers: int
-) -> None:
+def test_a_record_that_its_handler_changed_comes_back_under_its_own_name(process, event, workers):
     options: Event = {"context": Context(600), "max_workers": workers}
     unchanged = process(copied(event), fails, **options)
     assert unchanged["batchItemFailures"]
@@ -84,7 +80,7 @@ def test_a_record_that_its_handler_changed_comes_back_under_its_own_name(
 
 
 @pytest.mark.parametrize(("process", "event"), SOURCES)
-def test_a_record_that_its_handler_changed_and_did_is_done(process: Any, event: Any, wire: Wire) -> None:
+def test_a_record_that_its_handler_changed_and_did_is_done(process, event, wire):
     for change in CHANGES:
         for expected in (2, 1):  # requests for each record, and for each duplicate
             wire.clear()
@@ -104,8 +100,8 @@ def each(event: Any) -> list[Event]:
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize(("process", "event"), SOURCES)
 def test_a_handler_that_changes_the_other_records_changes_neither_their_keys_nor_the_answer(
-    process: Any, event: Any, workers: int, wire: Wire
-) -> None:
+    process, event, workers, wire
+):
     """Each record that runs changes all of the event. The last one fails."""
     for change in CHANGES:
         given = copied(event)
@@ -136,7 +132,7 @@ def test_a_handler_that_changes_the_other_records_changes_neither_their_keys_nor
 @pytest.mark.parametrize(
     "change", [list.clear, list.reverse, lambda records: records.pop(), lambda records: records.append({})]
 )
-def test_a_handler_may_change_the_list_of_records(change: Callable[[Any], object], workers: int) -> None:
+def test_a_handler_may_change_the_list_of_records(change, workers):
     batch = events.sqs([{"n": n} for n in range(4)])
     for event, records in ((given := copied(batch), given["Records"]), (given := events.piped(batch), given)):
         done: list[int] = []
@@ -153,7 +149,7 @@ def test_a_handler_may_change_the_list_of_records(change: Callable[[Any], object
 
 
 @pytest.mark.usefixtures("table")
-def test_the_keys_of_a_record_are_of_what_was_delivered(other: LockClient) -> None:
+def test_the_keys_of_a_record_are_of_what_was_delivered(other):
     """An earlier record gives this one another customer. It is locked for its own."""
     event = events.sqs([{"n": 0, "customer": "a"}, {"n": 1, "customer": "b"}])
     started: list[int] = []
@@ -171,7 +167,7 @@ def test_the_keys_of_a_record_are_of_what_was_delivered(other: LockClient) -> No
 
 
 @pytest.mark.usefixtures("table")
-def test_a_record_handler_is_given_the_record_itself() -> None:
+def test_a_record_handler_is_given_the_record_itself():
     """What it writes into the record is there for the application afterwards."""
     event = events.sqs([{"n": 0}])
     process_sqs(event, lambda record: record.update(seen=True), context=Context())
@@ -182,7 +178,7 @@ def test_a_record_handler_is_given_the_record_itself() -> None:
 
 
 @pytest.mark.ministack_only("queues")
-def test_the_visibility_of_messages_that_their_handler_changed_is_changed(queue: RealQueue, wire: Wire) -> None:
+def test_the_visibility_of_messages_that_their_handler_changed_is_changed(queue, wire):
     queue.send(0, 1)
 
     def changing(record: Event) -> None:

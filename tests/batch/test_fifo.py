@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from lambda_lock import LockClient, LockConfigurationError
+from lambda_lock import LockConfigurationError
 from lambda_lock.batch import process_sqs
 from rig import events
 from rig.events import Event
-from rig.wire import Wire
 from tests.support.context import Context
 
-from .conftest import NOTHING, Done, Hands, number_of, returned
+from .conftest import NOTHING, Done, number_of, returned
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -24,7 +23,7 @@ def grouped(groups: str, **more: object) -> Event:
 
 
 @both
-def test_what_follows_a_failure_in_its_group_is_not_started_and_comes_back(workers: int) -> None:
+def test_what_follows_a_failure_in_its_group_is_not_started_and_comes_back(workers):
     done, event = Done(1), grouped("ABABCAB")
     answer = process_sqs(event, done.handler, context=Context(), max_workers=workers)
     assert returned(answer, event) == [1, 3, 6]
@@ -32,7 +31,7 @@ def test_what_follows_a_failure_in_its_group_is_not_started_and_comes_back(worke
 
 
 @both
-def test_a_group_goes_on_in_order_with_the_next_delivery(workers: int) -> None:
+def test_a_group_goes_on_in_order_with_the_next_delivery(workers):
     done, event = Done(2), grouped("AAAA")
     assert returned(process_sqs(event, done.handler, context=Context(), max_workers=workers), event) == [2, 3]
     done.failing.clear()
@@ -42,7 +41,7 @@ def test_a_group_goes_on_in_order_with_the_next_delivery(workers: int) -> None:
 
 
 @both
-def test_a_contended_message_stops_its_group_and_no_other(workers: int, other: LockClient) -> None:
+def test_a_contended_message_stops_its_group_and_no_other(workers, other):
     done = Done()
     orders = [("A", "x"), ("A", "held"), ("B", "y"), ("A", "x"), ("B", "y")]
     event = events.sqs_fifo([(group, {"n": n, "order": order}) for n, (group, order) in enumerate(orders)])
@@ -53,7 +52,7 @@ def test_a_contended_message_stops_its_group_and_no_other(workers: int, other: L
 
 
 @both
-def test_a_message_that_gives_no_key_stops_its_group(workers: int) -> None:
+def test_a_message_that_gives_no_key_stops_its_group(workers):
     done = Done()
     event = events.sqs_fifo([("A", {"n": 0}), ("A", {"n": 1, "order": "x"}), ("B", {"n": 2, "order": "x"})])
     answer = process_sqs(event, done.handler, context=Context(), lock_key="{body[order]}", max_workers=workers)
@@ -62,21 +61,21 @@ def test_a_message_that_gives_no_key_stops_its_group(workers: int) -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_what_was_not_started_after_a_misconfiguration_does_not_hide_it(wire: Wire, workers: int) -> None:
+def test_what_was_not_started_after_a_misconfiguration_does_not_hide_it(wire, workers):
     wire.answer(400, "AccessDeniedException", times=float("inf"))
     with pytest.raises(LockConfigurationError, match="permission"):
         process_sqs(grouped("aabbb"), Done().handler, context=Context(), max_workers=workers)
     assert wire.count("UpdateItem") == 2
 
 
-def test_a_duplicate_does_not_stop_its_group() -> None:
+def test_a_duplicate_does_not_stop_its_group():
     done, event = Done(), grouped("AAA")
     process_sqs({"Records": event["Records"][1:2]}, done.handler, context=Context())
     assert process_sqs(event, done.handler, context=Context()) == NOTHING
     assert done.started == [1, 0, 2]
 
 
-def test_a_group_that_was_not_started_for_lack_of_time_comes_back_as_a_whole(hands: Hands) -> None:
+def test_a_group_that_was_not_started_for_lack_of_time_comes_back_as_a_whole(hands):
     started = []
 
     def handler(record: Event) -> None:
@@ -88,7 +87,7 @@ def test_a_group_that_was_not_started_for_lack_of_time_comes_back_as_a_whole(han
     assert started == [0, 1]
 
 
-def test_messages_of_a_group_run_in_order_whatever_else_they_have_in_common() -> None:
+def test_messages_of_a_group_run_in_order_whatever_else_they_have_in_common():
     done = Done()
     event = events.sqs_fifo([(group, {"n": n, "k": n % 3}) for n, group in enumerate("ABCABCDDAB")])
     assert process_sqs(event, done.handler, context=Context(), lock_key="{body[k]}", max_workers=4) == NOTHING
@@ -100,7 +99,7 @@ def test_messages_of_a_group_run_in_order_whatever_else_they_have_in_common() ->
 
 
 @both
-def test_message_groups_of_a_standard_queue_are_no_order(workers: int) -> None:
+def test_message_groups_of_a_standard_queue_are_no_order(workers):
     done, event = Done(0), events.sqs([{"n": n} for n in range(3)])
     for record in event["Records"]:
         record["attributes"]["MessageGroupId"] = "tenant-7"  # as in a fair queue

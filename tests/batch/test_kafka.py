@@ -10,7 +10,7 @@ import re
 import subprocess
 import sys
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
@@ -25,13 +25,11 @@ from lambda_lock import LockArgumentError, LockClient, LockConfigurationError, c
 from lambda_lock.batch import kafka_batch, process_kafka, process_sqs, process_stream, sqs_batch
 from rig import events
 from rig.events import Event
-from rig.wire import Wire
 from tests.support.context import Context
 from tests.support.decorated import Boom
-from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
-from .conftest import NOTHING, Done, Hands, Side
+from .conftest import NOTHING, Done, Side
 from .test_model import EXAMPLES, Message, World, messages
 
 both = pytest.mark.parametrize("workers", [1, 3])
@@ -76,7 +74,7 @@ class KafkaDone(Done):
 # What is done, and what comes back
 
 
-def test_each_record_is_done_once_and_a_batch_that_comes_again_is_duplicates(wire: Wire) -> None:
+def test_each_record_is_done_once_and_a_batch_that_comes_again_is_duplicates(wire):
     done, event = KafkaDone(), batch("ABA")
     assert process_kafka(event, done.handler, context=Context()) == NOTHING
     assert wire.operations == ["UpdateItem"] * 6
@@ -85,7 +83,7 @@ def test_each_record_is_done_once_and_a_batch_that_comes_again_is_duplicates(wir
     assert sorted(done.started) == [0, 1, 2]
 
 
-def test_an_answer_is_an_object_for_each_partition(table: str) -> None:
+def test_an_answer_is_an_object_for_each_partition(table):
     done, event = KafkaDone(1, 2, 3), batch("ABBA")
     assert process_kafka(event, done.handler, context=Context()) == {
         "batchItemFailures": [
@@ -96,7 +94,7 @@ def test_an_answer_is_an_object_for_each_partition(table: str) -> None:
 
 
 @both
-def test_a_partition_stops_at_its_first_failure_and_the_others_continue(table: str, workers: int) -> None:
+def test_a_partition_stops_at_its_first_failure_and_the_others_continue(table, workers):
     done, event = KafkaDone(2), batch("AABABABA")
     answer = process_kafka(event, done.handler, context=Context(), max_workers=workers)
     assert returned(answer, event) == [2]
@@ -104,14 +102,14 @@ def test_a_partition_stops_at_its_first_failure_and_the_others_continue(table: s
 
 
 @both
-def test_the_lowest_offset_of_each_partition_is_reported(table: str, workers: int) -> None:
+def test_the_lowest_offset_of_each_partition_is_reported(table, workers):
     done, event = KafkaDone(1, 2, 5), batch("AABABB")
     answer = process_kafka(event, done.handler, context=Context(), max_workers=workers)
     assert returned(answer, event) == [1, 2]
     assert sorted(done.started) == [0, 1, 2]
 
 
-def test_records_run_in_the_order_of_their_offsets_however_an_event_lists_them(table: str) -> None:
+def test_records_run_in_the_order_of_their_offsets_however_an_event_lists_them(table):
     done, event = KafkaDone(1), batch("AAA")
     event["records"]["orders-0"].reverse()
     assert returned(process_kafka(event, done.handler, context=Context()), event) == [1]
@@ -119,7 +117,7 @@ def test_records_run_in_the_order_of_their_offsets_however_an_event_lists_them(t
 
 
 @both
-def test_each_partition_goes_on_where_it_stopped(table: str, workers: int) -> None:
+def test_each_partition_goes_on_where_it_stopped(table, workers):
     done, event = KafkaDone(2, 3), batch("AABBAB")
     answer = process_kafka(event, done.handler, context=Context(), max_workers=workers)
     done.failing.clear()
@@ -129,7 +127,7 @@ def test_each_partition_goes_on_where_it_stopped(table: str, workers: int) -> No
         assert [n for n in done.started if n in partition] == partition
 
 
-def test_a_contended_record_stops_its_partition_and_no_other(other: LockClient) -> None:
+def test_a_contended_record_stops_its_partition_and_no_other(other):
     done, event = KafkaDone(), batch("AABAB")
 
     def lock_key(record: Event) -> str:
@@ -141,9 +139,7 @@ def test_a_contended_record_stops_its_partition_and_no_other(other: LockClient) 
     assert done.started == [0, 2, 4]
 
 
-def test_records_for_which_too_little_time_is_left_come_back_from_the_first_of_each_partition(
-    table: str, hands: Hands
-) -> None:
+def test_records_for_which_too_little_time_is_left_come_back_from_the_first_of_each_partition(table, hands):
     started = []
 
     def handler(record: Event) -> None:
@@ -155,14 +151,14 @@ def test_records_for_which_too_little_time_is_left_come_back_from_the_first_of_e
     assert started == [0, 1]
 
 
-def test_a_misconfiguration_is_raised_although_only_one_record_of_each_partition_was_started(wire: Wire) -> None:
+def test_a_misconfiguration_is_raised_although_only_one_record_of_each_partition_was_started(wire):
     wire.answer(400, "AccessDeniedException", times=float("inf"))
     with pytest.raises(LockConfigurationError, match="permission"):
         process_kafka(batch("AABB"), lambda record: pytest.fail("must not run"), context=Context())
     assert wire.count("UpdateItem") == 2
 
 
-def test_a_failure_is_logged_with_its_partition_and_offset(table: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_is_logged_with_its_partition_and_offset(table, caplog):
     event = batch("A")
     process_kafka(event, KafkaDone(0).handler, context=Context())
     (told,) = [record for record in caplog.records if record.__dict__.get("lock_event") == "record_failed"]
@@ -178,7 +174,7 @@ def is_told(caplog: pytest.LogCaptureFixture) -> bool:
     return any(record.__dict__.get("lock_event") == "record_failed" for record in caplog.records)
 
 
-def test_side_by_side_the_records_of_one_key_keep_their_order_and_those_of_two_overlap(table: str) -> None:
+def test_side_by_side_the_records_of_one_key_keep_their_order_and_those_of_two_overlap(table):
     done, side, keys = KafkaDone(), Side(meet=2), "abab"
 
     def handler(record: Event) -> None:
@@ -191,7 +187,7 @@ def test_side_by_side_the_records_of_one_key_keep_their_order_and_those_of_two_o
     assert [n for n in done.started if n % 2 == 1] == [1, 3]
 
 
-def test_side_by_side_records_without_a_key_keep_the_order_of_their_partition(table: str) -> None:
+def test_side_by_side_records_without_a_key_keep_the_order_of_their_partition(table):
     done, side = KafkaDone(), Side(meet=2)
 
     def handler(record: Event) -> None:
@@ -204,15 +200,13 @@ def test_side_by_side_records_without_a_key_keep_the_order_of_their_partition(ta
     assert [n for n in done.started if n % 2 == 1] == [1, 3]
 
 
-def test_side_by_side_the_same_key_in_two_partitions_is_nothing_in_common(table: str) -> None:
+def test_side_by_side_the_same_key_in_two_partitions_is_nothing_in_common(table):
     side = Side(meet=2)
     answer = process_kafka(batch("AB", "aa"), lambda record: side.work("all"), context=Context(), max_workers=2)
     assert answer == NOTHING
 
 
-def test_side_by_side_nothing_after_the_lowest_failure_of_a_partition_is_started(
-    table: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_side_by_side_nothing_after_the_lowest_failure_of_a_partition_is_started(table, caplog):
     started = []
 
     def handler(record: Event) -> None:
@@ -230,7 +224,7 @@ def test_side_by_side_nothing_after_the_lowest_failure_of_a_partition_is_started
 # Keys
 
 
-def test_keys_are_made_of_the_decoded_value_and_key(rows: Rows) -> None:
+def test_keys_are_made_of_the_decoded_value_and_key(rows):
     seen = []
 
     def handler(record: Event) -> None:
@@ -246,13 +240,13 @@ def test_keys_are_made_of_the_decoded_value_and_key(rows: Rows) -> None:
     assert len(seen) == 1
 
 
-def test_the_default_key_is_the_place_of_the_record(rows: Rows) -> None:
+def test_the_default_key_is_the_place_of_the_record(rows):
     event = batch("A")
     assert process_kafka(event, lambda record: None, context=Context(), scope="s") == NOTHING
     assert rows.get(f"s#orders#0#{records(event)[0]['offset']}") is not None
 
 
-def test_several_locks_and_hashes_are_made_of_what_is_decoded(rows: Rows) -> None:
+def test_several_locks_and_hashes_are_made_of_what_is_decoded(rows):
     event = events.kafka([("orders-0", None, {"from": "1", "to": "2"})])
     seen: list[object] = []
 
@@ -267,7 +261,7 @@ def test_several_locks_and_hashes_are_made_of_what_is_decoded(rows: Rows) -> Non
     assert rows.get("s#" + hashed({"value": {"from": "1", "to": "2"}})) is not None
 
 
-def test_validate_sees_what_is_decoded(table: str) -> None:
+def test_validate_sees_what_is_decoded(table):
     done: list[Event] = []
     options: Event = {"dedup_key": "{value[id]}", "validate": ["value[amount]"]}
     one, other = (events.kafka([("orders-0", None, {"id": "o", "n": n, "amount": n})]) for n in (1, 2))
@@ -286,7 +280,7 @@ class Seen:
         self.records.append(record)
 
 
-def test_the_handler_and_key_functions_get_the_record_as_lambda_passed_it(table: str) -> None:
+def test_the_handler_and_key_functions_get_the_record_as_lambda_passed_it(table):
     event, seen, keyed = batch("AB", "k-"), Seen(), []
 
     def key(record: Event) -> str:
@@ -318,9 +312,7 @@ def pay(currency: str, record: Event) -> Receipt:
 
 @pytest.mark.parametrize("lock_key", [None, "{key}"])
 @pytest.mark.parametrize("handler", [Cashier(), Cashier().method, functools.partial(pay, "EUR")])
-def test_objects_methods_and_partial_functions_store_what_they_say_that_they_return(
-    rows: Rows, handler: Any, lock_key: str | None
-) -> None:
+def test_objects_methods_and_partial_functions_store_what_they_say_that_they_return(rows, handler, lock_key):
     event = events.kafka([("orders-0", "k-1", {"n": 0})])
     options: Event = {"dedup_key": "{value[n]}", "scope": "s", "result": "json", "lock_key": lock_key}
     assert process_kafka(event, handler, context=Context(), **options) == NOTHING
@@ -328,16 +320,14 @@ def test_objects_methods_and_partial_functions_store_what_they_say_that_they_ret
 
 
 @pytest.mark.parametrize(("handler", "name"), [(Cashier(), "Cashier"), (functools.partial(pay, "EUR"), "partial")])
-def test_an_object_and_a_partial_function_are_named_in_errors(
-    table: str, caplog: pytest.LogCaptureFixture, handler: Any, name: str
-) -> None:
+def test_an_object_and_a_partial_function_are_named_in_errors(table, caplog, handler, name):
     process_kafka(batch("A"), handler, context=Context(), dedup_key="{missing}")
     assert any(
         rf"the key '{{missing}}' of {name}() cannot be built" in record.getMessage() for record in caplog.records
     )
 
 
-def test_two_handlers_do_not_suppress_each_other(table: str) -> None:
+def test_two_handlers_do_not_suppress_each_other(table):
     event, one, other = batch("A"), KafkaDone(), []
 
     def second(record: Event) -> None:
@@ -348,7 +338,7 @@ def test_two_handlers_do_not_suppress_each_other(table: str) -> None:
     assert (len(one.started), len(other)) == (1, 1)
 
 
-def test_a_tombstone_is_handed_over_as_it_is(table: str) -> None:
+def test_a_tombstone_is_handed_over_as_it_is(table):
     """AWS passes a null value as null, or leaves it out."""
     event = events.kafka([("orders-0", "k-1", None), ("orders-0", "k-1", None)])
     records(event)[1]["value"] = None
@@ -358,7 +348,7 @@ def test_a_tombstone_is_handed_over_as_it_is(table: str) -> None:
 
 
 @pytest.mark.parametrize("validate", [None, ["key", "value"]])
-def test_a_key_and_a_value_that_are_left_out_are_null(table: str, validate: list[str] | None) -> None:
+def test_a_key_and_a_value_that_are_left_out_are_null(table, validate):
     event = events.kafka([("orders-0", None, None)])
     nulls = copy.deepcopy(event)
     records(nulls)[0].update(key=None, value=None)
@@ -370,7 +360,7 @@ def test_a_key_and_a_value_that_are_left_out_are_null(table: str, validate: list
 
 
 @both
-def test_a_record_that_gives_no_key_comes_back_and_stops_its_partition(table: str, workers: int) -> None:
+def test_a_record_that_gives_no_key_comes_back_and_stops_its_partition(table, workers):
     done = KafkaDone()
     event = events.kafka(
         [("orders-0", None, {"n": 0}), ("orders-0", "k", {"n": 1, "id": "x"}), ("orders-1", "k", {"n": 2, "id": "y"})]
@@ -398,9 +388,7 @@ def test_a_record_that_gives_no_key_comes_back_and_stops_its_partition(table: st
         ({}, "{values[id]}", r"has no \[values\]; it has topic, partition, offset"),
     ],
 )
-def test_the_log_says_why_a_record_gives_no_key(
-    table: str, caplog: pytest.LogCaptureFixture, change: Event, template: str, text: str
-) -> None:
+def test_the_log_says_why_a_record_gives_no_key(table, caplog, change, template, text):
     event = batch("A")
     records(event)[0].update(change)
     answer = process_kafka(event, lambda record: pytest.fail("must not run"), context=Context(), lock_key=template)
@@ -411,11 +399,11 @@ def test_the_log_says_why_a_record_gives_no_key(
 # Events
 
 
-def test_the_sample_event_is_a_batch(table: str) -> None:
+def test_the_sample_event_is_a_batch(table):
     assert process_kafka(events.load("kafka"), lambda record: None, context=Context()) == NOTHING
 
 
-def test_a_self_managed_cluster_and_an_empty_batch_are_batches(table: str) -> None:
+def test_a_self_managed_cluster_and_an_empty_batch_are_batches(table):
     event = events.kafka([("orders-0", None, {"n": 0})], eventSource="SelfManagedKafka")
     del event["eventSourceArn"]
     seen: list[Event] = []
@@ -427,7 +415,7 @@ def test_a_self_managed_cluster_and_an_empty_batch_are_batches(table: str) -> No
 
 
 @pytest.mark.parametrize("kind", [KafkaEvent, ConsumerRecords])
-def test_events_of_powertools_are_batches(table: str, kind: Callable[[Event], object]) -> None:
+def test_events_of_powertools_are_batches(table, kind):
     event, seen = batch("AB"), Seen()
     assert process_kafka(kind(event), seen, context=Context()) == NOTHING
     assert seen.records == records(event)
@@ -436,7 +424,7 @@ def test_events_of_powertools_are_batches(table: str, kind: Callable[[Event], ob
 @pytest.mark.parametrize(
     "event", [{}, {"records": []}, {"records": None}, {"records": {"t-0": {}}}, {"Records": []}, (), None, "records"]
 )
-def test_what_has_no_dict_of_records_is_refused(event: Any) -> None:
+def test_what_has_no_dict_of_records_is_refused(event):
     with pytest.raises(
         LockArgumentError, match=r"event= has no dict of records, .*pass on the handler's first argument"
     ):
@@ -444,7 +432,7 @@ def test_what_has_no_dict_of_records_is_refused(event: Any) -> None:
 
 
 @pytest.mark.parametrize("missing", ["topic", "partition", "offset"])
-def test_a_record_without_its_place_is_refused_and_none_is_run(missing: str) -> None:
+def test_a_record_without_its_place_is_refused_and_none_is_run(missing):
     event = batch("AB")
     del records(event)[-1][missing]
     with pytest.raises(LockArgumentError, match=f"event= has a record from Kafka without '{missing}'"):
@@ -452,7 +440,7 @@ def test_a_record_without_its_place_is_refused_and_none_is_run(missing: str) -> 
 
 
 @pytest.mark.parametrize("offset", [None, "17", 1.0, True])
-def test_an_offset_that_is_no_whole_number_is_refused(offset: object) -> None:
+def test_an_offset_that_is_no_whole_number_is_refused(offset):
     event = batch("A")
     records(event)[0]["offset"] = offset
     with pytest.raises(LockArgumentError, match="without an offset that is an int"):
@@ -460,7 +448,7 @@ def test_an_offset_that_is_no_whole_number_is_refused(offset: object) -> None:
 
 
 @pytest.mark.parametrize("record", [None, "text", 7, ["list"]])
-def test_a_record_that_is_no_mapping_is_refused(record: Any) -> None:
+def test_a_record_that_is_no_mapping_is_refused(record):
     with pytest.raises(LockArgumentError, match=f"event= has a record of '{type(record).__name__}'"):
         process_kafka({"records": {"orders-0": [record]}}, lambda record: None, context=Context())
 
@@ -484,22 +472,20 @@ def a_self_managed_event() -> Event:
         (process_kafka, events.load("dynamodb_stream"), "aws:dynamodb", "process_stream"),
     ],
 )
-def test_an_event_of_another_source_is_refused_with_the_function_for_it(
-    process: Callable[..., Any], event: Any, found: str, right: str
-) -> None:
+def test_an_event_of_another_source_is_refused_with_the_function_for_it(process, event, found, right):
     with pytest.raises(LockArgumentError, match=f"'{found}': use {right}, not {process.__name__}$"):
         process(event, lambda record: pytest.fail("must not run"), context=Context())
 
 
 @pytest.mark.parametrize("decorator", [sqs_batch, kafka_batch])
-def test_a_decorated_handler_refuses_an_event_of_another_source_like_the_function(decorator: Any) -> None:
+def test_a_decorated_handler_refuses_an_event_of_another_source_like_the_function(decorator):
     right = "process_kafka" if decorator is sqs_batch else "process_sqs"
     event = events.load("kafka" if decorator is sqs_batch else "sqs")
     with pytest.raises(LockArgumentError, match=f": use {right}, not "):
         decorator()(lambda record: pytest.fail("must not run"))(event, Context())
 
 
-def test_an_event_that_no_function_takes_is_refused_with_all_of_them() -> None:
+def test_an_event_that_no_function_takes_is_refused_with_all_of_them():
     remedy = "process_sqs for SQS, and process_stream for Kinesis and DynamoDB streams, and process_kafka for Kafka"
     with pytest.raises(LockArgumentError, match=f"record of 'aws:s3', not of aws:sqs: use {remedy}"):
         process_sqs(events.load("s3"), lambda record: None, context=Context())
@@ -513,14 +499,14 @@ def order(record: Event) -> None:
     """Do one order."""
 
 
-def test_a_decorated_handler_takes_what_lambda_gives_and_keeps_its_name(wire: Wire) -> None:
+def test_a_decorated_handler_takes_what_lambda_gives_and_keeps_its_name(wire):
     assert (order.__name__, order.__doc__) == ("order", "Do one order.")
     assert order(events.load("kafka"), Context()) == NOTHING
     assert order(events.load("kafka"), Context()) == NOTHING
     assert wire.count("UpdateItem") == (4 + 1) * 3
 
 
-def test_bare_kafka_batch_is_refused_with_what_to_write() -> None:
+def test_bare_kafka_batch_is_refused_with_what_to_write():
     with pytest.raises(TypeError, match=r"kafka_batch takes its settings .*write @kafka_batch\(\)"):
 
         @kafka_batch  # type: ignore[arg-type, call-arg, unused-ignore]
@@ -531,7 +517,7 @@ def generator(record: Event) -> Iterator[int]:
     yield 1
 
 
-def test_what_cannot_handle_records_is_refused_when_decorating_and_the_refusal_names_kafka_batch() -> None:
+def test_what_cannot_handle_records_is_refused_when_decorating_and_the_refusal_names_kafka_batch():
     def of_two(event: Event, context: object) -> None: ...
 
     with pytest.raises(TypeError, match="it calls process_kafka, or @kafka_batch makes it"):
@@ -602,7 +588,7 @@ def check(workers: int, batch: list[Message], in_progress: frozenset[str], other
 
 @pytest.mark.parametrize("examples", EXAMPLES)
 @pytest.mark.parametrize("workers", [1, 4])
-def test_random_batches(workers: int, examples: int, other: LockClient) -> None:
+def test_random_batches(workers, examples, other):
     @settings(max_examples=examples)
     @given(messages, st.frozensets(st.sampled_from("gh")))
     def checked(batch: list[Message], in_progress: frozenset[str]) -> None:
@@ -615,7 +601,7 @@ def test_random_batches(workers: int, examples: int, other: LockClient) -> None:
 
 
 @pytest.mark.parametrize(("decorator", "loads"), [("sqs_batch", False), ("kafka_batch", True)])
-def test_only_those_who_process_kafka_load_its_module(decorator: str, loads: bool) -> None:
+def test_only_those_who_process_kafka_load_its_module(decorator, loads):
     code = f"""
 import sys
 from lambda_lock.batch import {decorator}

@@ -168,7 +168,7 @@ def check_stream(workers: int, batch: list[Message], in_progress: frozenset[str]
 @pytest.mark.parametrize("examples", EXAMPLES)
 @pytest.mark.parametrize("workers", [1, 4])
 @pytest.mark.parametrize("kind", ["standard", "fifo"])
-def test_a_queue(kind: str, workers: int, examples: int, other: LockClient) -> None:
+def test_a_queue(kind, workers, examples, other):
     @settings(max_examples=examples)
     @given(messages, st.frozensets(st.sampled_from("gh")))
     def check(batch: list[Message], in_progress: frozenset[str]) -> None:
@@ -179,7 +179,7 @@ def test_a_queue(kind: str, workers: int, examples: int, other: LockClient) -> N
 
 @pytest.mark.parametrize("examples", EXAMPLES)
 @pytest.mark.parametrize("workers", [1, 4])
-def test_a_stream(workers: int, examples: int, other: LockClient) -> None:
+def test_a_stream(workers, examples, other):
     @settings(max_examples=examples)
     @given(messages, st.frozensets(st.sampled_from("gh")))
     def check(batch: list[Message], in_progress: frozenset[str]) -> None:

@@ -23,7 +23,7 @@ def must_not_run(record: Event) -> None:
     pytest.fail("must not run")
 
 
-def test_the_answer_for_a_queue_names_the_messages_that_come_back() -> None:
+def test_the_answer_for_a_queue_names_the_messages_that_come_back():
     done, event = Done(1), events.piped(events.sqs([{"n": n} for n in range(3)]))
     for answer in (process_sqs(event, done.handler, context=Context()), sqs_batch()(done.handler)(event, Context())):
         assert answer == {"batchItemFailures": [{"itemIdentifier": event[1]["messageId"]}]}
@@ -31,7 +31,7 @@ def test_the_answer_for_a_queue_names_the_messages_that_come_back() -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_the_answer_for_a_stream_names_each_record_that_comes_back_by_its_event(workers: int) -> None:
+def test_the_answer_for_a_stream_names_each_record_that_comes_back_by_its_event(workers):
     """Pipes retries those records only, and not all that follow the first one."""
     for event in (
         events.kinesis([("A", {"n": n}) for n in range(4)]),
@@ -52,7 +52,7 @@ def test_the_answer_for_a_stream_names_each_record_that_comes_back_by_its_event(
         assert again == NOTHING
 
 
-def test_records_of_one_partition_key_run_one_after_another() -> None:
+def test_records_of_one_partition_key_run_one_after_another():
     event = events.piped(events.kinesis([("A", {"n": n}) for n in range(5)]))
     done: list[str] = []
     answer = process_stream(
@@ -62,7 +62,7 @@ def test_records_of_one_partition_key_run_one_after_another() -> None:
     assert done == [record["sequenceNumber"] for record in event]
 
 
-def test_kafka_has_no_answer_so_the_whole_batch_comes_back() -> None:
+def test_kafka_has_no_answer_so_the_whole_batch_comes_back():
     """And what was done is a duplicate then, also if Lambda had delivered it before."""
     event = events.kafka([("orders-0", "k", {"n": 0}), ("orders-0", "k", {"n": 1}), ("orders-1", "k", {"n": 2})])
     piped = events.piped(event)
@@ -84,7 +84,7 @@ def fail_second(record: Event, piped: list[Event], done: list[int]) -> None:
     done.append(record["offset"])
 
 
-def test_kafka_by_decorator() -> None:
+def test_kafka_by_decorator():
     event = events.kafka([("orders-0", "k", {"n": 0})], eventSource="SelfManagedKafka")
     done: list[Event] = []
     handler = kafka_batch(lock_key="order#{value[n]}")(done.append)
@@ -93,7 +93,7 @@ def test_kafka_by_decorator() -> None:
 
 
 @pytest.mark.parametrize("process", [process_sqs, process_stream, process_kafka])
-def test_no_records_are_a_batch(process: Any) -> None:
+def test_no_records_are_a_batch(process):
     assert process([], must_not_run, context=Context()) == NOTHING
 
 
@@ -105,12 +105,12 @@ def test_no_records_are_a_batch(process: Any) -> None:
         (process_kafka, "sqs", "a record of 'aws:sqs': use process_sqs, not process_kafka$"),
     ],
 )
-def test_records_of_another_service_are_refused(process: Any, event: str, text: str) -> None:
+def test_records_of_another_service_are_refused(process, event, text):
     with pytest.raises(LockArgumentError, match=text):
         process(events.piped(events.load(event)), must_not_run, context=Context())
 
 
-def test_a_record_that_a_pipe_has_cut_is_refused() -> None:
+def test_a_record_that_a_pipe_has_cut_is_refused():
     """An input transformer passes on what it names."""
     event = events.piped(events.sqs([{"n": 0}]))
     del event[0]["messageId"]
@@ -123,7 +123,7 @@ def test_a_record_that_a_pipe_has_cut_is_refused() -> None:
             process_stream(event, must_not_run, context=Context())
 
 
-def test_records_are_passed_on_as_pipes_passed_them() -> None:
+def test_records_are_passed_on_as_pipes_passed_them():
     event = events.piped(events.sqs([{"n": 0}]))
     given, seen = copy.deepcopy(event), []
     assert process_sqs(event, lambda record: seen.append(number_of(record)), context=Context()) == NOTHING

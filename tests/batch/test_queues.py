@@ -22,13 +22,10 @@ from lambda_lock import (
 )
 from lambda_lock.batch import process_sqs, sqs_batch
 from rig import events
-from rig.engine import Ministack
 from rig.events import Event
-from rig.wire import Answer, Wire
-from tests.support.clients import Make
+from rig.wire import Answer
 from tests.support.context import Context
 from tests.support.decorated import Boom
-from tests.support.rows import Rows
 
 from .conftest import NOTHING, Done, number_of, returned
 
@@ -42,20 +39,20 @@ def numbered(count: int, **more: object) -> Event:
 # Once
 
 
-def test_each_message_is_done_and_none_comes_back() -> None:
+def test_each_message_is_done_and_none_comes_back():
     done = Done()
     assert process_sqs(numbered(10), done.handler, context=Context()) == NOTHING
     assert done.started == list(range(10))
 
 
-def test_a_batch_that_is_delivered_again_is_done_once() -> None:
+def test_a_batch_that_is_delivered_again_is_done_once():
     done, event = Done(), numbered(3)
     assert process_sqs(event, done.handler, context=Context()) == NOTHING
     assert process_sqs(events.redelivered(event), done.handler, context=Context()) == NOTHING
     assert done.started == [0, 1, 2]
 
 
-def test_a_message_twice_in_one_batch_is_a_duplicate_and_not_contention(wire: Wire) -> None:
+def test_a_message_twice_in_one_batch_is_a_duplicate_and_not_contention(wire):
     done, event = Done(), numbered(1)
     event["Records"] += events.redelivered(event)["Records"]
     assert process_sqs(event, done.handler, context=Context()) == NOTHING
@@ -63,7 +60,7 @@ def test_a_message_twice_in_one_batch_is_a_duplicate_and_not_contention(wire: Wi
     assert wire.operations == ["UpdateItem"] * 3
 
 
-def test_what_makes_two_messages_the_same_event_can_be_chosen() -> None:
+def test_what_makes_two_messages_the_same_event_can_be_chosen():
     event = events.sqs([{"n": 0, "order": "a"}, {"n": 1, "order": "b"}, {"n": 2, "order": "a"}])
     for key in (
         "{body[order]}",
@@ -75,7 +72,7 @@ def test_what_makes_two_messages_the_same_event_can_be_chosen() -> None:
         assert done.started == [0, 1]
 
 
-def test_without_a_dedup_key_each_delivery_is_done(wire: Wire) -> None:
+def test_without_a_dedup_key_each_delivery_is_done(wire):
     done, event = Done(), numbered(2)
     for _ in range(2):
         assert process_sqs(event, done.handler, context=Context(), dedup_key=None) == NOTHING
@@ -92,9 +89,7 @@ def test_without_a_dedup_key_each_delivery_is_done(wire: Wire) -> None:
         ({"dedup_key": None}, 0, 0),
     ],
 )
-def test_a_new_record_and_its_duplicate_take_so_many_requests(
-    keys: Event, new: int, duplicate: int, wire: Wire
-) -> None:
+def test_a_new_record_and_its_duplicate_take_so_many_requests(keys, new, duplicate, wire):
     event = numbered(3)
     for expected in (new, duplicate):
         wire.clear()
@@ -102,7 +97,7 @@ def test_a_new_record_and_its_duplicate_take_so_many_requests(
         assert wire.operations == ["UpdateItem"] * expected * 3
 
 
-def test_the_events_done_are_remembered_for_the_window_in_their_scope(rows: Rows) -> None:
+def test_the_events_done_are_remembered_for_the_window_in_their_scope(rows):
     event = numbered(1)
     process_sqs(event, lambda record: {"answer": 42}, context=Context(), scope="mine", window=500, result="json")
     row = rows[f"mine#{event['Records'][0]['messageId']}"]
@@ -111,7 +106,7 @@ def test_the_events_done_are_remembered_for_the_window_in_their_scope(rows: Rows
     assert "isReleased" in row
 
 
-def test_two_handlers_on_one_queue_do_not_silence_each_other() -> None:
+def test_two_handlers_on_one_queue_do_not_silence_each_other():
     done, event = [], numbered(2)
 
     @sqs_batch()
@@ -127,7 +122,7 @@ def test_two_handlers_on_one_queue_do_not_silence_each_other() -> None:
     assert done == ["bill", "bill", "ship", "ship"]
 
 
-def test_two_handlers_of_one_scope_share_what_is_done() -> None:
+def test_two_handlers_of_one_scope_share_what_is_done():
     done, event = [], numbered(1)
     process_sqs(event, lambda record: done.append("one"), context=Context(), scope="orders")
     process_sqs(event, lambda record: done.append("two"), context=Context(), scope="orders")
@@ -137,7 +132,7 @@ def test_two_handlers_of_one_scope_share_what_is_done() -> None:
 # Returned
 
 
-def test_a_record_that_fails_comes_back_and_the_others_are_done(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_record_that_fails_comes_back_and_the_others_are_done(caplog):
     done, event = Done(1, 3), numbered(5)
     with caplog.at_level(logging.INFO, "lambda_lock"):
         assert returned(process_sqs(event, done.handler, context=Context()), event) == [1, 3]
@@ -148,7 +143,7 @@ def test_a_record_that_fails_comes_back_and_the_others_are_done(caplog: pytest.L
     assert "2 of 5 records come back: 0 contended, 2 failed, 0 not started" in caplog.messages
 
 
-def test_a_record_that_failed_is_run_by_its_next_delivery_at_once(other: LockClient) -> None:
+def test_a_record_that_failed_is_run_by_its_next_delivery_at_once(other):
     done, event = Done(0), numbered(1)
     keys: Event = {"lock_key": "order#{body[n]}"}
     for _ in range(2):
@@ -160,9 +155,7 @@ def test_a_record_that_failed_is_run_by_its_next_delivery_at_once(other: LockCli
     assert other.try_acquire("order#0") is not None
 
 
-def test_a_record_whose_lock_is_held_comes_back_and_runs_once_it_is_free(
-    other: LockClient, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_record_whose_lock_is_held_comes_back_and_runs_once_it_is_free(other, caplog):
     done, event = Done(), numbered(3)
     keys: Event = {"lock_key": "order#{body[n]}"}
     with other.acquire("order#1"), caplog.at_level(logging.INFO, "lambda_lock"):
@@ -174,7 +167,7 @@ def test_a_record_whose_lock_is_held_comes_back_and_runs_once_it_is_free(
     assert done.started == [0, 2, 1]
 
 
-def test_a_record_that_is_in_progress_elsewhere_comes_back(other: LockClient) -> None:
+def test_a_record_that_is_in_progress_elsewhere_comes_back(other):
     done, event, inner = Done(), numbered(1), []
 
     def handler(record: Event) -> None:
@@ -186,7 +179,7 @@ def test_a_record_that_is_in_progress_elsewhere_comes_back(other: LockClient) ->
     assert done.started == [0]
 
 
-def test_a_batch_that_is_contended_as_a_whole_comes_back_as_partial_failures(other: LockClient, wire: Wire) -> None:
+def test_a_batch_that_is_contended_as_a_whole_comes_back_as_partial_failures(other, wire):
     event = numbered(4)
     with other.acquire("stock"):
         wire.clear()
@@ -196,7 +189,7 @@ def test_a_batch_that_is_contended_as_a_whole_comes_back_as_partial_failures(oth
     assert returned(answer, event) == [0, 1, 2, 3]
 
 
-def test_with_wait_a_record_waits_for_its_lock(other: LockClient, wire: Wire) -> None:
+def test_with_wait_a_record_waits_for_its_lock(other, wire):
     done, held = Done(), other.acquire("stock")
 
     def release(answer: Answer) -> Answer:
@@ -208,7 +201,7 @@ def test_with_wait_a_record_waits_for_its_lock(other: LockClient, wire: Wire) ->
     assert done.started == [0]
 
 
-def test_what_is_kept_in_reserve_is_not_waited_away(other: LockClient, wire: Wire) -> None:
+def test_what_is_kept_in_reserve_is_not_waited_away(other, wire):
     event = numbered(1)
     options: Event = {"dedup_key": None, "lock_key": "stock", "wait": 600, "reserve": 60}
     with other.acquire("stock"):
@@ -220,7 +213,7 @@ def test_what_is_kept_in_reserve_is_not_waited_away(other: LockClient, wire: Wir
 
 @pytest.mark.parametrize("name", ["wait", "reserve", "lease_duration", "refresh_period"])
 @pytest.mark.parametrize("keys", [{}, {"dedup_key": None, "lock_key": "stock"}])
-def test_a_number_that_cannot_be_is_an_error_before_any_record(name: str, keys: Event, wire: Wire) -> None:
+def test_a_number_that_cannot_be_is_an_error_before_any_record(name, keys, wire):
     event, options = numbered(2), {name: -1, **keys}
     with pytest.raises(LockArgumentError, match=f"{name}=-1 is out of range"):
         process_sqs(event, lambda record: pytest.fail("must not run"), context=Context(), **options)
@@ -235,7 +228,7 @@ def test_a_number_that_cannot_be_is_an_error_before_any_record(name: str, keys: 
         {"lock_key": lambda record: json.loads(record["body"])["order"]},
     ],
 )
-def test_a_record_that_gives_no_key_comes_back_alone(keys: Event) -> None:
+def test_a_record_that_gives_no_key_comes_back_alone(keys):
     done, event = (
         Done(),
         events.sqs([{"n": 0, "order": "a"}, {"n": 1}, {"n": 2, "order": None}, {"n": 3, "order": "b"}]),
@@ -247,20 +240,20 @@ def test_a_record_that_gives_no_key_comes_back_alone(keys: Event) -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_a_function_without_its_table_fails_as_a_whole(monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
+def test_a_function_without_its_table_fails_as_a_whole(monkeypatch, workers):
     monkeypatch.setenv("LAMBDA_LOCK_TABLE", "no-such-table")
     with pytest.raises(LockConfigurationError, match="'no-such-table' was not found"):
         process_sqs(numbered(3), lambda record: pytest.fail("must not run"), context=Context(), max_workers=workers)
 
 
-def test_a_function_without_its_permission_fails_as_a_whole(wire: Wire) -> None:
+def test_a_function_without_its_permission_fails_as_a_whole(wire):
     wire.answer(400, "AccessDeniedException", times=float("inf"))
     handler = sqs_batch(lock_key="order#{body[n]}")(lambda record: pytest.fail("must not run"))
     with pytest.raises(LockConfigurationError, match="permission dynamodb:UpdateItem"):
         handler(numbered(2), Context())
 
 
-def test_a_record_that_the_table_refuses_comes_back_beside_one_that_is_done(wire: Wire) -> None:
+def test_a_record_that_the_table_refuses_comes_back_beside_one_that_is_done(wire):
     done, event = Done(), numbered(3)
     wire.answer(400, "AccessDeniedException")
     assert returned(process_sqs(event, done.handler, context=Context()), event) == [0]
@@ -268,9 +261,7 @@ def test_a_record_that_the_table_refuses_comes_back_beside_one_that_is_done(wire
 
 
 @pytest.mark.parametrize("other", ["contended", "failing"])
-def test_a_record_that_the_table_refuses_comes_back_beside_one_that_comes_back_for_another_reason(
-    wire: Wire, other: str
-) -> None:
+def test_a_record_that_the_table_refuses_comes_back_beside_one_that_comes_back_for_another_reason(wire, other):
     done, event = Done(1), numbered(2)
     with LockClient() as client, client.acquire("order#1") if other == "contended" else nullcontext():
         wire.answer(400, "AccessDeniedException")
@@ -280,19 +271,19 @@ def test_a_record_that_the_table_refuses_comes_back_beside_one_that_comes_back_f
 
 
 @pytest.mark.parametrize("key", ["", "k" * 2049], ids=["empty", "too long"])
-def test_a_record_for_which_its_handler_asks_for_an_impossible_key_comes_back(make: Make, key: str) -> None:
+def test_a_record_for_which_its_handler_asks_for_an_impossible_key_comes_back(make, key):
     event, client = numbered(1, key=key), make()
     answer = process_sqs(event, lambda record: client.acquire(json.loads(record["body"])["key"]), context=Context())
     assert returned(answer, event) == [0]
 
 
-def test_a_name_that_no_table_can_have_fails_the_function_as_a_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_no_table_can_have_fails_the_function_as_a_whole(monkeypatch):
     monkeypatch.setenv("LAMBDA_LOCK_TABLE", "no table")
     with pytest.raises(LockArgumentError, match="'no table' is not a valid table name"):
         process_sqs(numbered(1), lambda record: pytest.fail("must not run"), context=Context())
 
 
-def test_an_outage_is_no_misconfiguration(wire: Wire) -> None:
+def test_an_outage_is_no_misconfiguration(wire):
     wire.answer(400, "ProvisionedThroughputExceededException", times=float("inf"))
     event = numbered(1)
     with LockClient(decision_time=0.25) as client:
@@ -300,7 +291,7 @@ def test_an_outage_is_no_misconfiguration(wire: Wire) -> None:
     assert returned(answer, event) == [0]
 
 
-def test_an_event_and_a_lock_in_one_row_are_an_error_that_says_so_and_not_contention() -> None:
+def test_an_event_and_a_lock_in_one_row_are_an_error_that_says_so_and_not_contention():
     """Otherwise it would wait for itself at each delivery, until the message is in the dead-letter queue."""
     event = numbered(1)
     keys: Event = {"dedup_key": "order#{body[n]}", "lock_key": "order#{body[n]}", "scope": ""}
@@ -308,7 +299,7 @@ def test_an_event_and_a_lock_in_one_row_are_an_error_that_says_so_and_not_conten
         process_sqs(event, lambda record: pytest.fail("must not run"), context=Context(), **keys)
 
 
-def test_a_result_that_cannot_be_stored_does_not_bring_the_record_back() -> None:
+def test_a_result_that_cannot_be_stored_does_not_bring_the_record_back():
     done, event = Done(), numbered(1)
 
     def handler(record: Event) -> object:
@@ -320,7 +311,7 @@ def test_a_result_that_cannot_be_stored_does_not_bring_the_record_back() -> None
     assert done.started == [0]
 
 
-def test_an_exit_of_the_handler_ends_the_batch() -> None:
+def test_an_exit_of_the_handler_ends_the_batch():
     def handler(record: Event) -> None:
         if number_of(record) == 1:
             raise SystemExit(3)
@@ -330,7 +321,7 @@ def test_an_exit_of_the_handler_ends_the_batch() -> None:
             process_sqs(numbered(3), handler, context=Context(), max_workers=workers)
 
 
-def test_an_error_of_another_decorator_is_the_records() -> None:
+def test_an_error_of_another_decorator_is_the_records():
     def handler(record: Event) -> None:
         raise DuplicateEventError("from within")
 
@@ -341,7 +332,7 @@ def test_an_error_of_another_decorator_is_the_records() -> None:
 # What a record finds
 
 
-def test_a_record_has_its_lock_and_its_event_at_hand(rows: Rows) -> None:
+def test_a_record_has_its_lock_and_its_event_at_hand(rows):
     seen = []
 
     def handler(record: Event) -> None:
@@ -358,7 +349,7 @@ def test_a_record_has_its_lock_and_its_event_at_hand(rows: Rows) -> None:
             outside()
 
 
-def test_a_records_commit_completes_its_event(rows: Rows) -> None:
+def test_a_records_commit_completes_its_event(rows):
     done, event = Done(), numbered(1)
 
     def handler(record: Event) -> None:
@@ -374,7 +365,7 @@ def test_a_records_commit_completes_its_event(rows: Rows) -> None:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_records_leases_end_with_the_invocation(workers: int, rows: Rows) -> None:
+def test_a_records_leases_end_with_the_invocation(workers, rows):
     longest = []
 
     def handler(record: Event) -> None:
@@ -386,7 +377,7 @@ def test_a_records_leases_end_with_the_invocation(workers: int, rows: Rows) -> N
     assert 20 < min(longest) <= max(longest) <= 30  # the client's default lease is 20 s
 
 
-def test_a_lock_of_ones_own_in_a_record_has_the_batchs_context() -> None:
+def test_a_lock_of_ones_own_in_a_record_has_the_batchs_context():
     longest = []
 
     @with_lock("inner", lease_duration=600)
@@ -397,13 +388,13 @@ def test_a_lock_of_ones_own_in_a_record_has_the_batchs_context() -> None:
     assert longest[0] <= 30
 
 
-def test_the_context_may_be_the_registered_one() -> None:
+def test_the_context_may_be_the_registered_one():
     register_lambda_context(Context(0.5))
     event = numbered(1)
     assert returned(process_sqs(event, lambda record: None, context=None), event) == [0]
 
 
-def test_with_locks_disabled_each_record_runs(monkeypatch: pytest.MonkeyPatch, wire: Wire, other: LockClient) -> None:
+def test_with_locks_disabled_each_record_runs(monkeypatch, wire, other):
     done, event = Done(1), numbered(3)
     keys: Event = {"dedup_key": "{body[nothing]}", "lock_key": "stock"}
     with other.acquire("stock"):
@@ -415,24 +406,24 @@ def test_with_locks_disabled_each_record_runs(monkeypatch: pytest.MonkeyPatch, w
     assert done.started == [0, 1, 2] * 2
 
 
-def test_a_client_of_ones_own_is_used(engine: Ministack, monkeypatch: pytest.MonkeyPatch, table: str) -> None:
+def test_a_client_of_ones_own_is_used(engine, monkeypatch, table):
     monkeypatch.delenv("LAMBDA_LOCK_TABLE")
     with LockClient(table) as client:
         assert process_sqs(numbered(1), lambda record: None, context=Context(), client=client) == NOTHING
     assert len(engine.scan(table)) == 1
 
 
-def test_the_sample_events_of_a_queue_are_batches() -> None:
+def test_the_sample_events_of_a_queue_are_batches():
     assert process_sqs(events.load("sqs"), lambda record: None, context=Context()) == NOTHING
     assert process_sqs(events.load("sqs_fifo"), lambda record: None, context=Context()) == NOTHING
 
 
-def test_no_record_at_all_is_a_batch_too(wire: Wire) -> None:
+def test_no_record_at_all_is_a_batch_too(wire):
     assert process_sqs({"Records": []}, lambda record: None, context=Context(), max_workers=3) == NOTHING
     assert wire.operations == []
 
 
-def test_the_event_is_left_as_it_was() -> None:
+def test_the_event_is_left_as_it_was():
     event = numbered(2)
     before = copy.deepcopy(event)
     process_sqs(event, lambda record: None, context=Context())

@@ -13,12 +13,11 @@ from lambda_lock.batch import process_sqs
 from lambda_lock.client import rate_limit
 from rig import events
 from rig.events import Event
-from rig.wire import Wire
 from tests.support.context import Context
 from tests.support.queues import RealQueue, changes
 from tests.support.waiting import wait_until
 
-from .conftest import NOTHING, Done, Hands, number_of, returned
+from .conftest import NOTHING, Done, number_of, returned
 
 on_a_queue = pytest.mark.ministack_only("queues")
 
@@ -32,7 +31,7 @@ def fifo(sqs: Any, table: str) -> Iterator[RealQueue]:
 
 @on_a_queue
 @pytest.mark.parametrize("workers", [1, 3])
-def test_a_message_is_seen_again_when_its_turn_is(queue: RealQueue, wire: Wire, workers: int) -> None:
+def test_a_message_is_seen_again_when_its_turn_is(queue, wire, workers):
     queue.send(0, 1)
     done, event = Done(), queue.receive()
     answer = process_sqs(event, done.handler, context=Context(4), rate=("api", 1, 5), max_workers=workers)
@@ -50,7 +49,7 @@ def test_a_message_is_seen_again_when_its_turn_is(queue: RealQueue, wire: Wire, 
 
 
 @on_a_queue
-def test_messages_of_a_stopped_group_come_back_one_after_another(fifo: RealQueue, wire: Wire) -> None:
+def test_messages_of_a_stopped_group_come_back_one_after_another(fifo, wire):
     for number, group in enumerate("AABABA"):
         body = json.dumps({"n": number})
         fifo.sqs.send_message(QueueUrl=fifo.url, MessageBody=body, MessageGroupId=group)
@@ -70,9 +69,7 @@ def test_messages_of_a_stopped_group_come_back_one_after_another(fifo: RealQueue
 
 
 @pytest.mark.usefixtures("table")
-def test_what_a_record_waited_for_its_slot_does_not_count_as_its_duration(
-    hands: Hands, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_a_record_waited_for_its_slot_does_not_count_as_its_duration(hands, monkeypatch):
     def passes(*_: Any, **__: Any) -> None:
         hands.leapt += 20  # the wait for the slot
 
@@ -89,7 +86,7 @@ def test_what_a_record_waited_for_its_slot_does_not_count_as_its_duration(
 
 
 @pytest.mark.usefixtures("table")
-def test_a_message_whose_slot_passed_is_not_seen_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_whose_slot_passed_is_not_seen_again_at_once(monkeypatch):
     asked: list[Any] = []
 
     class Sqs:

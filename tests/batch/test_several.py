@@ -6,10 +6,8 @@ import json
 import threading
 from typing import Any
 
-from lambda_lock import LockClient
 from lambda_lock.batch import process_sqs, sqs_batch
 from rig.events import Event
-from tests.support.rows import Rows
 
 ACCOUNTS = ["account#{body[from]}", "account#{body[to]}"]
 
@@ -29,7 +27,7 @@ def batch(*transfers: tuple[str, str]) -> Event:
     }
 
 
-def test_a_record_runs_while_it_holds_all_its_locks(rows: Rows) -> None:
+def test_a_record_runs_while_it_holds_all_its_locks(rows):
     seen: list[tuple[bool, bool]] = []
 
     def handle(record: Event) -> None:
@@ -40,7 +38,7 @@ def test_a_record_runs_while_it_holds_all_its_locks(rows: Rows) -> None:
     assert not rows.is_held("account#1")
 
 
-def test_a_record_whose_lock_is_held_comes_back_and_the_others_run(other: LockClient, rows: Rows) -> None:
+def test_a_record_whose_lock_is_held_comes_back_and_the_others_run(other, rows):
     ran: list[str] = []
     with other.acquire("account#2"):
         answer = sqs_batch(lock_key=ACCOUNTS)(lambda record: ran.append(record["messageId"]))(
@@ -50,7 +48,7 @@ def test_a_record_whose_lock_is_held_comes_back_and_the_others_run(other: LockCl
     assert ran == ["m1"]
 
 
-def test_records_with_any_key_in_common_run_one_after_another(rows: Rows) -> None:
+def test_records_with_any_key_in_common_run_one_after_another(rows):
     inside: dict[str, int] = {}
     guard, order = threading.Lock(), list[str]()
 

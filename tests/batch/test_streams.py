@@ -9,17 +9,16 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import LockClient, LockConfigurationError
+from lambda_lock import LockConfigurationError
 from lambda_lock.batch import process_stream
 from lambda_lock.batch.source import StreamSource, chains_of, deliveries_of
 from rig import events
 from rig.events import Event
-from rig.wire import Wire
 from tests.support.context import Context
 from tests.support.decorated import Boom
 from tests.support.waiting import wait_until
 
-from .conftest import NOTHING, Done, Hands, Side
+from .conftest import NOTHING, Done, Side
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -64,7 +63,7 @@ def first_returned(answer: Any, event: Event) -> int | None:
     return next((numbers.index(failure["itemIdentifier"]) for failure in answer["batchItemFailures"]), None)
 
 
-def test_each_record_is_done_once_and_a_batch_that_comes_again_is_duplicates(batch: Batch, wire: Wire) -> None:
+def test_each_record_is_done_once_and_a_batch_that_comes_again_is_duplicates(batch, wire):
     done, event = StreamDone(), batch("ABA")
     assert process_stream(event, done.handler, context=Context()) == NOTHING
     assert wire.operations == ["UpdateItem"] * 6
@@ -73,13 +72,13 @@ def test_each_record_is_done_once_and_a_batch_that_comes_again_is_duplicates(bat
     assert done.started == [0, 1, 2]
 
 
-def test_nothing_after_the_first_failure_is_started_and_only_its_number_is_returned(batch: Batch) -> None:
+def test_nothing_after_the_first_failure_is_started_and_only_its_number_is_returned(batch):
     done, event = StreamDone(2, 3), batch("ABCDE")
     assert first_returned(process_stream(event, done.handler, context=Context()), event) == 2
     assert done.started == [0, 1, 2]
 
 
-def test_what_is_delivered_again_goes_on_where_it_stopped(batch: Batch) -> None:
+def test_what_is_delivered_again_goes_on_where_it_stopped(batch):
     done, event = StreamDone(1), batch("ABC")
     process_stream(event, done.handler, context=Context())
     done.failing.clear()
@@ -87,20 +86,20 @@ def test_what_is_delivered_again_goes_on_where_it_stopped(batch: Batch) -> None:
     assert done.started == [0, 1, 1, 2]
 
 
-def test_a_misconfiguration_is_raised_although_only_the_first_record_was_started(batch: Batch, wire: Wire) -> None:
+def test_a_misconfiguration_is_raised_although_only_the_first_record_was_started(batch, wire):
     wire.answer(400, "AccessDeniedException", times=float("inf"))
     with pytest.raises(LockConfigurationError, match="permission"):
         process_stream(batch("aab"), lambda record: pytest.fail("must not run"), context=Context())
     assert wire.count("UpdateItem") == 1
 
 
-def test_a_misconfiguration_after_a_record_that_was_done_is_returned(batch: Batch, wire: Wire) -> None:
+def test_a_misconfiguration_after_a_record_that_was_done_is_returned(batch, wire):
     event, done = batch("aab"), StreamDone()
     wire.answer(400, "AccessDeniedException", times=float("inf"), when=lambda _: done.started == [0])
     assert first_returned(process_stream(event, done.handler, context=Context()), event) == 1
 
 
-def test_a_contended_record_stops_the_stream(batch: Batch, other: LockClient) -> None:
+def test_a_contended_record_stops_the_stream(batch, other):
     done, event = StreamDone(), batch("ABC")
 
     def lock_key(record: Event) -> str:
@@ -112,7 +111,7 @@ def test_a_contended_record_stops_the_stream(batch: Batch, other: LockClient) ->
     assert done.started == [0]
 
 
-def test_a_record_for_which_too_little_time_is_left_stops_the_stream(batch: Batch, hands: Hands) -> None:
+def test_a_record_for_which_too_little_time_is_left_stops_the_stream(batch, hands):
     started = []
 
     def handler(record: Event) -> None:
@@ -129,9 +128,7 @@ def is_told(caplog: pytest.LogCaptureFixture) -> bool:
     return any(record.__dict__.get("lock_event") == "record_failed" for record in caplog.records)
 
 
-def test_side_by_side_nothing_after_the_lowest_failure_is_started_and_its_number_is_returned(
-    batch: Batch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_side_by_side_nothing_after_the_lowest_failure_is_started_and_its_number_is_returned(batch, caplog):
     started = []
 
     def handler(record: Event) -> None:
@@ -145,7 +142,7 @@ def test_side_by_side_nothing_after_the_lowest_failure_is_started_and_its_number
     assert sorted(started) == [0, 2]
 
 
-def test_side_by_side_a_record_before_the_failure_is_still_done(batch: Batch, caplog: pytest.LogCaptureFixture) -> None:
+def test_side_by_side_a_record_before_the_failure_is_still_done(batch, caplog):
     done = []
 
     def handler(record: Event) -> None:
@@ -159,7 +156,7 @@ def test_side_by_side_a_record_before_the_failure_is_still_done(batch: Batch, ca
     assert done == [0, 1]
 
 
-def test_side_by_side_the_records_of_one_key_keep_their_order_and_those_of_two_overlap(batch: Batch) -> None:
+def test_side_by_side_the_records_of_one_key_keep_their_order_and_those_of_two_overlap(batch):
     done, side, keys = StreamDone(), Side(meet=2), "ABAB"
 
     def handler(record: Event) -> None:
@@ -172,13 +169,13 @@ def test_side_by_side_the_records_of_one_key_keep_their_order_and_those_of_two_o
     assert [n for n in done.started if n % 2 == 1] == [1, 3]
 
 
-def test_the_names_of_an_item_may_come_in_any_order() -> None:
+def test_the_names_of_an_item_may_come_in_any_order():
     records = of_dynamodb("AA")["Records"]
     records[0]["dynamodb"]["Keys"] = {"order_id": {"S": "A"}, "line": {"N": "1"}}
     records[1]["dynamodb"]["Keys"] = {"line": {"N": "1"}, "order_id": {"S": "A"}}
     assert chains_of(deliveries_of({"Records": records}, StreamSource())[0], []) == [[0, 1]]
 
 
-def test_the_sample_events_of_streams_are_batches() -> None:
+def test_the_sample_events_of_streams_are_batches():
     for name in ("kinesis", "dynamodb_stream"):
         assert process_stream(events.load(name), lambda record: None, context=Context()) == NOTHING

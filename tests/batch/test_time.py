@@ -7,11 +7,9 @@ import threading
 
 import pytest
 
-from lambda_lock import LockClient
 from lambda_lock.batch import process_sqs
 from rig import events
 from rig.events import Event
-from rig.wire import Wire
 from tests.support.context import Context
 from tests.support.waiting import DEADLINE
 
@@ -45,30 +43,28 @@ class Taking(Done):
         (10.0, [3.6, 0.5, 1.0, 0], 3),  # 4.9 s left, 5.4 needed: the longest counts, not the last
     ],
 )
-def test_a_record_is_started_while_one_and_a_half_times_the_longest_is_left(
-    left: float, seconds: list[float], started: int, hands: Hands
-) -> None:
+def test_a_record_is_started_while_one_and_a_half_times_the_longest_is_left(left, seconds, started, hands):
     done, event = Taking(hands, *seconds), events.sqs(EVENT_OF[: len(seconds)])
     answer = process_sqs(event, done.handler, context=Context(left), dedup_key=None)
     assert done.started == list(range(started))
     assert returned(answer, event) == list(range(started, len(seconds)))
 
 
-def test_once_the_deadline_has_passed_nothing_is_started(hands: Hands) -> None:
+def test_once_the_deadline_has_passed_nothing_is_started(hands):
     done, event = Taking(hands, 70, 0, 0), events.sqs(EVENT_OF[:3])
     answer = process_sqs(event, done.handler, context=Context(60), dedup_key=None)
     assert done.started == [0]
     assert returned(answer, event) == [1, 2]
 
 
-def test_what_a_failed_record_took_counts_as_well(hands: Hands) -> None:
+def test_what_a_failed_record_took_counts_as_well(hands):
     done, event = Taking(hands, 6, 0, failing=(0,)), events.sqs(EVENT_OF[:2])
     answer = process_sqs(event, done.handler, context=Context(10), dedup_key=None)
     assert done.started == [0]
     assert returned(answer, event) == [0, 1]
 
 
-def test_side_by_side_nothing_is_started_without_time_either(hands: Hands) -> None:
+def test_side_by_side_nothing_is_started_without_time_either(hands):
     done, event = Taking(hands, *[25] * 10), events.sqs(EVENT_OF)
     answer = process_sqs(event, done.handler, context=Context(60), dedup_key=None, max_workers=3)
     assert 1 <= len(done.started) <= 4
@@ -76,7 +72,7 @@ def test_side_by_side_nothing_is_started_without_time_either(hands: Hands) -> No
     assert not {*done.started} & {*returned(answer, event)}
 
 
-def test_what_one_worker_took_holds_for_the_others(hands: Hands) -> None:
+def test_what_one_worker_took_holds_for_the_others(hands):
     """Record 0 takes 50 of 60 s on one thread. After it, neither thread starts another record."""
     over = threading.Event()
     started = []
@@ -99,29 +95,27 @@ class Saying(Context):
         return self.remaining  # type: ignore[return-value]
 
 
-def test_without_an_end_every_record_is_started() -> None:
+def test_without_an_end_every_record_is_started():
     unending = Saying(float("inf"))
     assert process_sqs(events.sqs(EVENT_OF[:2]), lambda record: None, context=unending, dedup_key=None) == NOTHING
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("left", [0, -5, float("-inf")])
-def test_a_batch_without_time_left_starts_nothing_and_gives_everything_back(
-    left: float, workers: int, wire: Wire
-) -> None:
+def test_a_batch_without_time_left_starts_nothing_and_gives_everything_back(left, workers, wire):
     event = events.sqs(EVENT_OF[:2])
     answer = process_sqs(event, lambda record: pytest.fail("ran"), context=Saying(left), max_workers=workers)
     assert returned(answer, event) == [0, 1]
     assert wire.operations == []
 
 
-def test_without_a_context_every_record_is_started(hands: Hands) -> None:
+def test_without_a_context_every_record_is_started(hands):
     done = Taking(hands, 1000, 0)
     assert process_sqs(events.sqs(EVENT_OF[:2]), done.handler, context=None, dedup_key=None) == NOTHING
     assert done.started == [0, 1]
 
 
-def test_nothing_is_sent_for_what_is_not_started(hands: Hands, wire: Wire, caplog: pytest.LogCaptureFixture) -> None:
+def test_nothing_is_sent_for_what_is_not_started(hands, wire, caplog):
     done, event = Taking(hands, 59.5, 0, 0), events.sqs(EVENT_OF[:3])
     with caplog.at_level(logging.INFO, "lambda_lock"):
         answer = process_sqs(event, done.handler, context=Context(60), lock_key="order#{body[n]}")
@@ -133,7 +127,7 @@ def test_nothing_is_sent_for_what_is_not_started(hands: Hands, wire: Wire, caplo
     assert "2 of 3 records come back: 0 contended, 0 failed, 2 not started" in caplog.messages
 
 
-def test_waiting_for_locks_leaves_time_for_the_rest(table: str, hands: Hands, other: LockClient) -> None:
+def test_waiting_for_locks_leaves_time_for_the_rest(table, hands, other):
     """A wait is limited to the time left minus the reserve. So the batch returns its answer before the deadline."""
     event = events.sqs([{"n": 0}, {"n": 1}])
     with other.acquire("stock"):

@@ -8,21 +8,20 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import LockClient, LockConfigurationError, LockNotGrantedError
+from lambda_lock import LockConfigurationError, LockNotGrantedError
 from lambda_lock.batch import process_sqs, sqs_batch
 from rig import events
 from rig.events import Event
-from rig.wire import Wire
 from tests.support.context import Context
 from tests.support.decorated import Boom
-from tests.support.queues import CHANGE, RealQueue, changes
+from tests.support.queues import CHANGE, changes
 
-from .conftest import NOTHING, Done, Hands, number_of, returned
+from .conftest import NOTHING, Done, number_of, returned
 
 pytestmark = pytest.mark.ministack_only("queues")
 
 
-def test_a_returned_message_is_left_to_the_queue_unless_told_otherwise(queue: RealQueue, wire: Wire) -> None:
+def test_a_returned_message_is_left_to_the_queue_unless_told_otherwise(queue, wire):
     queue.send(0, 1)
     event = queue.receive()
     assert returned(process_sqs(event, Done(0).handler, context=Context()), event) == [0]
@@ -30,7 +29,7 @@ def test_a_returned_message_is_left_to_the_queue_unless_told_otherwise(queue: Re
     assert queue.numbers() == []
 
 
-def test_returned_messages_and_no_others_are_seen_again_after_retry_visibility(queue: RealQueue, wire: Wire) -> None:
+def test_returned_messages_and_no_others_are_seen_again_after_retry_visibility(queue, wire):
     queue.send(0, 1, 2)
     done, event = Done(0, 2), queue.receive()
     answer = process_sqs(event, done.handler, context=Context(), retry_visibility=0)
@@ -43,7 +42,7 @@ def test_returned_messages_and_no_others_are_seen_again_after_retry_visibility(q
     assert done.started == [0, 1, 2, 0, 2]
 
 
-def test_one_client_serves_all_batches(queue: RealQueue, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_client_serves_all_batches(queue, monkeypatch):
     import boto3
 
     made: list[str] = []
@@ -62,9 +61,7 @@ def test_one_client_serves_all_batches(queue: RealQueue, monkeypatch: pytest.Mon
     assert made == ["sqs"]
 
 
-def test_a_contended_message_comes_back_when_it_may_be_its_turn(
-    queue: RealQueue, wire: Wire, other: LockClient
-) -> None:
+def test_a_contended_message_comes_back_when_it_may_be_its_turn(queue, wire, other):
     queue.send(0, 1)
     event = queue.receive()
     with other.acquire("order#1"):
@@ -76,9 +73,7 @@ def test_a_contended_message_comes_back_when_it_may_be_its_turn(
     assert 1 <= seconds <= 22
 
 
-def test_a_message_is_never_visible_at_once_because_of_a_fast_holder(
-    queue: RealQueue, wire: Wire, other: LockClient
-) -> None:
+def test_a_message_is_never_visible_at_once_because_of_a_fast_holder(queue, wire, other):
     other.acquire("order#0").release()  # which was held for a moment
     queue.send(0)
     event = queue.receive()
@@ -92,9 +87,7 @@ def test_a_message_is_never_visible_at_once_because_of_a_fast_holder(
     assert changes(wire) == [[1], [1]]
 
 
-def test_it_may_be_a_function_of_the_record_and_its_error(
-    queue: RealQueue, wire: Wire, other: LockClient, hands: Hands
-) -> None:
+def test_it_may_be_a_function_of_the_record_and_its_error(queue, wire, other, hands):
     queue.send(0, 1, 2, 3, 4)
     event, asked = queue.receive(), []
 
@@ -118,7 +111,7 @@ def test_it_may_be_a_function_of_the_record_and_its_error(
     assert queue.numbers() == [4]
 
 
-def test_the_function_may_leave_all_to_the_queue(queue: RealQueue, wire: Wire) -> None:
+def test_the_function_may_leave_all_to_the_queue(queue, wire):
     queue.send(0)
     event = queue.receive()
     answer = process_sqs(event, Done(0).handler, context=Context(), retry_visibility=lambda record, error: None)
@@ -126,13 +119,13 @@ def test_the_function_may_leave_all_to_the_queue(queue: RealQueue, wire: Wire) -
     assert changes(wire) == []
 
 
-def test_a_batch_of_which_nothing_comes_back_changes_nothing(queue: RealQueue, wire: Wire) -> None:
+def test_a_batch_of_which_nothing_comes_back_changes_nothing(queue, wire):
     queue.send(0)
     assert process_sqs(queue.receive(), Done().handler, context=Context(), retry_visibility=5) == NOTHING
     assert changes(wire) == []
 
 
-def test_more_than_ten_messages_are_changed_ten_at_a_time(queue: RealQueue, wire: Wire) -> None:
+def test_more_than_ten_messages_are_changed_ten_at_a_time(queue, wire):
     queue.send(*range(23))
     event: Event = {"Records": []}
     while len(event["Records"]) < 23:
@@ -143,7 +136,7 @@ def test_more_than_ten_messages_are_changed_ten_at_a_time(queue: RealQueue, wire
     assert len(queue.numbers()) == 10
 
 
-def test_the_client_is_made_once_for_a_decorated_handler(queue: RealQueue, wire: Wire) -> None:
+def test_the_client_is_made_once_for_a_decorated_handler(queue, wire):
     handler = sqs_batch(retry_visibility=0)(Done(0).handler)
     queue.send(0)
     before = wire.connections
@@ -160,7 +153,7 @@ def failures(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
     return [record for record in caplog.records if record.__dict__.get("lock_event") == "visibility_failed"]
 
 
-def test_a_refused_change_is_logged(queue: RealQueue, wire: Wire, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refused_change_is_logged(queue, wire, caplog):
     queue.send(0)
     event = queue.receive()
     wire.answer(403, "AccessDenied", CHANGE)
@@ -170,9 +163,7 @@ def test_a_refused_change_is_logged(queue: RealQueue, wire: Wire, caplog: pytest
     assert queue.numbers() == []
 
 
-def test_a_change_refused_for_one_message_is_logged_and_the_others_are_changed(
-    queue: RealQueue, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_change_refused_for_one_message_is_logged_and_the_others_are_changed(queue, caplog):
     queue.send(0, 1)
     event = queue.receive()
     event["Records"][0]["receiptHandle"] = "of-nothing"
@@ -183,9 +174,7 @@ def test_a_change_refused_for_one_message_is_logged_and_the_others_are_changed(
 
 
 @pytest.mark.parametrize("bad", [-1, 43_201, "5", True, float("nan"), Boom("no")])
-def test_a_function_that_fails_or_gives_nonsense_is_logged_and_the_others_are_changed(
-    bad: Any, queue: RealQueue, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_function_that_fails_or_gives_nonsense_is_logged_and_the_others_are_changed(bad, queue, caplog):
     queue.send(0, 1)
     event = queue.receive()
 
@@ -204,9 +193,7 @@ def test_a_function_that_fails_or_gives_nonsense_is_logged_and_the_others_are_ch
 
 
 @pytest.mark.parametrize("name", ["receiptHandle", "eventSourceARN"])
-def test_a_record_that_cannot_be_changed_for_what_it_lacks_is_logged(
-    name: str, table: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_record_that_cannot_be_changed_for_what_it_lacks_is_logged(name, table, caplog):
     event = events.sqs([{"n": 0}])
     del event["Records"][0][name]
     assert returned(process_sqs(event, Done(0).handler, context=Context(), retry_visibility=0), event) == [0]
@@ -217,18 +204,18 @@ def test_a_record_that_cannot_be_changed_for_what_it_lacks_is_logged(
 
 
 @pytest.mark.parametrize("bad", [-1, 43_200.5, float("nan")])
-def test_a_time_out_of_range_is_refused(bad: float) -> None:
+def test_a_time_out_of_range_is_refused(bad):
     with pytest.raises(ValueError, match=r"retry_visibility=.*out of range: pass 0 to 43200 seconds"):
         sqs_batch(retry_visibility=bad)(lambda record: None)
 
 
 @pytest.mark.parametrize("bad", ["5", True, [5]])
-def test_a_time_that_is_no_number_is_refused(bad: Any) -> None:
+def test_a_time_that_is_no_number_is_refused(bad):
     with pytest.raises(TypeError, match="retry_visibility must be a number of seconds"):
         process_sqs(events.sqs([{}]), lambda record: pytest.fail("must not run"), context=None, retry_visibility=bad)
 
 
-def test_where_boto3_is_not_installed_it_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_boto3_is_not_installed_it_is_refused(monkeypatch):
     monkeypatch.setitem(sys.modules, "boto3", None)
     with pytest.raises(LockConfigurationError, match=r"retry_visibility= needs boto3: install lambda-lock\[boto3\]"):
         sqs_batch(retry_visibility=5)(lambda record: None)

@@ -24,7 +24,7 @@ from .conftest import NOTHING, Done, Side, number_of, returned
 pytestmark = pytest.mark.usefixtures("table")
 
 
-def test_records_that_have_nothing_in_common_overlap() -> None:
+def test_records_that_have_nothing_in_common_overlap():
     side = Side(meet=4)
     event = events.sqs([{"n": n} for n in range(4)])
     answer = process_sqs(
@@ -34,7 +34,7 @@ def test_records_that_have_nothing_in_common_overlap() -> None:
     assert side.most == {"all": 4}
 
 
-def test_no_more_than_max_workers_run_at_once() -> None:
+def test_no_more_than_max_workers_run_at_once():
     side, threads = Side(meet=2), set()
 
     def handler(record: Event) -> None:
@@ -47,14 +47,14 @@ def test_no_more_than_max_workers_run_at_once() -> None:
     assert len(threads) == 2
 
 
-def test_with_one_worker_no_thread_is_started() -> None:
+def test_with_one_worker_no_thread_is_started():
     threads = set()
     event = events.sqs([{"n": n} for n in range(3)])
     process_sqs(event, lambda record: threads.add(threading.current_thread()), context=Context())
     assert threads == {threading.current_thread()}
 
 
-def test_records_of_one_lock_key_run_one_after_another_and_those_of_two_side_by_side() -> None:
+def test_records_of_one_lock_key_run_one_after_another_and_those_of_two_side_by_side():
     done, side = Done(), Side(meet=2)
 
     def handler(record: Event) -> None:
@@ -69,14 +69,14 @@ def test_records_of_one_lock_key_run_one_after_another_and_those_of_two_side_by_
     assert [n for n in done.started if n % 2 == 1] == [1, 3, 5]
 
 
-def test_records_of_one_event_run_one_after_another_so_the_second_is_a_duplicate() -> None:
+def test_records_of_one_event_run_one_after_another_so_the_second_is_a_duplicate():
     done, event = Done(), events.sqs([{"n": 0}, {"n": 1}])
     event["Records"] = [*event["Records"], *events.redelivered(event)["Records"]]
     assert process_sqs(event, done.handler, context=Context(), max_workers=4) == NOTHING
     assert sorted(done.started) == [0, 1]
 
 
-def test_a_chain_runs_over_what_each_two_neighbours_have_in_common() -> None:
+def test_a_chain_runs_over_what_each_two_neighbours_have_in_common():
     """0 and 1 share a group, 1 and 2 the lock key, 2 and 3 the event. So all four run in their order."""
     done, side = Done(), Side()
 
@@ -100,7 +100,7 @@ def test_a_chain_runs_over_what_each_two_neighbours_have_in_common() -> None:
     assert side.most == {"chain": 1}
 
 
-def test_the_same_text_as_group_lock_and_event_is_nothing_in_common() -> None:
+def test_the_same_text_as_group_lock_and_event_is_nothing_in_common():
     side = Side(meet=3)
     event = events.sqs_fifo(
         [
@@ -120,7 +120,7 @@ def test_the_same_text_as_group_lock_and_event_is_nothing_in_common() -> None:
     assert answer == NOTHING
 
 
-def test_the_context_variables_of_the_handler_reach_its_workers_and_theirs_stay_with_them() -> None:
+def test_the_context_variables_of_the_handler_reach_its_workers_and_theirs_stay_with_them():
     tenant: ContextVar[str] = ContextVar("tenant")
     tenant.set("t-1")
     seen = []
@@ -136,7 +136,7 @@ def test_the_context_variables_of_the_handler_reach_its_workers_and_theirs_stay_
     assert tenant.get() == "t-1"
 
 
-def test_the_failures_of_workers_come_back_in_the_order_of_the_batch() -> None:
+def test_the_failures_of_workers_come_back_in_the_order_of_the_batch():
     done, event = Done(1, 4, 5), events.sqs([{"n": n} for n in range(6)])
     assert returned(process_sqs(event, done.handler, context=Context(), max_workers=3), event) == [1, 4, 5]
 
@@ -144,7 +144,7 @@ def test_the_failures_of_workers_come_back_in_the_order_of_the_batch() -> None:
 # The records that must run one after another, compared with a slow and obvious way to find them
 
 
-def test_every_worker_is_over_when_the_answer_is_given() -> None:
+def test_every_worker_is_over_when_the_answer_is_given():
     done = Done()
     before = threading.active_count()
     process_sqs(events.sqs([{"n": n} for n in range(5)]), done.handler, context=Context(), max_workers=3)
@@ -157,7 +157,7 @@ letters = st.sampled_from([None, "a", "b", "c", "d"])
 
 
 @given(st.lists(st.tuples(st.sampled_from("ABCD"), letters, letters), max_size=10))
-def test_chains_are_the_records_that_have_something_in_common_directly_or_not(records: list[Names]) -> None:
+def test_chains_are_the_records_that_have_something_in_common_directly_or_not(records):
     """The group of a record counts even if no key can be built from the record."""
     event = events.sqs_fifo([(str(group), {"event": one, "order": other}) for group, one, other in records])
     batch = _Batch("sqs_batch", QueueSource(), lambda record: None, "{body[event]}", lock_key="{body[order]}")
@@ -184,7 +184,7 @@ def touch(records: list[Any], one: list[int], other: list[int]) -> bool:
     return any(any(map(same, records[i], records[j])) for i in one for j in other)
 
 
-def test_records_of_a_worker_see_numbers_of_their_own() -> None:
+def test_records_of_a_worker_see_numbers_of_their_own():
     """The handler of a record gets that record and no other."""
     seen = []
     event = events.sqs([{"n": n} for n in range(20)])

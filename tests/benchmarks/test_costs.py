@@ -8,18 +8,18 @@ from benchmarks.costs.measure import HOLDERS, semaphore
 from benchmarks.costs.measure import bench as on_a_bench
 from benchmarks.costs.report import measure, pages
 from lambda_lock import deduplicate
-from rig.engine import ROOT, Engine
+from rig.engine import ROOT
 from rig.meter import size
 
 
 @pytest.mark.ministack_only  # DynamoDB Local says 2 units for a transaction of any number of items
-def test_the_tables_in_the_docs_are_what_is_measured(engine: Engine, table: str) -> None:
+def test_the_tables_in_the_docs_are_what_is_measured(engine, table):
     for page, text in pages(measure(engine, table)).items():
         assert page.read_text() == text, f"{page.name} is out of date: run 'python -m benchmarks.costs --write'"
 
 
 @pytest.mark.parametrize("holders", HOLDERS)
-def test_what_the_engine_charges_is_what_the_size_of_the_row_says(holders: int, engine: Engine, table: str) -> None:
+def test_what_the_engine_charges_is_what_the_size_of_the_row_says(holders, engine, table):
     with on_a_bench(engine, table) as bench:
         costs, full = semaphore(bench, holders)
     by_size = -(-full // 1024)
@@ -29,7 +29,7 @@ def test_what_the_engine_charges_is_what_the_size_of_the_row_says(holders: int, 
     assert all(abs(full - edge) > 8 for edge in (1024 * by_size, 1024 * (by_size - 1)))
 
 
-def test_what_events_and_forgetting_them_take_is_what_the_page_of_costs_says(engine: Engine, table: str) -> None:
+def test_what_events_and_forgetting_them_take_is_what_the_page_of_costs_says(engine, table):
     page = (ROOT / "docs" / "costs.md").read_text()
     with on_a_bench(engine, table) as bench:
         client = bench.client()
@@ -44,7 +44,7 @@ def test_what_events_and_forgetting_them_take_is_what_the_page_of_costs_says(eng
             assert f"| {row} | {cost.write_units:g} | {cost.read_units:g} |" in page
 
 
-def test_a_row_is_measured_by_dynamodb_s_rules() -> None:
+def test_a_row_is_measured_by_dynamodb_s_rules():
     assert size({"key": {"S": "ä"}}) == 3 + 2
     assert size({"n": {"N": "1700"}}) == 1 + 1 + 1
     assert size({"n": {"N": "-123"}}) == 1 + 2 + 1

@@ -33,26 +33,24 @@ def states(measured: dict[str, float], python: str = "3.11", text: str = TEXT) -
         (1, 970_000, State.LESS, State.LESS),
     ],
 )
-def test_more_than_the_limit_and_its_excess_is_exceeded(
-    requests: int, instructions: int, first: State, second: State
-) -> None:
+def test_more_than_the_limit_and_its_excess_is_exceeded(requests, instructions, first, second):
     found = states({"requests: of a cycle": requests, "instructions: of a cycle": instructions})
     assert found == {"requests: of a cycle": first, "instructions: of a cycle": second}
 
 
-def test_what_cannot_be_measured_here_and_what_another_python_takes_is_skipped() -> None:
+def test_what_cannot_be_measured_here_and_what_another_python_takes_is_skipped():
     found = states({"requests: of a cycle": 2, "instructions: of a cycle": 9_000_000}, python="3.14")
     assert found["instructions: of a cycle"] is State.SKIPPED
     assert states({"requests: of a cycle": 2})["instructions: of a cycle"] is State.SKIPPED
 
 
-def test_a_figure_without_a_limit_fails() -> None:
+def test_a_figure_without_a_limit_fails():
     found = states({"requests: of a cycle": 2, "requests: of a renewal": 1})
     assert found["requests: of a renewal"] is State.NO_LIMIT
     assert not State.NO_LIMIT.is_good
 
 
-def test_an_update_changes_figures_only() -> None:
+def test_an_update_changes_figures_only():
     text = update(TEXT, {"requests: of a cycle": 3, "instructions: of a cycle": 900_000}, "3.11")
     changed = TEXT.replace("measured = 2", "measured = 3").replace("measured = 1_000_000", "measured = 900_000")
     assert text == changed
@@ -61,14 +59,12 @@ def test_an_update_changes_figures_only() -> None:
     }
 
 
-def test_an_update_leaves_the_limits_of_another_python() -> None:
+def test_an_update_leaves_the_limits_of_another_python():
     assert update(TEXT, {"instructions: of a cycle": 5}, "3.14") == TEXT
 
 
 @pytest.mark.parametrize(("more", "status"), [(0, 0), (1, 1)])
-def test_the_command_fails_on_one_request_more(
-    more: int, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command_fails_on_one_request_more(more, status, monkeypatch, capsys):
     limits = read(command.FILE.read_text())
     figures = {name: limit.measured for name, limit in limits.items()}
     figures["requests: of an acquire and release"] += more

@@ -12,7 +12,7 @@ from benchmarks.middlewares.serve import CONTESTANTS, OF_REDIS
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", CONTESTANTS)
-def test_the_table_in_the_docs_is_of_a_run(name: str) -> None:
+def test_the_table_in_the_docs_is_of_a_run(name):
     if name in OF_REDIS and not PYTHON.exists():
         pytest.skip("make compare-middlewares installs what this needs")
     python = str(PYTHON) if name in OF_REDIS else sys.executable

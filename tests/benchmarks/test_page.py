@@ -13,7 +13,7 @@ from rig.engine import ROOT
 PAGE = "before\n<!-- one: begin -->\nold\n<!-- one: end -->\nbetween\n<!-- two: begin -->\n<!-- two: end -->\n"
 
 
-def test_a_section_is_replaced_and_the_rest_of_the_page_stays() -> None:
+def test_a_section_is_replaced_and_the_rest_of_the_page_stays():
     once = place(PAGE, "one", "new\n")
     assert once == PAGE.replace("old\n", "new\n")
     assert place(once, "one", "new\n") == once
@@ -21,18 +21,18 @@ def test_a_section_is_replaced_and_the_rest_of_the_page_stays() -> None:
 
 
 @pytest.mark.parametrize("page", [PAGE.replace("<!-- one: end -->", ""), PAGE + PAGE])
-def test_a_page_without_one_place_for_a_section_is_an_error(page: str) -> None:
+def test_a_page_without_one_place_for_a_section_is_an_error(page):
     with pytest.raises(NoPlace, match="one: begin"):
         place(page, "one", "new\n")
 
 
-def test_each_section_has_its_place_on_its_page() -> None:
+def test_each_section_has_its_place_on_its_page():
     for benchmark in BENCHMARKS:
         if benchmark.section:
             place((ROOT / "docs" / benchmark.page).read_text(), benchmark.name, "")
 
 
-def test_each_benchmark_takes_json_as_the_plan_says() -> None:
+def test_each_benchmark_takes_json_as_the_plan_says():
     for benchmark in BENCHMARKS:
         module = Path(ROOT, *benchmark.module.split("."))
         source = module / "__main__.py" if module.is_dir() else module.with_suffix(".py")

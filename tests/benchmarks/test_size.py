@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from benchmarks.size.lines import by_package, lines_of_code
 
 _MODULE = '''"""A module.
@@ -30,13 +28,13 @@ class Place:
 '''
 
 
-def test_docstrings_comments_and_blank_lines_are_not_lines_of_code(tmp_path: Path) -> None:
+def test_docstrings_comments_and_blank_lines_are_not_lines_of_code(tmp_path):
     file = tmp_path / "module.py"
     file.write_text(_MODULE)
     assert lines_of_code(file) == 9
 
 
-def test_each_package_is_counted_by_itself(tmp_path: Path) -> None:
+def test_each_package_is_counted_by_itself(tmp_path):
     for name in ("own.py", "core/row.py", "core/deep/lease.py", "cli/app.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("a = 1\n")

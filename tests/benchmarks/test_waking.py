@@ -25,7 +25,7 @@ SMALL = Load("8 executions", 5.0, executions=8)
     ids=lambda load: load.title,
 )
 @pytest.mark.parametrize("asleep", [True, False])
-def test_all_executions_have_had_the_lock_one_after_the_other(load: Load, asleep: bool) -> None:
+def test_all_executions_have_had_the_lock_one_after_the_other(load, asleep):
     run = World(load, asleep=asleep).run()
     assert len(run.grants) == load.executions
     assert run.done is not None
@@ -34,12 +34,12 @@ def test_all_executions_have_had_the_lock_one_after_the_other(load: Load, asleep
     assert min(run.idle) >= 0
 
 
-def test_equal_seeds_give_equal_figures() -> None:
+def test_equal_seeds_give_equal_figures():
     figures = [judge(SMALL, [World(SMALL, asleep=True, seed=7).run()]) for _ in range(2)]
     assert figures[0] == figures[1]
 
 
-def test_who_sleeps_comes_in_order_and_is_invoked_twice_and_who_polls_more_often() -> None:
+def test_who_sleeps_comes_in_order_and_is_invoked_twice_and_who_polls_more_often():
     load = Load("30 executions", 30.0, executions=30)
     asleep, polling = (judge(load, [World(load, asleep=way).run()]) for way in (True, False))
     assert asleep["passed"] < 0.1 < polling["passed"]
@@ -48,7 +48,7 @@ def test_who_sleeps_comes_in_order_and_is_invoked_twice_and_who_polls_more_often
     assert asleep["looks"] > 0 == polling["looks"]
 
 
-def test_executions_are_served_beside_callers_that_never_pause() -> None:
+def test_executions_are_served_beside_callers_that_never_pause():
     load = Load("busy", 1.0, executions=5, callers=3, longest=300.0)
     asleep, polling = (World(load, asleep=way).run() for way in (True, False))
     assert asleep.done is not None
@@ -56,25 +56,25 @@ def test_executions_are_served_beside_callers_that_never_pause() -> None:
     assert polling.done is None or asleep.done < polling.done
 
 
-def test_more_than_may_hold_it_are_noticed() -> None:
+def test_more_than_may_hold_it_are_noticed():
     run = Run(spans=[(0.0, 2.0, "one"), (1.0, 3.0, "two"), (3.0, 4.0, "three")])
     assert overlaps(run, 1) == 1
     assert overlaps(run, 2) == 0
 
 
-def test_the_size_of_an_item_is_that_of_its_names_and_values() -> None:
+def test_the_size_of_an_item_is_that_of_its_names_and_values():
     assert size({"key": {"S": "abc"}}) == 6
     assert size({"l": {"L": [{"S": "ab"}]}}) == 1 + 3 + 1 + 2
 
 
-def test_the_table_has_both_ways_of_each_load_and_the_result_is_json() -> None:
+def test_the_table_has_both_ways_of_each_load_and_the_result_is_json():
     result, _ = measure([SMALL])
     assert json.loads(json.dumps(result)) == result
     rows = [line for line in table(result).splitlines() if re.match(r"\|.*\| (asleep|polling) \|", line)]
     assert len(rows) == 2
 
 
-def test_the_picture_of_the_page_is_of_these_loads_and_can_be_read() -> None:
+def test_the_picture_of_the_page_is_of_these_loads_and_can_be_read():
     assert set(DRAWN) <= {load.title for load in LOADS}
     run = World(SMALL, asleep=True).run()
     drawn = ElementTree.fromstring(picture({name: {"asleep": run, "polling": run} for name in DRAWN}))

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 
-import pytest
-
 from benchmarks.yardstick import count
 from benchmarks.yardstick.turns import NAMES
 from rig.engine import ROOT, client_environment
 
 
-def test_each_client_claims_and_releases_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_client_claims_and_releases_in_turn(monkeypatch):
     monkeypatch.setattr(count, "_TIMED", 2)
     with count.served() as url:
         environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), **client_environment(url)}

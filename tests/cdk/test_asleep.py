@@ -71,7 +71,7 @@ def written(definition: Any) -> Any:
 
 
 @pytest.mark.parametrize("permits", [False, True], ids=["lock", "permits"])
-def test_the_construct_makes_the_definition_of_the_page_and_wakes_its_machine(permits: bool) -> None:
+def test_the_construct_makes_the_definition_of_the_page_and_wakes_its_machine(permits):
     stack = new_stack()
     locks = LockTable(stack, "Locks", wake=True)
     arns = page.of_permits(NAMED) if permits else NAMED
@@ -90,7 +90,7 @@ def test_the_construct_makes_the_definition_of_the_page_and_wakes_its_machine(pe
     assert called == [{"Ref": id}]
 
 
-def test_the_snippet_of_the_page_lets_the_waker_call_the_machine_and_the_function() -> None:
+def test_the_snippet_of_the_page_lets_the_waker_call_the_machine_and_the_function():
     stack = new_stack()
     body = sfn.DefinitionBody.from_chainable(sfn.Pass(stack, "Pass"))
     names = {
@@ -185,9 +185,7 @@ def _archive(location: str) -> zipfile.ZipFile:
 
 @pytest.mark.long
 @pytest.mark.ministack_only("functions")
-def test_what_cdk_deploy_makes_lets_executions_sleep_and_wakes_them_with_the_rights_of_its_role(
-    cloud: Cloud, shop: Shop, machine: str
-) -> None:
+def test_what_cdk_deploy_makes_lets_executions_sleep_and_wakes_them_with_the_rights_of_its_role(cloud, shop, machine):
     first = shop.start(machine, shop.new_order())
     task = first.asked()
     second = shop.start(machine, first.order)

@@ -70,7 +70,7 @@ def _synthesize(engine: Ministack, folder: Path, options: str = "{}") -> str:
     return command_line.run(engine, folder, "synth", "--quiet")
 
 
-def test_the_command_line_looks_everything_up_and_grants_it(engine: Ministack, folder: Path) -> None:
+def test_the_command_line_looks_everything_up_and_grants_it(engine, folder):
     assert not (folder / "cdk.context.json").exists()
     _synthesize(engine, folder)
     template = json.loads((folder / "cdk.out" / "Stack.template.json").read_text())
@@ -83,7 +83,7 @@ def test_the_command_line_looks_everything_up_and_grants_it(engine: Ministack, f
     assert "dummy" not in text.lower()
 
 
-def test_what_is_wrong_with_a_looked_up_value_fails_the_synthesis_in_the_end(engine: Ministack, folder: Path) -> None:
+def test_what_is_wrong_with_a_looked_up_value_fails_the_synthesis_in_the_end(engine, folder):
     with pytest.raises(command_line.CdkError, match="Stack/Role cannot receive the permissions"):
         _synthesize(engine, folder, "{'mutable': False}")
     assert "role/theirs" in (folder / "cdk.context.json").read_text()

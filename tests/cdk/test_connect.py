@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import aws_cdk as cdk
@@ -37,7 +36,7 @@ def _variables(stack: cdk.Stack) -> dict[str, Any]:
     return variables
 
 
-def test_a_connected_function_has_the_permissions_and_the_names() -> None:
+def test_a_connected_function_has_the_permissions_and_the_names():
     stack = new_stack()
     locks = LockTable(stack, "Locks")
     assert locks.connect(new_function(stack)).success
@@ -48,7 +47,7 @@ def test_a_connected_function_has_the_permissions_and_the_names() -> None:
     }
 
 
-def test_other_key_names_are_told_too() -> None:
+def test_other_key_names_are_told_too():
     stack = new_stack()
     LockTable(stack, "Locks", partition_key_name="pk", sort_key_name="sk").connect(new_function(stack))
     assert _variables(stack) == {
@@ -59,7 +58,7 @@ def test_other_key_names_are_told_too() -> None:
     }
 
 
-def test_a_stage_is_told_as_the_scope_of_events() -> None:
+def test_a_stage_is_told_as_the_scope_of_events():
     stack = new_stack()
     locks = LockTable(stack, "Locks")
     function = new_function(stack)
@@ -71,13 +70,13 @@ def test_a_stage_is_told_as_the_scope_of_events() -> None:
 
 
 @pytest.mark.parametrize(("stage", "error"), [("", LockArgumentError), ("x" * 129, LockArgumentError), (7, TypeError)])
-def test_a_stage_that_no_scope_can_be_is_refused(stage: Any, error: type[Exception]) -> None:
+def test_a_stage_that_no_scope_can_be_is_refused(stage, error):
     stack = new_stack()
     with pytest.raises(error, match="stage"):
         LockTable(stack, "Locks").connect(new_function(stack), stage=stage)
 
 
-def test_key_prefixes_narrow_what_a_connected_function_may_lock() -> None:
+def test_key_prefixes_narrow_what_a_connected_function_may_lock():
     granted, connected = new_stack(), new_stack()
     LockTable(granted, "Locks").grant(new_function(granted), key_prefixes=["invoice#"])
     LockTable(connected, "Locks").connect(new_function(connected), key_prefixes=["invoice#"])
@@ -96,9 +95,7 @@ def test_key_prefixes_narrow_what_a_connected_function_may_lock() -> None:
     ],
     ids=["own account", "another account"],
 )
-def test_an_existing_table_is_named_and_that_of_another_account_by_its_arn(
-    arn: str, told: str, scope: dict[str, str]
-) -> None:
+def test_an_existing_table_is_named_and_that_of_another_account_by_its_arn(arn, told, scope):
     stack = in_an_account()
     locks = LockTable.from_table_arn(stack, "Locks", arn, partition_key_name="id")
     locks.connect(new_function(stack))
@@ -110,7 +107,7 @@ def test_an_existing_table_is_named_and_that_of_another_account_by_its_arn(
     }
 
 
-def test_an_arn_that_is_known_at_deployment_only_is_told_as_it_is() -> None:
+def test_an_arn_that_is_known_at_deployment_only_is_told_as_it_is():
     stack = new_stack()
     arn = cdk.Fn.import_value("LocksArn")
     LockTable.from_table_arn(stack, "Locks", arn).connect(new_function(stack))
@@ -118,14 +115,14 @@ def test_an_arn_that_is_known_at_deployment_only_is_told_as_it_is() -> None:
     assert policies(stack) == [document(allow(FOUR_ACTIONS, {"Fn::ImportValue": "LocksArn"}))]
 
 
-def test_an_arn_of_the_stacks_own_account_and_region_is_told_as_a_name() -> None:
+def test_an_arn_of_the_stacks_own_account_and_region_is_told_as_a_name():
     stack = new_stack()
     arn = f"arn:{stack.partition}:dynamodb:{stack.region}:{stack.account}:table/theirs"
     LockTable.from_table_arn(stack, "Locks", arn).connect(new_function(stack))
     assert _variables(stack)["LAMBDA_LOCK_TABLE"] == "theirs"
 
 
-def test_in_a_stack_without_an_account_a_table_is_told_by_its_arn() -> None:
+def test_in_a_stack_without_an_account_a_table_is_told_by_its_arn():
     stack = new_stack()
     arn = f"arn:aws:dynamodb:eu-central-1:{ACCOUNT}:table/theirs"
     LockTable.from_table_arn(stack, "Locks", arn, dashboard=True).connect(new_function(stack))
@@ -133,7 +130,7 @@ def test_in_a_stack_without_an_account_a_table_is_told_by_its_arn() -> None:
 
 
 @pytest.mark.parametrize("other", [{"region": "us-east-1"}, {"account": "222222222222"}], ids=str)
-def test_a_function_of_another_account_or_region_is_refused(other: dict[str, str]) -> None:
+def test_a_function_of_another_account_or_region_is_refused(other):
     app = cdk.App()
     here = {"account": ACCOUNT, "region": REGION}
     tables = cdk.Stack(app, "Tables", env=cdk.Environment(**here))
@@ -143,7 +140,7 @@ def test_a_function_of_another_account_or_region_is_refused(other: dict[str, str
         locks.connect(new_function(functions))
 
 
-def test_a_table_of_another_stack_can_be_connected() -> None:
+def test_a_table_of_another_stack_can_be_connected():
     app = cdk.App()
     tables, functions = cdk.Stack(app, "Tables"), cdk.Stack(app, "Functions")
     LockTable(tables, "Locks").connect(new_function(functions))
@@ -159,7 +156,7 @@ class _Recorder:
         raise ServiceError("AccessDeniedException", "this transport only records requests")
 
 
-def test_a_client_in_that_environment_uses_that_table_and_its_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_in_that_environment_uses_that_table_and_its_keys(monkeypatch):
     locks = LockTable.from_table_name(new_stack(), "Locks", "theirs", partition_key_name="pk", sort_key_name="sk")
     for name, value in locks.environment.items():
         monkeypatch.setenv(name, value)
@@ -170,7 +167,7 @@ def test_a_client_in_that_environment_uses_that_table_and_its_keys(monkeypatch: 
     assert transport.request["Key"] == {"pk": {"S": "invoice#7"}, "sk": {"S": "pdf"}}
 
 
-def test_connecting_twice_changes_nothing() -> None:
+def test_connecting_twice_changes_nothing():
     once, twice = new_stack(), new_stack()
     LockTable(once, "Locks").connect(new_function(once))
     locks, function = LockTable(twice, "Locks"), new_function(twice)
@@ -179,7 +176,7 @@ def test_connecting_twice_changes_nothing() -> None:
     assert (policies(twice), _variables(twice)) == (policies(once), _variables(once))
 
 
-def test_a_function_is_connected_with_one_table_only() -> None:
+def test_a_function_is_connected_with_one_table_only():
     stack = new_stack()
     function = new_function(stack)
     LockTable(stack, "Locks").connect(function)
@@ -196,9 +193,7 @@ def test_a_function_is_connected_with_one_table_only() -> None:
     ],
     ids=["imported", "version", "alias"],
 )
-def test_a_function_whose_environment_cannot_be_set_is_refused_with_what_to_set(
-    function: Callable[[cdk.Stack], lambda_.IFunction],
-) -> None:
+def test_a_function_whose_environment_cannot_be_set_is_refused_with_what_to_set(function):
     stack = in_an_account()
     locks = LockTable(stack, "Locks", partition_key_name="pk")
     said = "call grant.. here, and set LAMBDA_LOCK_TABLE, LAMBDA_LOCK_METRICS, LAMBDA_LOCK_PARTITION_KEY"
@@ -218,13 +213,13 @@ def _singleton(stack: cdk.Stack, **options: Any) -> lambda_.SingletonFunction:
     )
 
 
-def test_a_singleton_function_can_be_connected() -> None:
+def test_a_singleton_function_can_be_connected():
     stack = new_stack()
     LockTable(stack, "Locks").connect(_singleton(stack))
     assert _variables(stack)["LAMBDA_LOCK_TABLE"] == {"Ref": "LocksTable84FB9352"}
 
 
-def test_a_singleton_function_is_looked_at_like_any_other() -> None:
+def test_a_singleton_function_is_looked_at_like_any_other():
     stack = new_stack()
     locks, function = LockTable(stack, "Locks"), _singleton(stack, environment={"LAMBDA_LOCK_TABLE": "theirs"})
     with pytest.raises(LockArgumentError, match="a circular dependency"):
@@ -234,19 +229,19 @@ def test_a_singleton_function_is_looked_at_like_any_other() -> None:
 
 
 @pytest.mark.parametrize(("namespace", "told"), [("orders", {"LAMBDA_LOCK_METRICS": "orders"}), (None, {})], ids=str)
-def test_the_namespace_of_the_metrics_is_told_if_there_is_one(namespace: str | None, told: dict[str, str]) -> None:
+def test_the_namespace_of_the_metrics_is_told_if_there_is_one(namespace, told):
     stack = new_stack()
     LockTable(stack, "Locks", metrics_namespace=namespace).connect(new_function(stack))
     assert _variables(stack) == {"LAMBDA_LOCK_TABLE": {"Ref": "LocksTable84FB9352"}, **told}
 
 
 @pytest.mark.parametrize("namespace", ["", "AWS/Lambda", ":orders", 'my "orders"', "x" * 256])
-def test_a_namespace_that_cloudwatch_does_not_take_is_refused(namespace: str) -> None:
+def test_a_namespace_that_cloudwatch_does_not_take_is_refused(namespace):
     with pytest.raises(LockArgumentError, match="metrics_namespace="):
         LockTable(new_stack(), "Locks", metrics_namespace=namespace)
 
 
-def test_powertools_namespace_is_the_functions_own_because_no_alarm_could_watch_it() -> None:
+def test_powertools_namespace_is_the_functions_own_because_no_alarm_could_watch_it():
     stack = new_stack()
     with pytest.raises(LockArgumentError, match="Pass None, and set LAMBDA_LOCK_METRICS in the function's"):
         LockTable(stack, "Refused", metrics_namespace="Powertools")
@@ -256,7 +251,7 @@ def test_powertools_namespace_is_the_functions_own_because_no_alarm_could_watch_
     assert warnings(stack) == []
 
 
-def test_a_namespace_that_the_function_has_already_is_kept_with_a_warning() -> None:
+def test_a_namespace_that_the_function_has_already_is_kept_with_a_warning():
     stack = new_stack()
     LockTable(stack, "Locks").connect(new_function(stack, environment={"LAMBDA_LOCK_METRICS": "mine"}))
     assert _variables(stack)["LAMBDA_LOCK_METRICS"] == "mine"
@@ -265,7 +260,7 @@ def test_a_namespace_that_the_function_has_already_is_kept_with_a_warning() -> N
     assert "metrics_namespace=" in warning
 
 
-def test_another_table_in_the_functions_own_environment_is_refused_and_the_same_one_is_not() -> None:
+def test_another_table_in_the_functions_own_environment_is_refused_and_the_same_one_is_not():
     stack = new_stack()
     locks = LockTable(stack, "Locks")
     locks.connect(new_function(stack, "Same", environment=locks.environment))
@@ -274,7 +269,7 @@ def test_another_table_in_the_functions_own_environment_is_refused_and_the_same_
     assert warnings(stack) == []
 
 
-def test_a_namespace_that_the_function_is_given_later_gets_the_warning_too() -> None:
+def test_a_namespace_that_the_function_is_given_later_gets_the_warning_too():
     stack = new_stack()
     function = new_function(stack)
     LockTable(stack, "Locks").connect(function)
@@ -283,7 +278,7 @@ def test_a_namespace_that_the_function_is_given_later_gets_the_warning_too() -> 
     assert "LAMBDA_LOCK_METRICS='mine'" in warning
 
 
-def test_a_table_that_the_function_is_given_later_is_refused_when_synthesizing() -> None:
+def test_a_table_that_the_function_is_given_later_is_refused_when_synthesizing():
     stack = new_stack()
     function = new_function(stack)
     LockTable(stack, "Locks").connect(function)
@@ -292,7 +287,7 @@ def test_a_table_that_the_function_is_given_later_is_refused_when_synthesizing()
         synthesized(stack)
 
 
-def test_a_class_of_logs_without_metrics_gets_a_warning() -> None:
+def test_a_class_of_logs_without_metrics_gets_a_warning():
     stack = new_stack()
     group = logs.LogGroup(stack, "Logs", log_group_class=logs.LogGroupClass.INFREQUENT_ACCESS)
     LockTable(stack, "Locks").connect(new_function(stack, log_group=group))
@@ -303,7 +298,7 @@ def test_a_class_of_logs_without_metrics_gets_a_warning() -> None:
 
 
 @pytest.mark.parametrize("level", ["WARN", "ERROR", "FATAL"])
-def test_a_log_level_that_drops_the_metrics_gets_a_warning(level: str) -> None:
+def test_a_log_level_that_drops_the_metrics_gets_a_warning(level):
     stack = new_stack()
     locks = LockTable(stack, "Locks")
     logging: dict[str, Any] = {
@@ -316,7 +311,7 @@ def test_a_log_level_that_drops_the_metrics_gets_a_warning(level: str) -> None:
     assert "LockLost cannot go off" in warning
 
 
-def test_other_levels_and_no_metrics_get_none() -> None:
+def test_other_levels_and_no_metrics_get_none():
     stack = new_stack()
     json_format: dict[str, Any] = {"logging_format": lambda_.LoggingFormat.JSON}
     levels = lambda_.ApplicationLogLevel
@@ -326,7 +321,7 @@ def test_other_levels_and_no_metrics_get_none() -> None:
     assert warnings(stack) == []
 
 
-def test_a_log_level_that_is_set_after_the_function_is_connected_gets_it_too() -> None:
+def test_a_log_level_that_is_set_after_the_function_is_connected_gets_it_too():
     stack = new_stack()
     function = new_function(stack)
     LockTable(stack, "Locks").connect(function)
@@ -340,7 +335,7 @@ def test_a_log_level_that_is_set_after_the_function_is_connected_gets_it_too() -
 
 
 @pytest.mark.parametrize("runtime", ["NODEJS_20_X", "PYTHON_3_10"])
-def test_a_function_that_the_library_does_not_run_on_gets_a_warning(runtime: str) -> None:
+def test_a_function_that_the_library_does_not_run_on_gets_a_warning(runtime):
     stack = new_stack()
     locks, function = LockTable(stack, "Locks"), new_function(stack, runtime=getattr(lambda_.Runtime, runtime))
     locks.connect(function)
@@ -349,7 +344,7 @@ def test_a_function_that_the_library_does_not_run_on_gets_a_warning(runtime: str
     assert "lambda_lock needs Python 3.11 or newer" in warning
 
 
-def test_a_prefix_with_the_functions_own_name_is_refused_because_neither_could_be_made_first() -> None:
+def test_a_prefix_with_the_functions_own_name_is_refused_because_neither_could_be_made_first():
     stack = new_stack()
     locks, function = LockTable(stack, "Locks"), new_function(stack)
     prefix = f"{function.function_name}#"

@@ -35,7 +35,7 @@ def _run(snippet: str, stack: cdk.Stack) -> None:
     exec(compile(snippet, "docs/deploy.md", "exec"), names)
 
 
-def test_each_snippet_makes_a_template() -> None:
+def test_each_snippet_makes_a_template():
     assert len(_SNIPPETS) >= 4
     assert _README_SNIPPETS
     for snippet in _SNIPPETS + _README_SNIPPETS:
@@ -47,7 +47,7 @@ def test_each_snippet_makes_a_template() -> None:
         assert resources(stack, "AWS::IAM::Policy") or made
 
 
-def test_the_snippet_of_the_layer_gives_it_to_the_function() -> None:
+def test_the_snippet_of_the_layer_gives_it_to_the_function():
     stack = in_an_account()
     (snippet,) = (each for each in _SNIPPETS if "LockLayer" in each)
     _run(snippet, stack)
@@ -56,7 +56,7 @@ def test_the_snippet_of_the_layer_gives_it_to_the_function() -> None:
     assert [{"Ref": layer}] in layers
 
 
-def test_the_first_two_lines_are_all_that_a_function_needs() -> None:
+def test_the_first_two_lines_are_all_that_a_function_needs():
     by_hand, as_documented = in_an_account(), in_an_account()
     _run("", by_hand)
     LockTable(by_hand, "Locks").connect(by_hand.node.find_child("Function"))  # type: ignore[arg-type]
@@ -65,7 +65,7 @@ def test_the_first_two_lines_are_all_that_a_function_needs() -> None:
     assert synthesized(as_documented) == synthesized(by_hand)
 
 
-def test_the_page_names_every_variable_and_every_action() -> None:
+def test_the_page_names_every_variable_and_every_action():
     variables = (
         settings.TABLE_VARIABLE,
         settings.PARTITION_KEY_VARIABLE,
@@ -77,7 +77,7 @@ def test_the_page_names_every_variable_and_every_action() -> None:
         assert name in _PAGE
 
 
-def test_the_page_names_every_option_of_the_construct() -> None:
+def test_the_page_names_every_option_of_the_construct():
     code = LockTable.__init__.__code__
     options = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
     assert "partition_key_name" in options

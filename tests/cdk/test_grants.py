@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from typing import Any
 
 import aws_cdk as cdk
 import pytest
@@ -46,7 +44,7 @@ FUNCTION_ARN = f"arn:aws:lambda:eu-central-1:{ACCOUNT}:function:theirs"
 ROLE_ARN = f"arn:aws:iam::{ACCOUNT}:role/theirs"
 
 
-def test_a_grant_is_the_four_actions_on_the_tables_arn_and_nothing_else() -> None:
+def test_a_grant_is_the_four_actions_on_the_tables_arn_and_nothing_else():
     stack = new_stack()
     locks = LockTable(stack, "Locks")
     assert locks.grant(new_function(stack)).success
@@ -54,7 +52,7 @@ def test_a_grant_is_the_four_actions_on_the_tables_arn_and_nothing_else() -> Non
     assert stack.resolve(locks.table.table_arn) == {"Fn::GetAtt": ["LocksTable84FB9352", "Arn"]}
 
 
-def test_key_prefixes_narrow_the_grant_to_keys_that_begin_with_them() -> None:
+def test_key_prefixes_narrow_the_grant_to_keys_that_begin_with_them():
     stack = new_stack()
     locks = LockTable(stack, "Locks")
     customer = cdk.CfnParameter(stack, "Customer").value_as_string
@@ -67,7 +65,7 @@ def test_key_prefixes_narrow_the_grant_to_keys_that_begin_with_them() -> None:
 
 
 @pytest.mark.parametrize("prefix", ["l", "lambda_lock#", PREWARM_KEY])
-def test_a_prefix_that_is_the_beginning_of_prewarms_key_does_not_allow_to_write_its_row(prefix: str) -> None:
+def test_a_prefix_that_is_the_beginning_of_prewarms_key_does_not_allow_to_write_its_row(prefix):
     stack = new_stack()
     locks = LockTable(stack, "Locks")
     locks.grant(new_function(stack), key_prefixes=["invoice#", prefix])
@@ -75,7 +73,7 @@ def test_a_prefix_that_is_the_beginning_of_prewarms_key_does_not_allow_to_write_
     assert policies(stack) == [document(allow(FOUR_ACTIONS, arn, Condition=keys | BUT_PREWARM), allow_prewarm(arn))]
 
 
-def test_a_customer_managed_key_is_granted_with_its_table() -> None:
+def test_a_customer_managed_key_is_granted_with_its_table():
     stack = in_an_account()
     key = kms.Key(stack, "Key")
     locks = LockTable(stack, "Locks", encryption=dynamodb.TableEncryptionV2.customer_managed_key(key))
@@ -95,7 +93,7 @@ def test_a_customer_managed_key_is_granted_with_its_table() -> None:
     ],
     ids=["China", "unknown"],
 )
-def test_the_use_of_a_key_is_limited_to_dynamodb_in_the_tables_region(region: str | None, service: Any) -> None:
+def test_the_use_of_a_key_is_limited_to_dynamodb_in_the_tables_region(region, service):
     stack = new_stack(environment=cdk.Environment(account=ACCOUNT, region=region) if region else None)
     partition_key = dynamodb.Attribute(name="key", type=dynamodb.AttributeType.STRING)
     table = dynamodb.Table(stack, "Table", partition_key=partition_key, encryption_key=kms.Key(stack, "Key"))
@@ -104,7 +102,7 @@ def test_the_use_of_a_key_is_limited_to_dynamodb_in_the_tables_region(region: st
     assert policy["Statement"][1]["Condition"] == {"StringEquals": {"kms:ViaService": service}}
 
 
-def test_a_key_that_cannot_be_granted_is_an_error() -> None:
+def test_a_key_that_cannot_be_granted_is_an_error():
     """Unless a feature flag is set, the CDK grants nothing on an alias that it is told by name."""
     stack = in_an_account()
     alias = kms.Alias.from_alias_name(stack, "Alias", "alias/locks")
@@ -113,14 +111,14 @@ def test_a_key_that_cannot_be_granted_is_an_error() -> None:
         locks.grant(new_function(stack))
 
 
-def test_a_key_that_aws_manages_needs_no_grant() -> None:
+def test_a_key_that_aws_manages_needs_no_grant():
     stack = in_an_account()
     locks = LockTable(stack, "Locks", encryption=dynamodb.TableEncryptionV2.aws_managed_key())
     locks.grant(new_function(stack))
     assert policies(stack) == [document(allow(FOUR_ACTIONS, stack.resolve(locks.table.table_arn)))]
 
 
-def test_the_key_grant_covers_what_the_tables_own_grants_give() -> None:
+def test_the_key_grant_covers_what_the_tables_own_grants_give():
     """TableV2 grants patterns. DynamoDB uses these actions of them (see its documentation on customer-managed keys)."""
     stack = in_an_account()
     table = dynamodb.TableV2(
@@ -138,7 +136,7 @@ def test_the_key_grant_covers_what_the_tables_own_grants_give() -> None:
 
 
 @pytest.mark.parametrize("has_key", [False, True])
-def test_an_existing_table_grants_the_same(has_key: bool) -> None:
+def test_an_existing_table_grants_the_same(has_key):
     stack = in_an_account()
     key_arn = f"arn:aws:kms:eu-central-1:{ACCOUNT}:key/5ec5e7"
     key = kms.Key.from_key_arn(stack, "Key", key_arn) if has_key else None
@@ -148,7 +146,7 @@ def test_an_existing_table_grants_the_same(has_key: bool) -> None:
     assert policies(stack) == [document(allow(FOUR_ACTIONS, arn), *more)]
 
 
-def test_a_table_named_in_an_account_is_granted_by_its_arn_there() -> None:
+def test_a_table_named_in_an_account_is_granted_by_its_arn_there():
     stack = in_an_account()
     LockTable.from_table_name(stack, "Locks", "theirs").grant(iam.User(stack, "User"))
     arn = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, f":dynamodb:eu-central-1:{ACCOUNT}:table/theirs"]]}
@@ -196,14 +194,14 @@ def _function_with_a_fixed_role(stack: cdk.Stack) -> iam.IGrantable:
         _function_with_a_fixed_role,
     ],
 )
-def test_a_grantee_that_cannot_receive_the_policy_is_an_error(grantee: Callable[[cdk.Stack], iam.IGrantable]) -> None:
+def test_a_grantee_that_cannot_receive_the_policy_is_an_error(grantee):
     stack = in_an_account()
     locks = LockTable(stack, "Locks")
     with pytest.raises(LockConfigurationError, match=r"Theirs cannot receive .*from_function_attributes"):
         locks.grant(grantee(stack))
 
 
-def test_a_principal_without_policies_is_an_error() -> None:
+def test_a_principal_without_policies_is_an_error():
     locks = LockTable(new_stack(), "Locks")
     with pytest.raises(LockConfigurationError, match="ServicePrincipal cannot receive the permissions"):
         locks.grant(iam.ServicePrincipal("lambda.amazonaws.com"))
@@ -230,14 +228,14 @@ def _alias(stack: cdk.Stack) -> iam.IGrantable:
     ],
     ids=["function with its role", "alias", "user", "group", "managed policy", "role"],
 )
-def test_a_grantee_that_can_receive_the_policy_receives_it(grantee: Callable[[cdk.Stack], iam.IGrantable]) -> None:
+def test_a_grantee_that_can_receive_the_policy_receives_it(grantee):
     stack = in_an_account()
     locks = LockTable(stack, "Locks")
     locks.grant(grantee(stack))
     assert policies(stack) == [document(allow(FOUR_ACTIONS, stack.resolve(locks.table.table_arn)))]
 
 
-def test_a_lazy_role_receives_it_when_it_is_used() -> None:
+def test_a_lazy_role_receives_it_when_it_is_used():
     stack = in_an_account()
     locks = LockTable(stack, "Locks")
     role = iam.LazyRole(stack, "Lazy", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
@@ -246,7 +244,7 @@ def test_a_lazy_role_receives_it_when_it_is_used() -> None:
     assert policies(stack) == [document(allow(FOUR_ACTIONS, stack.resolve(locks.table.table_arn)))]
 
 
-def test_roles_that_somebody_else_makes_may_receive_it() -> None:
+def test_roles_that_somebody_else_makes_may_receive_it():
     """With Role.customize_roles, the CDK writes a report of the policies instead of creating the roles."""
     stack = in_an_account()
     iam.Role.customize_roles(stack, use_precreated_roles={"Stack/Function/ServiceRole": "function-role"})
@@ -269,14 +267,14 @@ def test_roles_that_somebody_else_makes_may_receive_it() -> None:
         ((each for each in ["invoice#"]), TypeError, "must be a list of str"),
     ],
 )
-def test_bad_prefixes_are_refused(prefixes: Any, error: type[Exception], said: str) -> None:
+def test_bad_prefixes_are_refused(prefixes, error, said):
     stack = new_stack()
     with pytest.raises(error, match=said):
         LockTable(stack, "Locks").grant(new_function(stack), key_prefixes=prefixes)
 
 
 @pytest.mark.parametrize("others", [["order#"], None], ids=["other prefixes", "all keys"])
-def test_prefixes_of_two_functions_with_one_role_unite_with_a_warning(others: list[str] | None) -> None:
+def test_prefixes_of_two_functions_with_one_role_unite_with_a_warning(others):
     stack = new_stack()
     role = iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
     locks = LockTable(stack, "Locks")
@@ -287,7 +285,7 @@ def test_prefixes_of_two_functions_with_one_role_unite_with_a_warning(others: li
     assert "each function with this role may lock the keys of both" in warning
 
 
-def test_the_same_prefixes_and_roles_of_their_own_give_no_warning() -> None:
+def test_the_same_prefixes_and_roles_of_their_own_give_no_warning():
     stack = new_stack()
     role = iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
     locks = LockTable(stack, "Locks")
@@ -298,7 +296,7 @@ def test_the_same_prefixes_and_roles_of_their_own_give_no_warning() -> None:
     assert warnings(stack) == []
 
 
-def test_two_tables_in_one_role_are_two_statements() -> None:
+def test_two_tables_in_one_role_are_two_statements():
     stack = new_stack()
     function = new_function(stack)
     tables = [LockTable(stack, id) for id in ("Locks", "Others")]
@@ -309,7 +307,7 @@ def test_two_tables_in_one_role_are_two_statements() -> None:
     assert actual == document(*(allow(FOUR_ACTIONS, arn) for arn in arns))
 
 
-def test_reading_single_locks_and_listing_them_are_grants_of_their_own() -> None:
+def test_reading_single_locks_and_listing_them_are_grants_of_their_own():
     stack = in_an_account()
     encryption = dynamodb.TableEncryptionV2.customer_managed_key(kms.Key(stack, "Key"))
     locks = LockTable(stack, "Locks", encryption=encryption)
@@ -324,6 +322,6 @@ def test_reading_single_locks_and_listing_them_are_grants_of_their_own() -> None
     ]
 
 
-def test_the_four_actions_are_exported_as_the_list_that_a_policy_takes() -> None:
+def test_the_four_actions_are_exported_as_the_list_that_a_policy_takes():
     assert ACTIONS == FOUR_ACTIONS
     assert [*iam.PolicyStatement(actions=ACTIONS, resources=["*"]).actions] == FOUR_ACTIONS

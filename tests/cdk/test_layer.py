@@ -11,7 +11,6 @@ import sys
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import aws_cdk as cdk
 import pytest
@@ -70,16 +69,16 @@ def delivered(asset: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("name", AT_HAND)
-def test_a_release_of_python_accepts_every_compiled_file_of_the_unzipped_layer(delivered: Path, name: str) -> None:
+def test_a_release_of_python_accepts_every_compiled_file_of_the_unzipped_layer(delivered, name):
     assert accepted(AT_HAND[name], delivered) == sources(delivered) != set()
     finish([AT_HAND[name], "-I", "-B", "-c", USING, delivered / "python"], inherited_environment())
 
 
-def test_the_running_python_is_always_at_hand() -> None:
+def test_the_running_python_is_always_at_hand():
     assert RUNNING in AT_HAND
 
 
-def test_a_file_that_was_compiled_the_usual_way_is_not_accepted_after_the_zip(tmp_path: Path) -> None:
+def test_a_file_that_was_compiled_the_usual_way_is_not_accepted_after_the_zip(tmp_path):
     source = tmp_path / "plain" / "module.py"
     source.parent.mkdir()
     source.write_text("x = 1\n")
@@ -88,7 +87,7 @@ def test_a_file_that_was_compiled_the_usual_way_is_not_accepted_after_the_zip(tm
     assert accepted(sys.executable, deliver(source.parent, tmp_path)) == set()
 
 
-def test_the_layer_is_the_library_without_what_never_runs_in_a_function(asset: Path) -> None:
+def test_the_layer_is_the_library_without_what_never_runs_in_a_function(asset):
     package = ROOT / "lambda_lock"
     wanted = {f"python/lambda_lock/{name}": data for name, data in contents(package).items() if ".pyc" not in name}
     left_out = {name for name in wanted if name.split("/")[2] in ("cdk", "cli", "testing")}
@@ -97,7 +96,7 @@ def test_the_layer_is_the_library_without_what_never_runs_in_a_function(asset: P
     assert found == {name: data for name, data in wanted.items() if name not in left_out}
 
 
-def test_each_source_has_one_compiled_file_for_each_version_at_hand(asset: Path) -> None:
+def test_each_source_has_one_compiled_file_for_each_version_at_hand(asset):
     tags = {f"cpython-{name.removeprefix('python').replace('.', '')}" for name in AT_HAND}
     wanted = {
         str(path.parent / "__pycache__" / f"{path.stem}.{tag}.pyc") for path in asset.rglob("*.py") for tag in tags
@@ -105,9 +104,7 @@ def test_each_source_has_one_compiled_file_for_each_version_at_hand(asset: Path)
     assert {str(path) for path in asset.rglob("*.pyc")} == wanted
 
 
-def test_everybody_may_read_the_files_wherever_and_by_whomever_they_were_written(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_everybody_may_read_the_files_wherever_and_by_whomever_they_were_written(tmp_path, monkeypatch):
     installed = tmp_path / "lambda_lock"
     shutil.copytree(layer_files.PACKAGE, installed, ignore=shutil.ignore_patterns("__pycache__"))
     for path in (*installed.rglob("*"), installed):
@@ -126,9 +123,7 @@ def test_everybody_may_read_the_files_wherever_and_by_whomever_they_were_written
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", AT_HAND)
-def test_the_files_are_the_same_from_run_to_run_whatever_is_set_for_python(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_files_are_the_same_from_run_to_run_whatever_is_set_for_python(name, tmp_path, monkeypatch):
     layer_files.write(tmp_path / "first", [AT_HAND[name]])
     for variable, value in {
         "PYTHONHASHSEED": "7",
@@ -144,13 +139,13 @@ def test_the_files_are_the_same_from_run_to_run_whatever_is_set_for_python(
     assert not (tmp_path / "elsewhere").exists()
 
 
-def test_a_second_synthesis_makes_no_new_layer(tmp_path: Path) -> None:
+def test_a_second_synthesis_makes_no_new_layer(tmp_path):
     first, second = (synthesize(tmp_path / name, [RUNNING]) for name in ("first", "second"))
     assert first.name == second.name
     assert synthesize(tmp_path / "first", [RUNNING]) == first
 
 
-def test_layers_for_different_runtimes_in_one_app_have_their_own_files() -> None:
+def test_layers_for_different_runtimes_in_one_app_have_their_own_files():
     stack = new_stack(files=True)
     LockLayer(stack, "One", runtimes=runtimes(RUNNING))
     LockLayer(stack, "None", runtimes=runtimes("python3.99"))
@@ -160,7 +155,7 @@ def test_layers_for_different_runtimes_in_one_app_have_their_own_files() -> None
     assert keys["One"] == keys["Again"] != keys["None"]
 
 
-def test_without_staging_the_files_stay_where_the_template_says(tmp_path: Path) -> None:
+def test_without_staging_the_files_stay_where_the_template_says(tmp_path):
     """`cdk synth --no-staging` is for tools that run the functions from the template, such as `sam local`."""
     context = {"aws:cdk:disable-asset-staging": True, "aws:cdk:enable-asset-metadata": True}
     synthesize(tmp_path, [RUNNING], **context)
@@ -169,13 +164,13 @@ def test_without_staging_the_files_stay_where_the_template_says(tmp_path: Path) 
     assert (tmp_path / resource["Metadata"]["aws:asset:path"] / "python" / "lambda_lock" / "__init__.py").is_file()
 
 
-def test_a_command_that_deploys_nothing_does_not_compile(tmp_path: Path) -> None:
+def test_a_command_that_deploys_nothing_does_not_compile(tmp_path):
     """`cdk ls` and `cdk destroy` tell the app so."""
     asset = synthesize(tmp_path, [RUNNING], **{"aws:cdk:bundling-stacks": []})
     assert not (asset / "python").exists()
 
 
-def test_the_layer_says_what_it_is_and_where_it_runs() -> None:
+def test_the_layer_says_what_it_is_and_where_it_runs():
     stack = new_stack()
     LockLayer(stack, "Library", runtimes=runtimes("python3.12", RUNNING, "python3.12"), layer_version_name="locks")
     layer = the_only(stack, KIND)
@@ -194,15 +189,13 @@ def test_the_layer_says_what_it_is_and_where_it_runs() -> None:
     }
 
 
-def test_versions_of_the_layer_can_be_kept() -> None:
+def test_versions_of_the_layer_can_be_kept():
     stack = new_stack()
     LockLayer(stack, "Library", runtimes=runtimes(RUNNING), removal_policy=cdk.RemovalPolicy.RETAIN)
     assert the_only(stack, KIND)["DeletionPolicy"] == "Retain"
 
 
-def test_a_runtime_without_an_interpreter_gets_a_warning_with_the_remedy(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_runtime_without_an_interpreter_gets_a_warning_with_the_remedy(tmp_path, monkeypatch):
     other = next(name for name in NAMES if name != RUNNING)
     monkeypatch.setenv("PATH", str(tmp_path))
     stack = new_stack()
@@ -218,9 +211,7 @@ def test_a_runtime_without_an_interpreter_gets_a_warning_with_the_remedy(
     ["exit 127", 'exec "$REAL" "$@"', "exit 0"],
     ids=["a shim without a version", "another version than its name says", "no Python"],
 )
-def test_a_program_that_is_not_what_its_name_says_is_passed_over(
-    script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_program_that_is_not_what_its_name_says_is_passed_over(script, tmp_path, monkeypatch):
     other = next(name for name in NAMES if name != RUNNING)
     program = tmp_path / other
     program.write_text(f"#!/bin/sh\n{script}\n")
@@ -243,13 +234,13 @@ def test_a_program_that_is_not_what_its_name_says_is_passed_over(
     ],
     ids=["none", "an old one", "of another language", "a name", "one name", "one", "None"],
 )
-def test_bad_runtimes_are_refused_by_name(given: Any, error: type[Exception], said: str) -> None:
+def test_bad_runtimes_are_refused_by_name(given, error, said):
     with pytest.raises(error, match=said):
         LockLayer(new_stack(), "Library", runtimes=given)
 
 
 @pytest.mark.long
-def test_the_program_writes_the_same_layer_as_a_zip_without_node(asset: Path, tmp_path: Path) -> None:
+def test_the_program_writes_the_same_layer_as_a_zip_without_node(asset, tmp_path):
     program = [sys.executable, "-I", layer_files.__file__]
     archives = [tmp_path / "first.zip", tmp_path / "new" / "second.zip"]
     for archive in archives:
@@ -265,18 +256,18 @@ def test_the_program_writes_the_same_layer_as_a_zip_without_node(asset: Path, tm
         assert {entry.external_attr >> 16 for entry in file.infolist()} == {0o644}
 
 
-def test_the_program_says_which_interpreter_is_missing(tmp_path: Path) -> None:
+def test_the_program_says_which_interpreter_is_missing(tmp_path):
     said = finish([sys.executable, layer_files.__file__, tmp_path / "layer.zip", "python3.99"], inherited_environment())
     assert "python3.99 is not on the PATH" in said
 
 
-def test_the_program_without_a_file_to_write_says_how_to_use_it() -> None:
+def test_the_program_without_a_file_to_write_says_how_to_use_it():
     done = subprocess.run([sys.executable, layer_files.__file__], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("usage: ")
 
 
-def test_make_layer_installs_nothing() -> None:
+def test_make_layer_installs_nothing():
     """It takes seconds also in a fresh checkout: the environments of the other targets take minutes."""
     planned = subprocess.run(
         ["make", "--always-make", "--dry-run", "layer"], cwd=ROOT, capture_output=True, text=True, check=True

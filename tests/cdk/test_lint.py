@@ -29,14 +29,12 @@ def _findings(template: Path) -> set[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("template", _WRITTEN, ids=lambda path: path.name)
-def test_cfn_lint_finds_nothing_in_the_templates_of_the_docs(template: Path) -> None:
+def test_cfn_lint_finds_nothing_in_the_templates_of_the_docs(template):
     assert _findings(template) == set()
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_cfn_lint_finds_nothing_in_what_the_construct_makes_but_what_the_cdk_does_for_each_function(
-    form: str, tmp_path: Path
-) -> None:
+def test_cfn_lint_finds_nothing_in_what_the_construct_makes_but_what_the_cdk_does_for_each_function(form, tmp_path):
     stack, template = in_an_account(), tmp_path / "template.json"
     FORMS[form](stack)
     template.write_text(json.dumps(synthesized(stack)))
@@ -45,7 +43,7 @@ def test_cfn_lint_finds_nothing_in_what_the_construct_makes_but_what_the_cdk_doe
     assert all(resource.startswith("LocksWakerFunction") for _, resource in found)
 
 
-def test_cfn_lint_says_the_same_of_a_function_without_locks_and_sees_a_mistake(tmp_path: Path) -> None:
+def test_cfn_lint_says_the_same_of_a_function_without_locks_and_sees_a_mistake(tmp_path):
     stack, template = in_an_account(), tmp_path / "template.json"
     new_function(stack, initial_policy=[])
     LockTable(stack, "Locks", wake=NEWEST_PYTHON).connect(new_function(stack, "Connected"))

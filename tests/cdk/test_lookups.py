@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import aws_cdk as cdk
 import pytest
 from aws_cdk import assertions
@@ -60,7 +58,7 @@ def _made(stack: cdk.Stack) -> LockTable:
         (_by_arn_with_its_account, "table_arn"),
     ],
 )
-def test_a_dummy_is_let_through_and_is_an_error_of_the_synthesis(make: Any, parameter: str) -> None:
+def test_a_dummy_is_let_through_and_is_an_error_of_the_synthesis(make, parameter):
     stack = in_an_account()
     locks = make(stack)
     locks.connect(new_function(stack))
@@ -72,14 +70,14 @@ def test_a_dummy_is_let_through_and_is_an_error_of_the_synthesis(make: Any, para
 
 
 @_ROLES
-def test_the_dummy_of_a_role_is_let_through_and_is_an_error_of_the_synthesis() -> None:
+def test_the_dummy_of_a_role_is_let_through_and_is_an_error_of_the_synthesis():
     stack = in_an_account()
     LockTable(stack, "Locks").grant(iam.Role.from_lookup(stack, "Role", role_name="theirs"))
     (error,) = _errors(stack)
     assert "Stack/Role" in error
 
 
-def test_the_real_value_is_used_as_if_it_had_been_passed() -> None:
+def test_the_real_value_is_used_as_if_it_had_been_passed():
     asked = f"ssm:account={ACCOUNT}:parameterName=/locks/name:region=eu-central-1"
     app = cdk.App(context={asked: "prod-locks"})
     stack = cdk.Stack(app, "Stack", env=cdk.Environment(account=ACCOUNT, region="eu-central-1"))

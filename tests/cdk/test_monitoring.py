@@ -50,7 +50,7 @@ def _metrics(alarm: dict[str, Any]) -> list[dict[str, Any]]:
     return [each["MetricStat"] for each in alarm["Metrics"] if "MetricStat" in each]
 
 
-def test_nothing_is_watched_unless_asked_for() -> None:
+def test_nothing_is_watched_unless_asked_for():
     stack = new_stack()
     LockTable(stack, "Locks")
     assert not resources(stack, ALARM)
@@ -68,11 +68,11 @@ IDS = [
 ]
 
 
-def test_alarms_are_about_locks_that_fail_or_are_off_limits_and_the_table_and_keep_their_ids() -> None:
+def test_alarms_are_about_locks_that_fail_or_are_off_limits_and_the_table_and_keep_their_ids():
     assert [*resources(_watched(), ALARM)] == IDS
 
 
-def test_the_alarms_add_up_what_is_published_for_the_table() -> None:
+def test_the_alarms_add_up_what_is_published_for_the_table():
     watched = {
         name: {
             (each["Metric"]["Namespace"], each["Metric"]["MetricName"], _dimension(each, "Operation"))
@@ -91,7 +91,7 @@ def _dimension(metric: dict[str, Any], name: str) -> Any:
     return {each["Name"]: each["Value"] for each in metric["Metric"]["Dimensions"]}.get(name)
 
 
-def test_every_alarmed_metric_is_published_under_just_these_dimensions_for_this_table() -> None:
+def test_every_alarmed_metric_is_published_under_just_these_dimensions_for_this_table():
     for alarm in _alarms(_watched()).values():
         for each in _metrics(alarm):
             metric = each["Metric"]
@@ -100,7 +100,7 @@ def test_every_alarmed_metric_is_published_under_just_these_dimensions_for_this_
             assert TABLE in (_dimension(each, "TableName"), _dimension(each, metrics.TABLE_DIMENSION))
 
 
-def test_an_alarm_counts_events_not_samples_and_takes_silence_for_health() -> None:
+def test_an_alarm_counts_events_not_samples_and_takes_silence_for_health():
     for alarm in _alarms(_watched()).values():
         assert {each["Stat"] for each in _metrics(alarm)} == {"Sum"}
         assert alarm["TreatMissingData"] == "notBreaching"
@@ -108,7 +108,7 @@ def test_an_alarm_counts_events_not_samples_and_takes_silence_for_health() -> No
         assert len(alarm["Metrics"]) <= 10  # CloudWatch's limit
 
 
-def test_a_metric_without_data_does_not_hide_the_others_of_a_sum() -> None:
+def test_a_metric_without_data_does_not_hide_the_others_of_a_sum():
     for alarm in _alarms(_watched()).values():
         for expression in (each for each in alarm["Metrics"] if "Expression" in each):
             ids = [each["Id"] for each in alarm["Metrics"] if "MetricStat" in each]
@@ -117,7 +117,7 @@ def test_a_metric_without_data_does_not_hide_the_others_of_a_sum() -> None:
             assert all(each["ReturnData"] is False for each in alarm["Metrics"] if "MetricStat" in each)
 
 
-def test_one_lost_lock_or_failure_alarms_and_one_throttled_minute_or_refused_start_does_not() -> None:
+def test_one_lost_lock_or_failure_alarms_and_one_throttled_minute_or_refused_start_does_not():
     alarms = _alarms(_watched())
     assert {
         name: (alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"], {each["Period"] for each in _metrics(alarm)})
@@ -133,7 +133,7 @@ def test_one_lost_lock_or_failure_alarms_and_one_throttled_minute_or_refused_sta
     }
 
 
-def test_topics_and_alarm_actions_are_told() -> None:
+def test_topics_and_alarm_actions_are_told():
     stack = new_stack()
     topics = [sns.Topic(stack, id) for id in ("One", "Other")]
     LockTable(stack, "Locks", alarm_actions=[topics[0], cloudwatch_actions.SnsAction(topics[1])])
@@ -141,7 +141,7 @@ def test_topics_and_alarm_actions_are_told() -> None:
     assert [alarm["AlarmActions"] for alarm in _alarms(stack).values()] == [told] * 7
 
 
-def test_what_can_be_bound_to_something_else_is_no_alarm_action() -> None:
+def test_what_can_be_bound_to_something_else_is_no_alarm_action():
     """The CDK takes it, and makes an alarm that tells nobody."""
     subscription: Any = subscriptions.EmailSubscription("team@example.com")
     with pytest.raises(TypeError, match="alarm_actions: EmailSubscription is neither a Topic of aws_sns nor an alarm"):
@@ -156,7 +156,7 @@ def _dashboard(stack: cdk.Stack) -> tuple[list[dict[str, Any]], str]:
     return json.loads(text)["widgets"], text
 
 
-def test_the_dashboard_shows_contention_and_duplicates_beside_what_is_alarmed() -> None:
+def test_the_dashboard_shows_contention_and_duplicates_beside_what_is_alarmed():
     stack = new_stack()
     LockTable(stack, "Locks", dashboard=True)
     widgets, _ = _dashboard(stack)
@@ -168,7 +168,7 @@ def test_the_dashboard_shows_contention_and_duplicates_beside_what_is_alarmed() 
     assert [metric[0]["label"] for metric in trouble if isinstance(metric[0], dict)] == ["Throttled", "System errors"]
 
 
-def test_every_metric_of_the_dashboard_is_published_and_events_are_summed() -> None:
+def test_every_metric_of_the_dashboard_is_published_and_events_are_summed():
     stack = new_stack()
     LockTable(stack, "Locks", dashboard=True)
     widgets, _ = _dashboard(stack)
@@ -179,13 +179,13 @@ def test_every_metric_of_the_dashboard_is_published_and_events_are_summed() -> N
         assert options["stat"] == ("p99" if name == "SuccessfulRequestLatency" else "Sum")
 
 
-def test_the_dashboard_shows_the_alarms_where_there_are_any() -> None:
+def test_the_dashboard_shows_the_alarms_where_there_are_any():
     widgets, text = _dashboard(_watched(dashboard=True))
     assert widgets[0]["properties"]["alarms"] == IDS
     assert "ConditionalCheckFailed" not in text
 
 
-def test_an_existing_table_is_watched_by_its_name() -> None:
+def test_an_existing_table_is_watched_by_its_name():
     stack = in_an_account()
     LockTable.from_table_name(stack, "Locks", "theirs", alarm_actions=[], dashboard=True)
     (lost,) = (alarm for name, alarm in _alarms(stack).items() if name == "LockLost")
@@ -193,7 +193,7 @@ def test_an_existing_table_is_watched_by_its_name() -> None:
     assert resources(stack, DASHBOARD)
 
 
-def test_of_a_table_in_another_account_only_the_locks_are_watched_because_only_their_metrics_are_here() -> None:
+def test_of_a_table_in_another_account_only_the_locks_are_watched_because_only_their_metrics_are_here():
     stack = in_an_account()
     arn = "arn:aws:dynamodb:eu-central-1:222222222222:table/theirs"
     LockTable.from_table_arn(stack, "Locks", arn, alarm_actions=[], dashboard=True)
@@ -203,7 +203,7 @@ def test_of_a_table_in_another_account_only_the_locks_are_watched_because_only_t
     assert "AWS/DynamoDB" not in text
 
 
-def test_without_metrics_nothing_waits_for_them() -> None:
+def test_without_metrics_nothing_waits_for_them():
     stack = new_stack()
     locks = LockTable(stack, "Locks", metrics_namespace=None, alarm_actions=[], dashboard=True)
     assert set(_alarms(stack)) == {"Throttled", "SystemErrors"}
@@ -213,14 +213,14 @@ def test_without_metrics_nothing_waits_for_them() -> None:
         locks.metric_lock_lost()
 
 
-def test_another_namespace_is_the_one_that_is_watched() -> None:
+def test_another_namespace_is_the_one_that_is_watched():
     stack = _watched(metrics_namespace="orders", dashboard=True)
     (lost,) = _metrics(_alarms(stack)["LockLost"])
     assert lost["Metric"]["Namespace"] == "orders"
     assert metrics.NAMESPACE not in _dashboard(stack)[1].replace("lambda_lock#", "")
 
 
-def test_each_team_on_one_table_has_alarms_that_watch_its_own_locks() -> None:
+def test_each_team_on_one_table_has_alarms_that_watch_its_own_locks():
     stack = new_stack()
     table, function = LockTable(stack, "Locks").table, new_function(stack)
     for team in ("orders", "billing"):
@@ -244,7 +244,7 @@ def test_each_team_on_one_table_has_alarms_that_watch_its_own_locks() -> None:
     assert metrics.FUNCTION_DIMENSION not in json.dumps(resources(stack, DASHBOARD))
 
 
-def test_without_groups_the_alarms_watch_all_functions_and_none_is_counted_by_itself() -> None:
+def test_without_groups_the_alarms_watch_all_functions_and_none_is_counted_by_itself():
     stack = new_stack()
     locks = LockTable(stack, "Locks", metrics_group="none", alarm_actions=[], dashboard=True)
     assert locks.environment[metrics.GROUP_VARIABLE] == metrics.UNGROUPED
@@ -262,7 +262,7 @@ def test_without_groups_the_alarms_watch_all_functions_and_none_is_counted_by_it
         ({"metrics_group": "a", "metrics_namespace": None}, LockArgumentError, "has no effect with metrics_namespace"),
     ],
 )
-def test_a_bad_group_is_refused(options: dict[str, Any], error: type[Exception], said: str) -> None:
+def test_a_bad_group_is_refused(options, error, said):
     with pytest.raises(error, match=said):
         LockTable(new_stack(), "Locks", **options)
 
@@ -280,7 +280,7 @@ def test_a_bad_group_is_refused(options: dict[str, Any], error: type[Exception],
         ("metric_rate_limited", metrics.RATE_LIMITED),
     ],
 )
-def test_metrics_can_be_had_by_name_of_the_table_and_of_one_function(method: str, name: str) -> None:
+def test_metrics_can_be_had_by_name_of_the_table_and_of_one_function(method, name):
     stack = new_stack()
     locks, function = LockTable(stack, "Locks"), new_function(stack)
     of_all = getattr(locks, method)()
@@ -294,7 +294,7 @@ def test_metrics_can_be_had_by_name_of_the_table_and_of_one_function(method: str
     assert (of_one.period.to_seconds(), of_one.statistic, of_one.label) == (3600, "Average", "x")
 
 
-def test_the_metric_of_an_alias_or_a_version_is_that_of_its_function_which_is_what_functions_report() -> None:
+def test_the_metric_of_an_alias_or_a_version_is_that_of_its_function_which_is_what_functions_report():
     stack = new_stack()
     locks, function = LockTable(stack, "Locks"), new_function(stack)
     of_function = stack.resolve(locks.metric_lock_lost(function=function).dimensions)
@@ -302,7 +302,7 @@ def test_the_metric_of_an_alias_or_a_version_is_that_of_its_function_which_is_wh
         assert stack.resolve(locks.metric_lock_lost(function=qualified).dimensions) == of_function
 
 
-def test_a_metric_is_looked_for_where_it_arises() -> None:
+def test_a_metric_is_looked_for_where_it_arises():
     app = cdk.App()
     here, elsewhere, theirs = (
         cdk.Stack(app, id, env=cdk.Environment(account=account, region=region))
@@ -322,14 +322,14 @@ def test_a_metric_is_looked_for_where_it_arises() -> None:
     assert locks.metric_lock_lost(function=function, account="333333333333").account == "333333333333"
 
 
-def test_the_alarms_can_be_had() -> None:
+def test_the_alarms_can_be_had():
     stack = new_stack()
     locks = LockTable(stack, "Locks", alarm_actions=[])
     assert [alarm.node.id for alarm in locks.alarms] == [*LOCKS, "Throttled", "SystemErrors"]
     assert LockTable(stack, "Unwatched").alarms == ()
 
 
-def test_an_alarm_says_which_table_and_what_to_do() -> None:
+def test_an_alarm_says_which_table_and_what_to_do():
     for alarm in _alarms(_watched()).values():
         before, table, after = alarm["AlarmDescription"]["Fn::Join"][1]
         assert table == TABLE
@@ -337,7 +337,7 @@ def test_an_alarm_says_which_table_and_what_to_do() -> None:
         assert len(after) > 100
 
 
-def test_the_dashboard_shows_contention_by_function_losses_in_red_and_the_thresholds() -> None:
+def test_the_dashboard_shows_contention_by_function_losses_in_red_and_the_thresholds():
     widgets, _ = _dashboard(_watched(dashboard=True))
     by_title = {widget["properties"].get("title"): widget["properties"] for widget in widgets}
     (lost,) = (each for each in by_title["Locks"]["metrics"] if each[1] == metrics.LOST)
@@ -353,7 +353,7 @@ def test_the_dashboard_shows_contention_by_function_losses_in_red_and_the_thresh
     assert len(by_title["Problems of the table"]["annotations"]["horizontal"]) == 2
 
 
-def test_the_dashboard_lists_the_most_contended_keys_from_the_logs_of_connected_functions() -> None:
+def test_the_dashboard_lists_the_most_contended_keys_from_the_logs_of_connected_functions():
     stack = new_stack()
     locks = LockTable(stack, "Locks", dashboard=True)
     group = logs.LogGroup(stack, "Group")
@@ -368,7 +368,7 @@ def test_the_dashboard_lists_the_most_contended_keys_from_the_logs_of_connected_
     assert "by lock_key" in str(query)
 
 
-def test_a_function_of_another_stack_is_not_listed_because_the_stacks_would_need_each_other() -> None:
+def test_a_function_of_another_stack_is_not_listed_because_the_stacks_would_need_each_other():
     app = cdk.App()
     tables, functions = cdk.Stack(app, "Tables"), cdk.Stack(app, "Functions")
     LockTable(tables, "Locks", dashboard=True).connect(new_function(functions))

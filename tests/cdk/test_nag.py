@@ -56,9 +56,7 @@ def _findings(stack: cdk.Stack, folder: Path) -> set[str]:
     ("pack", "found"),
     [("AwsSolutions", set()), ("Serverless", set()), ("HIPAA", INLINE), ("NIST", INLINE), ("PCI", INLINE)],
 )
-def test_the_construct_has_no_finding_but_that_a_grant_is_an_inline_policy(
-    pack: str, found: set[str], tmp_path: Path
-) -> None:
+def test_the_construct_has_no_finding_but_that_a_grant_is_an_inline_policy(pack, found, tmp_path):
     stack = _stack(tmp_path, pack)
     role, key = _role(stack), kms.Key(stack, "Key", enable_key_rotation=True)
     topic = sns.Topic.from_topic_arn(stack, "Topic", f"arn:aws:sns:{REGION}:{ACCOUNT}:alarms")
@@ -70,7 +68,7 @@ def test_the_construct_has_no_finding_but_that_a_grant_is_an_inline_policy(
     assert _findings(stack, tmp_path) == found
 
 
-def test_of_a_waker_the_rules_want_the_newest_python_and_no_permission_for_each_version(tmp_path: Path) -> None:
+def test_of_a_waker_the_rules_want_the_newest_python_and_no_permission_for_each_version(tmp_path):
     stack = _stack(tmp_path, "AwsSolutions")
     locks = LockTable(stack, "Locks", wake=OLD_PYTHON, alarm_actions=[])
     function = lambda_.Function.from_function_arn(stack, "Durable", f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:d")
@@ -79,13 +77,13 @@ def test_of_a_waker_the_rules_want_the_newest_python_and_no_permission_for_each_
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_the_rules_of_aws_solutions_find_nothing_in_any_form(form: str, tmp_path: Path) -> None:
+def test_the_rules_of_aws_solutions_find_nothing_in_any_form(form, tmp_path):
     stack = _stack(tmp_path, "AwsSolutions")
     FORMS[form](stack)
     assert _findings(stack, tmp_path) == set()
 
 
-def test_the_rules_are_asked(tmp_path: Path) -> None:
+def test_the_rules_are_asked(tmp_path):
     stack = _stack(tmp_path, "AwsSolutions")
     statement = iam.PolicyStatement(actions=["dynamodb:*"], resources=[LockTable(stack, "Locks").table.table_arn])
     _role(stack).add_to_policy(statement)
@@ -104,9 +102,7 @@ def test_the_rules_are_asked(tmp_path: Path) -> None:
         ("PCI", False, set()),
     ],
 )
-def test_what_the_rules_would_say_of_the_same_table_if_they_looked_at_it(
-    pack: str, recovery: bool, found: set[str], tmp_path: Path
-) -> None:
+def test_what_the_rules_would_say_of_the_same_table_if_they_looked_at_it(pack, recovery, found, tmp_path):
     """They look at AWS::DynamoDB::Table. The construct makes an AWS::DynamoDB::GlobalTable, which they pass over."""
     stack = _stack(tmp_path, pack)
     made = LockTable(stack, "Locks", point_in_time_recovery=recovery).table.node.default_child
@@ -126,7 +122,7 @@ def test_what_the_rules_would_say_of_the_same_table_if_they_looked_at_it(
     assert _findings(stack, tmp_path) == found
 
 
-def test_no_rule_looks_at_the_recovery_of_a_table_v2(tmp_path: Path) -> None:
+def test_no_rule_looks_at_the_recovery_of_a_table_v2(tmp_path):
     """If this fails, cdk-nag has learnt to: say so in docs/deploy.md."""
     stack = _stack(tmp_path, "AwsSolutions")
     key = dynamodb.Attribute(name="key", type=dynamodb.AttributeType.STRING)

@@ -71,9 +71,7 @@ def _role(stack: cdk.Stack, id: str = "Role", **options: Any) -> iam.Role:
 
 
 @needs_table_policies
-def test_a_function_of_another_account_is_allowed_by_its_own_role_and_by_the_table(
-    owner: cdk.Stack, user: cdk.Stack
-) -> None:
+def test_a_function_of_another_account_is_allowed_by_its_own_role_and_by_the_table(owner, user):
     locks = LockTable(owner, "Locks", table_name="locks")
     assert locks.grant(new_function(user)).success
     assert _table_policy(owner) == document(allow(FOUR_ACTIONS, ARN, Principal=_account(OTHER)))
@@ -81,9 +79,7 @@ def test_a_function_of_another_account_is_allowed_by_its_own_role_and_by_the_tab
 
 
 @needs_table_policies
-def test_a_role_with_a_name_is_the_only_one_of_its_account_that_the_table_allows(
-    owner: cdk.Stack, user: cdk.Stack
-) -> None:
+def test_a_role_with_a_name_is_the_only_one_of_its_account_that_the_table_allows(owner, user):
     LockTable(owner, "Locks", table_name="locks").grant(_role(user, role_name="biller"))
     arn = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, f":iam::{OTHER}:role/biller"]]}
     only = {"ArnEquals": {"aws:PrincipalArn": arn}}
@@ -92,7 +88,7 @@ def test_a_role_with_a_name_is_the_only_one_of_its_account_that_the_table_allows
 
 
 @needs_table_policies
-def test_key_prefixes_narrow_both_policies(owner: cdk.Stack, user: cdk.Stack) -> None:
+def test_key_prefixes_narrow_both_policies(owner, user):
     LockTable(owner, "Locks", table_name="locks").grant(new_function(user), key_prefixes=["invoice#"])
     (theirs,) = policies(user)
     granted = _table_policy(owner)
@@ -103,7 +99,7 @@ def test_key_prefixes_narrow_both_policies(owner: cdk.Stack, user: cdk.Stack) ->
 
 @needs_table_policies
 @pytest.mark.parametrize("grantee", ["function", "account"])
-def test_the_policy_of_a_customer_managed_key_is_written_too(owner: cdk.Stack, user: cdk.Stack, grantee: str) -> None:
+def test_the_policy_of_a_customer_managed_key_is_written_too(owner, user, grantee):
     encryption = dynamodb.TableEncryptionV2.customer_managed_key(kms.Key(owner, "Key"))
     locks = LockTable(owner, "Locks", table_name="locks", encryption=encryption)
     locks.grant(iam.AccountPrincipal(OTHER) if grantee == "account" else new_function(user))
@@ -116,9 +112,7 @@ def test_the_policy_of_a_customer_managed_key_is_written_too(owner: cdk.Stack, u
 
 
 @needs_table_policies
-def test_a_key_of_another_app_is_granted_and_a_warning_says_whose_policy_is_missing(
-    owner: cdk.Stack, user: cdk.Stack
-) -> None:
+def test_a_key_of_another_app_is_granted_and_a_warning_says_whose_policy_is_missing(owner, user):
     key = kms.Key.from_key_arn(owner, "Key", f"arn:aws:kms:{REGION}:{ACCOUNT}:key/5ec5e7")
     encryption = dynamodb.TableEncryptionV2.customer_managed_key(key)
     locks = LockTable(owner, "Locks", table_name="locks", encryption=encryption)
@@ -147,9 +141,7 @@ def test_a_key_of_another_app_is_granted_and_a_warning_says_whose_policy_is_miss
     ],
     ids=["account", "ARN", "organization", "with conditions", "several"],
 )
-def test_the_owner_can_allow_whoever_is_not_in_the_app(
-    owner: cdk.Stack, principal: Callable[[], iam.IPrincipal], said: dict[str, Any]
-) -> None:
+def test_the_owner_can_allow_whoever_is_not_in_the_app(owner, principal, said):
     locks = LockTable(owner, "Locks", table_name="locks")
     assert locks.grant(principal()).success
     assert _table_policy(owner) == document(allow(FOUR_ACTIONS, ARN, **said))
@@ -158,9 +150,7 @@ def test_the_owner_can_allow_whoever_is_not_in_the_app(
 @needs_table_policies
 @pytest.mark.parametrize("wrap", [iam.PrincipalWithConditions, lambda role, _: iam.SessionTagsPrincipal(role)])
 @pytest.mark.parametrize("name", [None, "locks"], ids=["no name", "a name"])
-def test_a_role_in_a_wrapper_is_allowed_by_the_table_alone_so_that_nothing_widens_the_conditions(
-    owner: cdk.Stack, wrap: Callable[..., iam.PrincipalBase], name: str | None
-) -> None:
+def test_a_role_in_a_wrapper_is_allowed_by_the_table_alone_so_that_nothing_widens_the_conditions(owner, wrap, name):
     """The CDK would write into the policy of a role that is wrapped, and leave the conditions out."""
     locks = LockTable(owner, "Locks", table_name=name)
     locks.grant(wrap(_role(owner), OF_ORGANIZATION), key_prefixes=["invoice#"])
@@ -173,9 +163,7 @@ def test_a_role_in_a_wrapper_is_allowed_by_the_table_alone_so_that_nothing_widen
 
 
 @needs_table_policies
-def test_a_role_of_another_account_in_a_wrapper_gets_both_halves_of_the_same_width(
-    owner: cdk.Stack, user: cdk.Stack
-) -> None:
+def test_a_role_of_another_account_in_a_wrapper_gets_both_halves_of_the_same_width(owner, user):
     encryption = dynamodb.TableEncryptionV2.customer_managed_key(kms.Key(owner, "Key"))
     locks = LockTable(owner, "Locks", table_name="locks", encryption=encryption)
     role = _role(user, role_name="biller")
@@ -194,7 +182,7 @@ def test_a_role_of_another_account_in_a_wrapper_gets_both_halves_of_the_same_wid
     assert on_row["Action"] == "dynamodb:GetItem"
 
 
-def test_everybody_is_no_grantee_because_dynamodb_takes_no_public_policy(owner: cdk.Stack) -> None:
+def test_everybody_is_no_grantee_because_dynamodb_takes_no_public_policy(owner):
     locks = LockTable(owner, "Locks", table_name="locks")
     with pytest.raises(LockConfigurationError, match="AnyPrincipal cannot receive the permissions"):
         locks.grant(iam.AnyPrincipal())
@@ -239,7 +227,7 @@ def _together(statements: list[dict[str, Any]], service: str) -> dict[str, Any]:
 
 
 @needs_table_policies
-def test_a_grant_across_accounts_reaches_whom_the_tables_own_grant_reaches_with_no_other_action() -> None:
+def test_a_grant_across_accounts_reaches_whom_the_tables_own_grant_reaches_with_no_other_action():
     """TableV2 names the role itself, which must be deployed before its table. The condition lets in nobody else."""
     ours, theirs = _statements(_grant_by_lock_table), _statements(_grant_by_table_v2)
     for name in ("table", "key"):
@@ -254,7 +242,7 @@ def test_a_grant_across_accounts_reaches_whom_the_tables_own_grant_reaches_with_
 
 
 @pytest.mark.parametrize("known", ["Owner", "User"])
-def test_a_grant_that_may_go_to_another_account_gets_a_warning(known: str) -> None:
+def test_a_grant_that_may_go_to_another_account_gets_a_warning(known):
     app = cdk.App()
     owner, user = (
         cdk.Stack(app, id, env=cdk.Environment(account=ACCOUNT, region=REGION) if id == known else None)
@@ -265,7 +253,7 @@ def test_a_grant_that_may_go_to_another_account_gets_a_warning(known: str) -> No
     assert "Set env= for both stacks" in warning
 
 
-def test_within_one_stack_there_is_nothing_to_warn_of() -> None:
+def test_within_one_stack_there_is_nothing_to_warn_of():
     stack = new_stack()
     locks = LockTable(stack, "Locks")
     locks.grant(new_function(stack))
@@ -274,7 +262,7 @@ def test_within_one_stack_there_is_nothing_to_warn_of() -> None:
 
 
 @needs_table_policies
-def test_a_policy_that_is_passed_stays_beside_what_grants_add(owner: cdk.Stack) -> None:
+def test_a_policy_that_is_passed_stays_beside_what_grants_add(owner):
     deny = iam.PolicyStatement(
         effect=iam.Effect.DENY, actions=["dynamodb:DeleteTable"], principals=[iam.AnyPrincipal()], resources=["*"]
     )
@@ -288,39 +276,35 @@ def test_a_policy_that_is_passed_stays_beside_what_grants_add(owner: cdk.Stack) 
 
 
 @needs_table_policies
-def test_a_table_without_a_name_says_itself_in_its_own_policy(owner: cdk.Stack) -> None:
+def test_a_table_without_a_name_says_itself_in_its_own_policy(owner):
     """CloudFormation lets no resource refer to itself. The policy is the table's and reaches no other."""
     LockTable(owner, "Locks").grant(iam.AccountPrincipal(OTHER))
     assert _table_policy(owner) == document(allow(FOUR_ACTIONS, "*", Principal=_account(OTHER)))
 
 
-def test_a_table_without_a_name_cannot_be_granted_to_a_function_of_another_account(
-    owner: cdk.Stack, user: cdk.Stack
-) -> None:
+def test_a_table_without_a_name_cannot_be_granted_to_a_function_of_another_account(owner, user):
     with pytest.raises(LockConfigurationError, match=r"User/Function is in another account than Owner/Locks.*table_na"):
         LockTable(owner, "Locks").grant(new_function(user))
 
 
-def test_grants_within_the_account_leave_the_tables_policy_alone(owner: cdk.Stack) -> None:
+def test_grants_within_the_account_leave_the_tables_policy_alone(owner):
     LockTable(owner, "Locks", table_name="locks").grant(new_function(owner))
     assert _table_policy(owner) is None
 
 
-def test_a_role_imported_from_another_account_is_refused_with_the_owners_call(owner: cdk.Stack) -> None:
+def test_a_role_imported_from_another_account_is_refused_with_the_owners_call(owner):
     role = iam.Role.from_role_arn(owner, "Theirs", f"arn:aws:iam::{OTHER}:role/theirs")
     with pytest.raises(LockConfigurationError, match=r"grant\(iam.AccountPrincipal"):
         LockTable(owner, "Locks", table_name="locks").grant(role)
 
 
-def test_an_existing_table_of_another_account_gives_the_half_that_is_the_functions(user: cdk.Stack) -> None:
+def test_an_existing_table_of_another_account_gives_the_half_that_is_the_functions(user):
     arn = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/locks"
     LockTable.from_table_arn(user, "Locks", arn).grant(new_function(user))
     assert policies(user) == [document(allow(FOUR_ACTIONS, arn))]
 
 
-def test_an_existing_table_cannot_be_granted_where_nobody_would_allow_the_other_half(
-    owner: cdk.Stack, user: cdk.Stack
-) -> None:
+def test_an_existing_table_cannot_be_granted_where_nobody_would_allow_the_other_half(owner, user):
     locks = LockTable.from_table_name(owner, "Locks", "locks")
     with pytest.raises(LockConfigurationError, match=r"LockTable.from_table_arn in the grantee's own stack"):
         locks.grant(new_function(user))
@@ -329,7 +313,7 @@ def test_an_existing_table_cannot_be_granted_where_nobody_would_allow_the_other_
 
 
 @pytest.mark.skipif(not _DROPPED, reason="this CDK keeps the policies of tables")
-def test_a_cdk_that_drops_the_tables_policy_is_told_of(owner: cdk.Stack) -> None:
+def test_a_cdk_that_drops_the_tables_policy_is_told_of(owner):
     deny = iam.PolicyStatement(
         effect=iam.Effect.DENY, actions=["dynamodb:DeleteTable"], principals=[iam.AnyPrincipal()], resources=["*"]
     )

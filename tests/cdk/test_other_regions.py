@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import aws_cdk as cdk
@@ -35,9 +34,7 @@ def _role(stack: cdk.Stack) -> iam.IGrantable:
 
 @pytest.mark.parametrize("grant", [LockTable.grant, LockTable.grant_inspect, LockTable.grant_list])
 @pytest.mark.parametrize("grantee", [_role, lambda stack: iam.ManagedPolicy(stack, "Policy")], ids=["role", "policy"])
-def test_a_grant_to_another_region_is_refused_unless_the_table_has_a_name(
-    grant: Callable[..., iam.Grant], grantee: Callable[[cdk.Stack], iam.IGrantable]
-) -> None:
+def test_a_grant_to_another_region_is_refused_unless_the_table_has_a_name(grant, grantee):
     owner, user = _stacks()
     with pytest.raises(LockConfigurationError, match=REFUSED):
         grant(LockTable(owner, "Locks"), grantee(user))
@@ -48,7 +45,7 @@ def test_a_grant_to_another_region_is_refused_unless_the_table_has_a_name(
     assert policy["Statement"][0]["Resource"] == arn
 
 
-def test_a_stack_without_an_account_is_another_one_to_the_cdk() -> None:
+def test_a_stack_without_an_account_is_another_one_to_the_cdk():
     app = cdk.App()
     owner = cdk.Stack(app, "Owner", env=cdk.Environment(account=ACCOUNT, region=REGION))
     user = cdk.Stack(app, "User")
@@ -56,7 +53,7 @@ def test_a_stack_without_an_account_is_another_one_to_the_cdk() -> None:
         LockTable(owner, "Locks").grant(_role(user))
 
 
-def test_an_older_table_without_a_name_is_refused_in_the_same_words() -> None:
+def test_an_older_table_without_a_name_is_refused_in_the_same_words():
     owner, user = _stacks()
     key = dynamodb.Attribute(name="key", type=dynamodb.AttributeType.STRING)
     locks = LockTable.from_table(owner, "Locks", dynamodb.Table(owner, "Table", partition_key=key))
@@ -64,14 +61,14 @@ def test_an_older_table_without_a_name_is_refused_in_the_same_words() -> None:
         locks.grant(_role(user))
 
 
-def test_stacks_that_tell_each_other_names_across_regions_need_none() -> None:
+def test_stacks_that_tell_each_other_names_across_regions_need_none():
     """With cross_region_references, the CDK passes the name on at deployment, and the table stays as it is."""
     owner, user = _stacks(cross_region_references=True)
     LockTable(owner, "Locks").grant(_role(user))
     assert "TableName" not in the_only(owner, TABLE)["Properties"]
 
 
-def test_any_other_reference_that_gives_the_table_a_name_fails_the_synthesis() -> None:
+def test_any_other_reference_that_gives_the_table_a_name_fails_the_synthesis():
     owner, user = _stacks()
     locks = LockTable(owner, "Locks")
     cdk.CfnOutput(user, "Arn", value=locks.table.table_arn)
@@ -79,7 +76,7 @@ def test_any_other_reference_that_gives_the_table_a_name_fails_the_synthesis() -
         the_only(owner, TABLE)
 
 
-def test_a_name_that_the_app_gives_later_is_its_own_choice() -> None:
+def test_a_name_that_the_app_gives_later_is_its_own_choice():
     owner, _ = _stacks()
     locks = LockTable(owner, "Locks")
     resource = locks.table.node.default_child
@@ -88,7 +85,7 @@ def test_a_name_that_the_app_gives_later_is_its_own_choice() -> None:
     assert the_only(owner, TABLE)["Properties"]["TableName"] == "locks"
 
 
-def test_of_a_key_of_the_app_a_role_of_another_region_gets_what_dynamodb_uses_there_and_no_more() -> None:
+def test_of_a_key_of_the_app_a_role_of_another_region_gets_what_dynamodb_uses_there_and_no_more():
     """The CDK itself would allow it the use of every key of every account."""
     owner, user = _stacks()
     encryption = dynamodb.TableEncryptionV2.customer_managed_key(kms.Key(owner, "Key"))
@@ -98,7 +95,7 @@ def test_of_a_key_of_the_app_a_role_of_another_region_gets_what_dynamodb_uses_th
     assert policy["Statement"][1:] == [allow(KEY_ACTIONS, keys, Condition=VIA_DYNAMODB)]
 
 
-def test_a_key_that_only_its_alias_names_cannot_be_granted_to_another_region_either() -> None:
+def test_a_key_that_only_its_alias_names_cannot_be_granted_to_another_region_either():
     owner, user = _stacks()
     encryption = dynamodb.TableEncryptionV2.customer_managed_key(
         kms.Alias.from_alias_name(owner, "Alias", "alias/locks")

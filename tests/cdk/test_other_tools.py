@@ -74,7 +74,7 @@ def _check_table(resource: dict[str, Any]) -> None:
     assert resource == _constructed()[0]
 
 
-def test_the_sam_template_is_what_the_construct_makes() -> None:
+def test_the_sam_template_is_what_the_construct_makes():
     included = _included("sam.yaml")
     _, policy, variables = _constructed()
     _check_table(included["Locks"])
@@ -83,7 +83,7 @@ def test_the_sam_template_is_what_the_construct_makes() -> None:
     assert function["Environment"] == {"Variables": variables}
 
 
-def test_the_cloudformation_template_is_what_the_construct_makes() -> None:
+def test_the_cloudformation_template_is_what_the_construct_makes():
     included = _included("cloudformation.yaml")
     _, policy, variables = _constructed()
     _check_table(included["Locks"])
@@ -97,7 +97,7 @@ def _blocks(kind: str, options: hcl2.SerializationOptions) -> dict[str, Any]:
     return {type: body for block in found for type, body in block.items()}
 
 
-def test_the_terraform_configuration_is_what_the_construct_makes() -> None:
+def test_the_terraform_configuration_is_what_the_construct_makes():
     options = hcl2.SerializationOptions(strip_string_quotes=True, explicit_blocks=False)
     made, data = _blocks("resource", options), _blocks("data", options)
     table, policy, variables = _constructed()
@@ -137,7 +137,7 @@ def test_the_terraform_configuration_is_what_the_construct_makes() -> None:
     ]
 
 
-def test_the_alarms_of_the_terraform_configuration_are_what_the_construct_makes() -> None:
+def test_the_alarms_of_the_terraform_configuration_are_what_the_construct_makes():
     options = hcl2.SerializationOptions(strip_string_quotes=True, explicit_blocks=False)
     written = _blocks("resource", options)["aws_cloudwatch_metric_alarm"]["locks"]
     stack = new_stack()
@@ -167,7 +167,7 @@ def test_the_alarms_of_the_terraform_configuration_are_what_the_construct_makes(
 @pytest.mark.parametrize(
     ("file", "prefixes"), [("policy.json", None), ("policy-for-prefixes.json", ["invoice#"])], ids=str
 )
-def test_the_plain_policy_is_what_the_construct_grants(file: str, prefixes: list[str] | None) -> None:
+def test_the_plain_policy_is_what_the_construct_grants(file, prefixes):
     stack = cdk.Stack(cdk.App(), "Stack")
     arn = "arn:aws:dynamodb:eu-central-1:111122223333:table/locks"
     LockTable.from_table_arn(stack, "Locks", arn).grant(iam.User(stack, "User"), key_prefixes=prefixes)
@@ -175,7 +175,7 @@ def test_the_plain_policy_is_what_the_construct_grants(file: str, prefixes: list
 
 
 @pytest.mark.parametrize("file", _FILES)
-def test_the_page_quotes_the_file_as_it_is(file: str) -> None:
+def test_the_page_quotes_the_file_as_it_is(file):
     quoted = re.findall(r"^```\w+\n(.*?)^```$", "\n".join(_PAGES), re.MULTILINE | re.DOTALL)
     assert (_FOLDER / file).read_text() in quoted
 
@@ -225,7 +225,7 @@ def _with_parsed_dashboard(resources: dict[str, Any]) -> dict[str, Any]:
     return resources
 
 
-def test_the_watched_template_is_what_the_construct_makes_with_a_key_alarms_and_a_dashboard() -> None:
+def test_the_watched_template_is_what_the_construct_makes_with_a_key_alarms_and_a_dashboard():
     stack = in_an_account()
     CfnInclude(stack, "Included", template_file=str(ROOT / "docs" / "templates" / "watched.yaml"))
     included = _with_parsed_dashboard(in_words(synthesized(stack)["Resources"], _NAMES))
@@ -271,7 +271,7 @@ def _unpack_npm_package(distribution: str, target: Path) -> None:
 
 
 @pytest.mark.long
-def test_the_nine_lines_of_typescript_are_what_the_construct_makes(tmp_path: Path) -> None:
+def test_the_nine_lines_of_typescript_are_what_the_construct_makes(tmp_path):
     """They are JavaScript too, and run on the CDK itself."""
     snippet = (_FOLDER / "table.ts").read_text()
     assert len(snippet.splitlines()) == 9
@@ -292,7 +292,7 @@ def test_the_nine_lines_of_typescript_are_what_the_construct_makes(tmp_path: Pat
     assert written == made
 
 
-def test_the_table_to_import_is_the_stacks_only_resource_and_has_the_id_of_the_mapping() -> None:
+def test_the_table_to_import_is_the_stacks_only_resource_and_has_the_id_of_the_mapping():
     """CloudFormation imports resources only if it creates none at the same time, and only those with a policy."""
     (snippet,) = re.findall(r"^```py\n((?:(?!^```).)*?lockTable.*?)^```$", "\n".join(_PAGES), re.MULTILINE | re.DOTALL)
     stack = new_stack()

@@ -47,9 +47,7 @@ def _overridden(kind: type[cdk.CfnResource], path: str, value: Any, **options: A
     ],
     ids=["table", "replica", "replicas that are not known yet", "time to live"],
 )
-def test_what_lets_two_hold_one_lock_fails_the_synthesis(
-    kind: type[cdk.CfnResource], path: str, value: Any, said: str
-) -> None:
+def test_what_lets_two_hold_one_lock_fails_the_synthesis(kind, path, value, said):
     with pytest.raises(RuntimeError, match=said):
         synthesized(_overridden(kind, path, value))
 
@@ -79,14 +77,12 @@ def test_what_lets_two_hold_one_lock_fails_the_synthesis(
         (TABLE, "DeletionPolicy", "Delete", {}, "deleting the stack fails"),
     ],
 )
-def test_what_makes_locks_or_alarms_useless_gets_its_warning(
-    kind: type[cdk.CfnResource], path: str, value: Any, options: dict[str, Any], said: str | None
-) -> None:
+def test_what_makes_locks_or_alarms_useless_gets_its_warning(kind, path, value, options, said):
     found = warnings(_overridden(kind, path, value, **options))
     assert [said in each for each in found] == [True] if said else found == []
 
 
-def test_a_time_to_live_that_a_table_of_the_app_gets_later_is_judged() -> None:
+def test_a_time_to_live_that_a_table_of_the_app_gets_later_is_judged():
     stack = in_an_account()
     table = dynamodb.TableV2(stack, "Table", partition_key=dynamodb.Attribute(name="key", type=STRING))
     LockTable.from_table(stack, "Locks", table)
@@ -97,7 +93,7 @@ def test_a_time_to_live_that_a_table_of_the_app_gets_later_is_judged() -> None:
         synthesized(stack)
 
 
-def test_a_table_and_a_function_in_a_nested_stack_are_judged_too() -> None:
+def test_a_table_and_a_function_in_a_nested_stack_are_judged_too():
     stack = in_an_account()
     nested = cdk.NestedStack(stack, "Nested")
     LockTable(nested, "Locks").connect(new_function(nested))
@@ -106,7 +102,7 @@ def test_a_table_and_a_function_in_a_nested_stack_are_judged_too() -> None:
         synthesized(stack)
 
 
-def test_a_second_synthesis_judges_what_is_there_by_then() -> None:
+def test_a_second_synthesis_judges_what_is_there_by_then():
     stack = in_an_account()
     function = new_function(stack)
     LockTable(stack, "Locks").connect(function)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import aws_cdk as cdk
 import pytest
@@ -16,7 +15,7 @@ _PAGE = (ROOT / "docs" / "packaging.md").read_text()
 
 
 @pytest.mark.skipif(not hasattr(lambda_.Runtime, "PYTHON_3_13"), reason="the oldest CDK does not know Python 3.13")
-def test_the_snippet_deploys_the_folder_and_connects_the_function(tmp_path: Path) -> None:
+def test_the_snippet_deploys_the_folder_and_connects_the_function(tmp_path):
     (tmp_path / "package").mkdir()
     (tmp_path / "package" / "app.py").write_text((ROOT / "docs" / "packaging" / "app.py").read_text())
     (snippet,) = re.findall(r"^```py\n((?:(?!^```).)*?aws_cdk.*?)^```$", _PAGE, re.MULTILINE | re.DOTALL)

@@ -14,7 +14,7 @@ from aws_cdk import aws_lambda as lambda_
 from rig.cloud import ACCOUNT
 from rig.engine import REGION
 from tests.step_functions import page
-from tests.step_functions.conftest import Free, Shop, cloud, is_free, locks, shop
+from tests.step_functions.conftest import Shop, cloud, is_free, locks, shop
 
 __all__ = ["cloud", "is_free", "locks", "shop"]
 
@@ -47,7 +47,7 @@ def written(definition: Any) -> Any:
     return json.loads(blank.join("aws" if part == {"Ref": "AWS::Partition"} else part for part in parts))
 
 
-def test_the_construct_makes_the_definitions_and_the_rule_of_the_page(tmp_path: Path) -> None:
+def test_the_construct_makes_the_definitions_and_the_rule_of_the_page(tmp_path):
     made = template(NAMED, tmp_path)
     definitions = [written(each["DefinitionString"]) for each in of(made, "AWS::StepFunctions::StateMachine")]
     by_comment = {each["Comment"]: each for each in definitions}
@@ -62,7 +62,7 @@ def test_the_construct_makes_the_definitions_and_the_rule_of_the_page(tmp_path: 
     }
 
 
-def test_the_construct_for_at_most_n_executions_makes_the_same_with_the_functions_of_permits(tmp_path: Path) -> None:
+def test_the_construct_for_at_most_n_executions_makes_the_same_with_the_functions_of_permits(tmp_path):
     made = template(NAMED, tmp_path, "AtMost")
     definitions = [written(each["DefinitionString"]) for each in of(made, "AWS::StepFunctions::StateMachine")]
     on_the_page = page.machines(page.of_permits(NAMED) | {"locks": ""})
@@ -83,9 +83,7 @@ def deployed(shop: Shop, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.long
-def test_what_the_construct_deploys_does_an_order_and_frees_the_lock_of_an_aborted_one(
-    shop: Shop, deployed: str, is_free: Free
-) -> None:
+def test_what_the_construct_deploys_does_an_order_and_frees_the_lock_of_an_aborted_one(shop, deployed, is_free):
     done = shop.start(deployed, shop.new_order(reserve=["kill"], ship=["raise"]))
     done.answer(done.asked())
     assert done.end()[0] == "SUCCEEDED"

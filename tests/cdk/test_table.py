@@ -33,7 +33,7 @@ needs_copies = pytest.mark.skipif(
 )
 
 
-def test_a_new_table_is_on_demand_unnamed_with_time_to_live_and_kept_when_the_stack_goes() -> None:
+def test_a_new_table_is_on_demand_unnamed_with_time_to_live_and_kept_when_the_stack_goes():
     stack = new_stack()
     LockTable(stack, "Locks")
     assert the_only(stack, TABLE) == {
@@ -56,7 +56,7 @@ def test_a_new_table_is_on_demand_unnamed_with_time_to_live_and_kept_when_the_st
     }
 
 
-def test_every_option_reaches_the_table() -> None:
+def test_every_option_reaches_the_table():
     stack = in_an_account()
     key = kms.Key(stack, "Key")
     LockTable(
@@ -111,13 +111,13 @@ def test_every_option_reaches_the_table() -> None:
     ],
     ids=str,
 )
-def test_a_table_that_is_retained_is_protected_unless_told_otherwise(options: dict[str, Any], protected: bool) -> None:
+def test_a_table_that_is_retained_is_protected_unless_told_otherwise(options, protected):
     stack = new_stack()
     LockTable(stack, "Locks", **options)
     assert the_only(stack, TABLE)["Properties"]["Replicas"][0]["DeletionProtectionEnabled"] is protected
 
 
-def test_a_table_that_is_protected_and_deleted_with_its_stack_gets_a_warning() -> None:
+def test_a_table_that_is_protected_and_deleted_with_its_stack_gets_a_warning():
     stack = new_stack()
     LockTable(stack, "Locks", removal_policy=cdk.RemovalPolicy.DESTROY, deletion_protection=True)
     LockTable(stack, "Kept")
@@ -125,20 +125,20 @@ def test_a_table_that_is_protected_and_deleted_with_its_stack_gets_a_warning() -
     assert "the table of Stack/Locks is to be deleted" in warning
 
 
-def test_a_removal_policy_that_is_applied_later_gets_the_warning_too() -> None:
+def test_a_removal_policy_that_is_applied_later_gets_the_warning_too():
     stack = new_stack()
     LockTable(stack, "Locks").table.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
     (warning,) = warnings(stack)
     assert "deleting the stack fails. Pass deletion_protection=False" in warning
 
 
-def test_time_to_live_can_be_off_for_a_table_that_other_clients_share() -> None:
+def test_time_to_live_can_be_off_for_a_table_that_other_clients_share():
     stack = new_stack()
     LockTable(stack, "Locks", time_to_live=False)
     assert "TimeToLiveSpecification" not in the_only(stack, TABLE)["Properties"]
 
 
-def test_capacity_class_recovery_and_insights_are_those_of_the_table() -> None:
+def test_capacity_class_recovery_and_insights_are_those_of_the_table():
     stack = new_stack()
     LockTable(
         stack,
@@ -158,7 +158,7 @@ def test_capacity_class_recovery_and_insights_are_those_of_the_table() -> None:
 
 
 @pytest.mark.skipif(not hasattr(dynamodb, "WarmThroughput"), reason="this CDK has no warm throughput")
-def test_warm_throughput_and_specifications_are_passed_on() -> None:
+def test_warm_throughput_and_specifications_are_passed_on():
     stack = new_stack()
     LockTable(
         stack,
@@ -178,7 +178,7 @@ def test_warm_throughput_and_specifications_are_passed_on() -> None:
     assert replica["ContributorInsightsSpecification"]["Mode"] == "THROTTLED_KEYS"
 
 
-def test_a_resource_policy_is_passed_on() -> None:
+def test_a_resource_policy_is_passed_on():
     stack = new_stack()
     deny = iam.PolicyStatement(
         effect=iam.Effect.DENY, actions=["dynamodb:DeleteTable"], resources=["*"], principals=[iam.AnyPrincipal()]
@@ -188,14 +188,14 @@ def test_a_resource_policy_is_passed_on() -> None:
     assert replica["ResourcePolicy"]["PolicyDocument"]["Statement"][0]["Effect"] == "Deny"
 
 
-def test_the_name_can_be_told_in_a_parameter() -> None:
+def test_the_name_can_be_told_in_a_parameter():
     stack = new_stack()
     LockTable(stack, "Locks", parameter_name="/platform/locks/table")
     parameter = the_only(stack, "AWS::SSM::Parameter")["Properties"]
     assert (parameter["Name"], parameter["Value"]) == ("/platform/locks/table", {"Ref": "LocksTable84FB9352"})
 
 
-def test_the_table_is_typed_as_what_it_is() -> None:
+def test_the_table_is_typed_as_what_it_is():
     """The annotations are for the type checker, which checks this file too."""
     stack = new_stack()
     made: dynamodb.TableV2 = LockTable(stack, "Made").table
@@ -213,7 +213,7 @@ def _older_table(stack: cdk.Stack, **options: Any) -> dynamodb.Table:
     return dynamodb.Table(stack, "OlderTable", partition_key=key, **options)
 
 
-def test_a_table_of_the_app_is_granted_with_its_key_and_told_by_its_name() -> None:
+def test_a_table_of_the_app_is_granted_with_its_key_and_told_by_its_name():
     stack = in_an_account()
     key = kms.Key(stack, "Key")
     table = _older_table(stack, encryption_key=key)
@@ -226,14 +226,14 @@ def test_a_table_of_the_app_is_granted_with_its_key_and_told_by_its_name() -> No
     assert len(locks.alarms) == 7
 
 
-def test_an_imported_table_can_be_passed_too() -> None:
+def test_an_imported_table_can_be_passed_too():
     stack = in_an_account()
     arn = "arn:aws:dynamodb:eu-central-1:222222222222:table/theirs"
     locks = LockTable.from_table(stack, "Locks", dynamodb.Table.from_table_arn(stack, "Theirs", arn))
     assert locks.environment["LAMBDA_LOCK_TABLE"] == arn
 
 
-def test_a_table_of_the_app_with_other_keys_or_replicas_is_refused() -> None:
+def test_a_table_of_the_app_with_other_keys_or_replicas_is_refused():
     stack = in_an_account()
     table = _older_table(stack, sort_key=dynamodb.Attribute(name="sk", type=dynamodb.AttributeType.STRING))
     with pytest.raises(LockArgumentError, match="sort_key_name=None, but Stack/OlderTable has 'sk'"):
@@ -257,7 +257,7 @@ def test_a_table_of_the_app_with_other_keys_or_replicas_is_refused() -> None:
         synthesized(stack)
 
 
-def test_a_table_of_the_app_whose_time_to_live_is_on_another_attribute_is_refused() -> None:
+def test_a_table_of_the_app_whose_time_to_live_is_on_another_attribute_is_refused():
     """As by check_table. DynamoDB deletes a row by that attribute, also that of a live lock."""
     stack = in_an_account()
     table = _older_table(stack, time_to_live_attribute="expires")
@@ -276,14 +276,14 @@ def test_a_table_of_the_app_whose_time_to_live_is_on_another_attribute_is_refuse
         LockTable.from_table(stack, "Mine", newer)
 
 
-def test_replicas_of_an_older_table_are_refused_when_synthesizing() -> None:
+def test_replicas_of_an_older_table_are_refused_when_synthesizing():
     stack = in_an_account()
     LockTable.from_table(stack, "Locks", _older_table(stack, replication_regions=["us-east-1"]))
     with pytest.raises(RuntimeError, match="two Regions would each grant the same lock"):
         synthesized(stack)
 
 
-def test_one_of_a_tables_replicas_is_refused_too() -> None:
+def test_one_of_a_tables_replicas_is_refused_too():
     app = cdk.App()
     first, second = (
         cdk.Stack(app, region, env=cdk.Environment(account=ACCOUNT, region=region))
@@ -302,7 +302,7 @@ def test_one_of_a_tables_replicas_is_refused_too() -> None:
 
 
 @needs_copies
-def test_a_copy_in_another_account_is_refused_on_both_sides() -> None:
+def test_a_copy_in_another_account_is_refused_on_both_sides():
     app = cdk.App()
     owner, other = (
         cdk.Stack(app, id, env=cdk.Environment(account=account, region=region))
@@ -342,20 +342,20 @@ def test_a_copy_in_another_account_is_refused_on_both_sides() -> None:
         (lambda locks, stack, table: locks(stack, "L").grant("role"), "grantee must be a function, a role or"),
     ],
 )
-def test_an_argument_of_the_wrong_type_is_refused_by_its_name(use: Any, said: str) -> None:
+def test_an_argument_of_the_wrong_type_is_refused_by_its_name(use, said):
     stack = new_stack()
     with pytest.raises(TypeError, match=said):
         use(LockTable, stack, _older_table(stack))
 
 
-def test_tags_of_the_stack_reach_the_table() -> None:
+def test_tags_of_the_stack_reach_the_table():
     stack = new_stack()
     LockTable(stack, "Locks")
     cdk.Tags.of(stack).add("team", "orders")
     assert the_only(stack, TABLE)["Properties"]["Replicas"][0]["Tags"] == [{"Key": "team", "Value": "orders"}]
 
 
-def test_the_template_with_its_logical_ids_is_the_one_of_the_snapshot() -> None:
+def test_the_template_with_its_logical_ids_is_the_one_of_the_snapshot():
     """A table with another logical id is another table, and for a while both would grant the same locks.
 
     If a change is intended and the id of no table changes, run: python -m tests.cdk.snapshot
@@ -363,7 +363,7 @@ def test_the_template_with_its_logical_ids_is_the_one_of_the_snapshot() -> None:
     assert synthesized(everyday_stack()) == json.loads(SNAPSHOT.read_text())
 
 
-def test_alarms_and_dashboard_leave_the_ids_of_everything_else_alone() -> None:
+def test_alarms_and_dashboard_leave_the_ids_of_everything_else_alone():
     plain, watched = in_an_account(), in_an_account()
     LockTable(plain, "Locks")
     LockTable(watched, "Locks", alarm_actions=[], dashboard=True)
@@ -371,7 +371,7 @@ def test_alarms_and_dashboard_leave_the_ids_of_everything_else_alone() -> None:
     assert {id: after[id] for id in before} == before
 
 
-def test_an_existing_table_is_not_made_again() -> None:
+def test_an_existing_table_is_not_made_again():
     stack = new_stack()
     arn = "arn:aws:dynamodb:us-east-1:111111111111:table/locks"
     LockTable.from_table_name(stack, "Named", "locks").connect(new_function(stack, "One"))
@@ -379,13 +379,13 @@ def test_an_existing_table_is_not_made_again() -> None:
     assert resources(stack, TABLE) == {}
 
 
-def test_replicas_are_refused_with_the_reason() -> None:
+def test_replicas_are_refused_with_the_reason():
     replicas = [dynamodb.ReplicaTableProps(region="us-east-1")]
     with pytest.raises(LockArgumentError, match=r"two Regions would each grant the same lock\. .* strong consistency"):
         LockTable(new_stack(), "Locks", replicas=replicas)
 
 
-def test_replicas_that_are_added_to_the_table_itself_are_refused_when_synthesizing() -> None:
+def test_replicas_that_are_added_to_the_table_itself_are_refused_when_synthesizing():
     stack = in_an_account()
     table: Any = LockTable(stack, "Locks").table
     table.add_replica(region="us-east-1")
@@ -405,12 +405,12 @@ def test_replicas_that_are_added_to_the_table_itself_are_refused_when_synthesizi
         ({"table_name": "arn:aws:dynamodb:us-east-1:111111111111:table/locks"}, "use LockTable.from_table_arn"),
     ],
 )
-def test_bad_options_are_refused_by_name(options: dict[str, Any], said: str) -> None:
+def test_bad_options_are_refused_by_name(options, said):
     with pytest.raises(LockArgumentError, match=said):
         LockTable(new_stack(), "Locks", **options)
 
 
-def test_a_name_may_be_known_at_deployment_only() -> None:
+def test_a_name_may_be_known_at_deployment_only():
     stack = new_stack()
     LockTable(stack, "Locks", table_name=cdk.CfnParameter(stack, "Name").value_as_string)
     assert the_only(stack, TABLE)["Properties"]["TableName"] == {"Ref": "Name"}
@@ -426,12 +426,12 @@ def test_a_name_may_be_known_at_deployment_only() -> None:
         ("arn:aws:dynamodb:us-east-1:111111111111:table/locks", "the stack is in eu-central-1"),
     ],
 )
-def test_an_arn_that_a_function_could_not_use_is_refused(arn: str, said: str) -> None:
+def test_an_arn_that_a_function_could_not_use_is_refused(arn, said):
     with pytest.raises(LockArgumentError, match=said):
         LockTable.from_table_arn(in_an_account(), "Locks", arn)
 
 
-def test_the_time_to_live_is_where_the_library_writes_it() -> None:
+def test_the_time_to_live_is_where_the_library_writes_it():
     stack = new_stack()
     LockTable(stack, "Locks")
     assert the_only(stack, TABLE)["Properties"]["TimeToLiveSpecification"]["AttributeName"] == JAVA.ttl != PYTHON.ttl

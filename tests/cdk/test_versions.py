@@ -19,14 +19,14 @@ def _number(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split("."))
 
 
-def test_the_oldest_that_is_declared_is_the_oldest_that_is_tested() -> None:
+def test_the_oldest_that_is_declared_is_the_oldest_that_is_tested():
     pinned = _pinned(ROOT / "requirements" / "cdk-oldest.txt")
     for requirement in _DECLARED:
         name, oldest = re.match(r"([\w-]+)>=([\d.]+),", requirement).groups()  # type: ignore[union-attr]
         assert _number(pinned[name]) == (*_number(oldest), 0)[:3]
 
 
-def test_the_newest_that_is_tested_is_declared_and_newer() -> None:
+def test_the_newest_that_is_tested_is_declared_and_newer():
     newest, oldest = (_pinned(ROOT / "requirements" / name) for name in ("dev.txt", "cdk-oldest.txt"))
     for requirement in _DECLARED:
         name, bound = re.match(r"([\w-]+)>=[\d.]+,<(\d+)", requirement).groups()  # type: ignore[union-attr]

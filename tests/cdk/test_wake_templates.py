@@ -86,11 +86,11 @@ _SAME = ("Locks", "WakerLog", *_QUEUES, "WakerStream", "WakerDue", *_ALARMS, *_O
 
 
 @pytest.mark.parametrize("name", _SAME)
-def test_the_sam_template_makes_this_as_the_construct_does(made: Properties, sam: Properties, name: str) -> None:
+def test_the_sam_template_makes_this_as_the_construct_does(made, sam, name):
     assert sam[name] == made[name]
 
 
-def test_the_waker_of_the_sam_template_is_that_of_the_construct(made: Properties, sam: Properties) -> None:
+def test_the_waker_of_the_sam_template_is_that_of_the_construct(made, sam):
     waker, theirs = dict(made["Waker"]), dict(sam["Waker"])
     for name in ("Description", "Role"):
         del waker[name]
@@ -102,7 +102,7 @@ def test_the_waker_of_the_sam_template_is_that_of_the_construct(made: Properties
     assert theirs == waker
 
 
-def test_the_sleeping_function_of_the_sam_template_knows_of_the_waker(made: Properties, sam: Properties) -> None:
+def test_the_sleeping_function_of_the_sam_template_knows_of_the_waker(made, sam):
     assert sam["Durable"]["Environment"] == made["Durable"]["Environment"]
 
 
@@ -153,7 +153,7 @@ def _statement(block: dict[str, Any]) -> dict[str, Any]:
     return {"Effect": block["effect"], "Action": actions[0] if len(actions) == 1 else actions, "Resource": resource}
 
 
-def test_the_terraform_configuration_makes_the_table_with_its_stream_and_the_queues(made: Properties) -> None:
+def test_the_terraform_configuration_makes_the_table_with_its_stream_and_the_queues(made):
     resources = _words(_terraform("resource"))
     table, queue = resources["aws_dynamodb_table"]["locks"], resources["aws_sqs_queue"]["waker"]
     dead, log = resources["aws_sqs_queue"]["waker_dead_letters"], resources["aws_cloudwatch_log_group"]["waker"]
@@ -178,7 +178,7 @@ def test_the_terraform_configuration_makes_the_table_with_its_stream_and_the_que
     } == made["WakerQueue"]
 
 
-def test_the_terraform_configuration_allows_what_the_construct_allows(made: Properties) -> None:
+def test_the_terraform_configuration_allows_what_the_construct_allows(made):
     documents = _words(_terraform("data")["aws_iam_policy_document"])
     assert sorted(map(_statement, documents["waker"]["statement"]), key=str) == made["statements"]["all"]
     (denied,) = documents["waker_queue"]["statement"]
@@ -194,7 +194,7 @@ def test_the_terraform_configuration_allows_what_the_construct_allows(made: Prop
     assert _statement(denied) | more == written
 
 
-def test_the_waker_of_the_terraform_configuration_is_that_of_the_construct(made: Properties) -> None:
+def test_the_waker_of_the_terraform_configuration_is_that_of_the_construct(made):
     resources, data = _words(_terraform("resource")), _terraform("data")
     waker, theirs = made["Waker"], resources["aws_lambda_function"]["waker"]
     assert {
@@ -219,7 +219,7 @@ def _pattern(expression: str) -> Any:
     return json.loads(re.sub(r'"?(\w+)"? *[=:] ', r'"\1": ', written))
 
 
-def test_the_mappings_of_the_terraform_configuration_are_those_of_the_construct(made: Properties) -> None:
+def test_the_mappings_of_the_terraform_configuration_are_those_of_the_construct(made):
     mappings = _words(_terraform("resource")["aws_lambda_event_source_mapping"])
     names = {
         "batch_size": "BatchSize",
@@ -247,7 +247,7 @@ def test_the_mappings_of_the_terraform_configuration_are_those_of_the_construct(
 
 
 @pytest.mark.parametrize("name", _ALARMS)
-def test_the_alarms_of_the_terraform_configuration_are_those_of_the_construct(made: Properties, name: str) -> None:
+def test_the_alarms_of_the_terraform_configuration_are_those_of_the_construct(made, name):
     alarm, ours = _terraform("resource")["aws_cloudwatch_metric_alarm"]["waker"], made[name]
     found = _terraform("locals")
     kind = found["waker_alarms"][ours["MetricName"]]
@@ -268,9 +268,7 @@ def test_the_alarms_of_the_terraform_configuration_are_those_of_the_construct(ma
 
 
 @pytest.mark.parametrize("name", _OFF)
-def test_a_mapping_of_the_terraform_configuration_that_is_off_raises_the_alarm_of_the_construct(
-    made: Properties, name: str
-) -> None:
+def test_a_mapping_of_the_terraform_configuration_that_is_off_raises_the_alarm_of_the_construct(made, name):
     alarm, ours = _words(_terraform("resource")["aws_cloudwatch_metric_alarm"]["waker_off"]), made[name]
     (dimension,) = ours["Dimensions"]
     assert dimension["Value"] in alarm["for_each"].values()

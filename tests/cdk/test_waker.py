@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import aws_cdk as cdk
@@ -75,7 +73,7 @@ def called(stack: cdk.Stack) -> list[dict[str, Any]]:
     return [each for each in statements(stack) if "states:" in str(each) or "lambda:" in str(each)]
 
 
-def test_without_a_waker_the_template_is_what_it_was() -> None:
+def test_without_a_waker_the_template_is_what_it_was():
     """The snapshot of test_table.py is the everyday template; False is the default."""
     by_default, off = new_stack(), new_stack()
     LockTable(by_default, "Locks", alarm_actions=[], dashboard=True).connect(new_function(by_default))
@@ -85,7 +83,7 @@ def test_without_a_waker_the_template_is_what_it_was() -> None:
     assert "StreamSpecification" not in json.dumps(synthesized(off))
 
 
-def test_the_waker_is_one_line_and_the_library_as_a_layer_for_the_python_that_runs_the_app() -> None:
+def test_the_waker_is_one_line_and_the_library_as_a_layer_for_the_python_that_runs_the_app():
     stack = new_stack()
     LockTable(stack, "Locks", wake=True).wake(new_machine(stack))
     ((layer, version),) = resources(stack, "AWS::Lambda::LayerVersion").items()
@@ -97,14 +95,14 @@ def test_the_waker_is_one_line_and_the_library_as_a_layer_for_the_python_that_ru
     assert warnings(stack) == []
 
 
-def test_lambda_does_not_end_the_looks_of_which_each_one_asks_for_the_next() -> None:
+def test_lambda_does_not_end_the_looks_of_which_each_one_asks_for_the_next():
     """By default it stops a function that is invoked 16 times by messages which it sent itself."""
     stack = new_stack()
     LockTable(stack, "Locks", wake=True)
     assert the_waker(stack)["RecursiveLoop"] == "Allow"
 
 
-def test_the_layer_has_the_waker_and_python_finds_its_handler_by_that_line(tmp_path: Path) -> None:
+def test_the_layer_has_the_waker_and_python_finds_its_handler_by_that_line(tmp_path):
     app = cdk.App(outdir=str(tmp_path), analytics_reporting=False)
     LockTable(cdk.Stack(app, "Stack"), "Locks", wake=True)
     app.synth()
@@ -113,14 +111,14 @@ def test_the_layer_has_the_waker_and_python_finds_its_handler_by_that_line(tmp_p
     assert not (asset / "lambda_lock" / "cdk").exists()
 
 
-def test_the_waker_may_run_on_another_python() -> None:
+def test_the_waker_may_run_on_another_python():
     stack = new_stack()
     runtime = lambda_.Runtime("python3.12", lambda_.RuntimeFamily.PYTHON, supports_inline_code=True)
     LockTable(stack, "Locks", wake=runtime)
     assert the_waker(stack)["Runtime"] == "python3.12"
 
 
-def test_the_stream_has_both_images_and_feeds_the_waker_from_its_beginning_with_what_concerns_sleepers() -> None:
+def test_the_stream_has_both_images_and_feeds_the_waker_from_its_beginning_with_what_concerns_sleepers():
     stack = new_stack()
     LockTable(stack, "Locks", wake=True)
     (table,) = resources(stack, TABLE).values()
@@ -142,7 +140,7 @@ def test_the_stream_has_both_images_and_feeds_the_waker_from_its_beginning_with_
     }
 
 
-def test_the_queue_is_encrypted_takes_tls_only_feeds_the_waker_and_hides_messages_while_they_are_looked_at() -> None:
+def test_the_queue_is_encrypted_takes_tls_only_feeds_the_waker_and_hides_messages_while_they_are_looked_at():
     stack = new_stack()
     LockTable(stack, "Locks", wake=True)
     queues = resources(stack, "AWS::SQS::Queue")
@@ -168,7 +166,7 @@ def test_the_queue_is_encrypted_takes_tls_only_feeds_the_waker_and_hides_message
         assert '"aws:SecureTransport": "false"' in json.dumps(policy)
 
 
-def test_the_log_of_the_waker_is_kept_for_a_month() -> None:
+def test_the_log_of_the_waker_is_kept_for_a_month():
     stack = new_stack()
     LockTable(stack, "Locks", wake=True)
     ((id, group),) = resources(stack, "AWS::Logs::LogGroup").items()
@@ -176,7 +174,7 @@ def test_the_log_of_the_waker_is_kept_for_a_month() -> None:
     assert (group["Properties"], group["DeletionPolicy"]) == ({"RetentionInDays": 30}, "Delete")
 
 
-def test_the_waker_may_lock_log_read_the_stream_and_use_its_queues_and_nothing_else() -> None:
+def test_the_waker_may_lock_log_read_the_stream_and_use_its_queues_and_nothing_else():
     stack = new_stack()
     LockTable(stack, "Locks", wake=True)
     stream = ["dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator", "dynamodb:ListStreams"]
@@ -190,7 +188,7 @@ def test_the_waker_may_lock_log_read_the_stream_and_use_its_queues_and_nothing_e
     ]
 
 
-def test_functions_that_are_connected_learn_of_the_waker_and_get_no_other_permission() -> None:
+def test_functions_that_are_connected_learn_of_the_waker_and_get_no_other_permission():
     stack = new_stack()
     locks = LockTable(stack, "Locks", wake=True)
     locks.connect(new_function(stack))
@@ -205,7 +203,7 @@ def test_functions_that_are_connected_learn_of_the_waker_and_get_no_other_permis
     assert policy == [allow(FOUR_ACTIONS, {"Fn::GetAtt": ["LocksTable84FB9352", "Arn"]})]
 
 
-def test_a_state_machine_that_is_named_may_be_answered_and_no_other() -> None:
+def test_a_state_machine_that_is_named_may_be_answered_and_no_other():
     stack = new_stack()
     locks = LockTable(stack, "Locks", wake=True)
     machine = new_machine(stack)
@@ -217,7 +215,7 @@ def test_a_state_machine_that_is_named_may_be_answered_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("qualifier", ["", ":prod", ":3"], ids=["itself", "alias", "version"])
-def test_what_is_imported_can_be_woken_too(qualifier: str) -> None:
+def test_what_is_imported_can_be_woken_too(qualifier):
     """An execution is one of a version, and its state machine's, whatever it was started by."""
     stack = in_an_account()
     locks = LockTable(stack, "Locks", wake=NEW)
@@ -237,7 +235,7 @@ def qualified(function: lambda_.Function) -> list[lambda_.IFunction]:
 
 
 @pytest.mark.parametrize("which", [0, 1, 2], ids=["function", "version", "alias"])
-def test_the_executions_of_a_function_that_is_named_may_be_called_back_in_each_version(which: int) -> None:
+def test_the_executions_of_a_function_that_is_named_may_be_called_back_in_each_version(which):
     stack = new_stack()
     locks = LockTable(stack, "Locks", wake=NEW)
     locks.wake(qualified(new_function(stack))[which])
@@ -245,7 +243,7 @@ def test_the_executions_of_a_function_that_is_named_may_be_called_back_in_each_v
     assert called(stack) == [allow("lambda:SendDurableExecutionCallbackSuccess", arn)]
 
 
-def test_nothing_that_the_waker_may_do_is_allowed_on_everything() -> None:
+def test_nothing_that_the_waker_may_do_is_allowed_on_everything():
     stack = new_stack()
     locks = LockTable(stack, "Locks", wake=NEW)
     locks.wake(new_machine(stack))
@@ -256,7 +254,7 @@ def test_nothing_that_the_waker_may_do_is_allowed_on_everything() -> None:
     assert all('":*"' not in each or '"Arn"' in each for each in found)
 
 
-def test_a_sleeper_of_another_stack_is_woken_without_a_circle_of_stacks() -> None:
+def test_a_sleeper_of_another_stack_is_woken_without_a_circle_of_stacks():
     app = cdk.App()
     here, there, more = (cdk.Stack(app, id) for id in ("Locks", "Orders", "More"))
     locks = LockTable(here, "Locks", wake=NEW)
@@ -275,20 +273,20 @@ def test_a_sleeper_of_another_stack_is_woken_without_a_circle_of_stacks() -> Non
     assert len(set(names)) == 4
 
 
-def test_a_customer_managed_key_is_granted_to_the_waker() -> None:
+def test_a_customer_managed_key_is_granted_to_the_waker():
     stack = in_an_account()
     encryption = dynamodb.TableEncryptionV2.customer_managed_key(kms.Key(stack, "Key"))
     LockTable(stack, "Locks", wake=True, encryption=encryption)
     assert any("kms:Decrypt" in each["Action"] for each in statements(stack))
 
 
-def test_own_names_of_the_key_reach_the_waker() -> None:
+def test_own_names_of_the_key_reach_the_waker():
     stack = new_stack()
     LockTable(stack, "Locks", wake=True, partition_key_name="id")
     assert the_waker(stack)["Environment"]["Variables"]["LAMBDA_LOCK_PARTITION_KEY"] == "id"
 
 
-def test_alarms_watch_the_waker_and_its_queue_and_the_dashboard_shows_them() -> None:
+def test_alarms_watch_the_waker_and_its_queue_and_the_dashboard_shows_them():
     stack = new_stack()
     topic = sns.Topic(stack, "Topic")
     locks = LockTable(stack, "Locks", wake=True, alarm_actions=[topic], dashboard=True)
@@ -313,7 +311,7 @@ def test_alarms_watch_the_waker_and_its_queue_and_the_dashboard_shows_them() -> 
         assert title in text
 
 
-def test_a_mapping_that_polls_nothing_raises_an_alarm_because_it_has_no_metric() -> None:
+def test_a_mapping_that_polls_nothing_raises_an_alarm_because_it_has_no_metric():
     stack = new_stack()
     LockTable(stack, "Locks", wake=True, alarm_actions=[])
     alarms, mappings = resources(stack, "AWS::CloudWatch::Alarm"), resources(stack, MAPPING)
@@ -326,7 +324,7 @@ def test_a_mapping_that_polls_nothing_raises_an_alarm_because_it_has_no_metric()
     assert all(each["Properties"]["MetricsConfig"] == {"Metrics": ["EventCount"]} for each in mappings.values())
 
 
-def test_without_alarm_actions_the_waker_has_no_alarm() -> None:
+def test_without_alarm_actions_the_waker_has_no_alarm():
     stack = new_stack()
     locks = LockTable(stack, "Locks", wake=True)
     assert locks.alarms == ()
@@ -359,15 +357,13 @@ def of_another_account(locks: LockTable, stack: cdk.Stack) -> None:
         (of_another_account, LockConfigurationError, "Theirs is in another account or Region than Stack/Locks"),
     ],
 )
-def test_what_cannot_be_woken_is_refused(
-    call: Callable[[LockTable, cdk.Stack], None], error: type[Exception], says: str
-) -> None:
+def test_what_cannot_be_woken_is_refused(call, error, says):
     stack = in_an_account()
     with pytest.raises(error, match=says):
         call(LockTable(stack, "Locks", wake=True), stack)
 
 
-def test_a_waker_that_may_wake_nobody_is_told_and_one_that_may_is_not() -> None:
+def test_a_waker_that_may_wake_nobody_is_told_and_one_that_may_is_not():
     """Judged at the end, as a target may be named by another stack."""
     alone, served = new_stack(), new_stack()
     LockTable(alone, "Locks", wake=True)
@@ -388,20 +384,18 @@ def test_a_waker_that_may_wake_nobody_is_told_and_one_that_may_is_not() -> None:
         ),
     ],
 )
-def test_a_table_on_which_nobody_can_sleep_is_refused(
-    options: dict[str, Any], error: type[Exception], says: str
-) -> None:
+def test_a_table_on_which_nobody_can_sleep_is_refused(options, error, says):
     with pytest.raises(error, match=says):
         LockTable(new_stack(), "Locks", **options)
 
 
-def test_a_table_without_a_waker_says_where_to_have_one() -> None:
+def test_a_table_without_a_waker_says_where_to_have_one():
     stack = new_stack()
     with pytest.raises(LockConfigurationError, match=r"Stack/Locks has no waker: .* Pass wake=True to the LockTable"):
         LockTable(stack, "Locks").wake(new_machine(stack))
 
 
-def test_a_table_that_is_there_already_says_what_is_possible() -> None:
+def test_a_table_that_is_there_already_says_what_is_possible():
     stack = in_an_account()
     with pytest.raises(LockArgumentError, match=r"wake=True: the waker is made with its table.*waiting-asleep"):
         LockTable.from_table_name(stack, "Locks", "locks", wake=True)  # type: ignore[call-arg]
@@ -410,7 +404,7 @@ def test_a_table_that_is_there_already_says_what_is_possible() -> None:
         locks.wake(new_machine(stack))
 
 
-def test_the_policies_of_the_waker_are_not_those_of_the_sleepers() -> None:
+def test_the_policies_of_the_waker_are_not_those_of_the_sleepers():
     stack = new_stack()
     locks = LockTable(stack, "Locks", wake=NEW)
     function = new_function(stack)

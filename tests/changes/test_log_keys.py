@@ -90,14 +90,7 @@ class Hook:
 
 
 @pytest.mark.parametrize("mode", ["hash", "no", "NO ", "nein"])
-def test_no_key_is_shown_anywhere(
-    mode: str,
-    wire: Wire,
-    rows: Rows,
-    log: io.StringIO,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_no_key_is_shown_anywhere(mode, wire, rows, log, monkeypatch, capsys):
     monkeypatch.setenv(KEYS_VARIABLE, mode)
     monkeypatch.setenv(METRICS_VARIABLE, "shop")
     monkeypatch.setenv("LAMBDA_LOCK_METRICS_TIMES", "1")
@@ -122,9 +115,7 @@ def test_no_key_is_shown_anywhere(
 
 
 @pytest.mark.parametrize("mode", [None, "", "yes"])
-def test_keys_are_shown_by_default(
-    mode: str | None, client: LockClient, rows: Rows, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keys_are_shown_by_default(mode, client, rows, caplog, monkeypatch):
     caplog.set_level(logging.INFO, "lambda_lock")
     if mode is not None:
         monkeypatch.setenv(KEYS_VARIABLE, mode)
@@ -135,9 +126,7 @@ def test_keys_are_shown_by_default(
     assert record.getMessage().startswith("lock 'a' is held by somebody#1")
 
 
-def test_a_short_key_garbles_no_other_word(
-    client: LockClient, rows: Rows, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_short_key_garbles_no_other_word(client, rows, caplog, monkeypatch):
     caplog.set_level(logging.INFO, "lambda_lock")
     monkeypatch.setenv(KEYS_VARIABLE, "no")
     rows.put_held("a", expires_at=time.time() + 60)
@@ -147,9 +136,7 @@ def test_a_short_key_garbles_no_other_word(
     assert record.getMessage().startswith("lock '(hidden)' is held by somebody#1")
 
 
-def test_a_metrics_line_has_the_hash_by_which_a_key_can_be_found(
-    client: LockClient, rows: Rows, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_metrics_line_has_the_hash_by_which_a_key_can_be_found(client, rows, monkeypatch, capsys):
     monkeypatch.setenv(KEYS_VARIABLE, "hash")
     monkeypatch.setenv(METRICS_VARIABLE, "shop")
     rows.put_held("order#7", expires_at=time.time() + 60)

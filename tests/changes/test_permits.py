@@ -7,17 +7,13 @@ import threading
 
 import pytest
 
-from lambda_lock import LockClient, LockFormatError, LockNotGrantedError
-from tests.support.clients import Make
-from tests.support.rows import Rows
+from lambda_lock import LockFormatError, LockNotGrantedError
 from tests.support.waiting import wait_until
 
 from .conftest import told
 
 
-def test_whoever_sees_more_taken_than_its_number_says_so_once_for_a_key(
-    make: Make, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_whoever_sees_more_taken_than_its_number_says_so_once_for_a_key(make, caplog):
     old, new = make(), make()
     held = [new.acquire("gpu", permits=5, wait=0) for _ in range(4)]
     for _ in range(3):
@@ -36,7 +32,7 @@ def test_whoever_sees_more_taken_than_its_number_says_so_once_for_a_key(
         lock.release()
 
 
-def test_one_who_waits_and_is_granted_says_so_too(make: Make, caplog: pytest.LogCaptureFixture, rows: Rows) -> None:
+def test_one_who_waits_and_is_granted_says_so_too(make, caplog, rows):
     old, new = make(refresh_period=0.05), make()
     held = [new.acquire("gpu", permits=5, wait=0) for _ in range(3)]
     waiter = threading.Thread(target=lambda: old.acquire("gpu", permits=2, wait=60).release())
@@ -49,9 +45,7 @@ def test_one_who_waits_and_is_granted_says_so_too(make: Make, caplog: pytest.Log
     assert len(told(caplog, "permits_differ")) == 1
 
 
-def test_equal_numbers_and_permits_of_the_dead_are_nothing_to_tell(
-    make: Make, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_equal_numbers_and_permits_of_the_dead_are_nothing_to_tell(make, caplog):
     one, other = make(), make()
     first = one.acquire("gpu", permits=2, wait=0)
     with one.acquire("gpu", permits=2, wait=0):
@@ -60,7 +54,7 @@ def test_equal_numbers_and_permits_of_the_dead_are_nothing_to_tell(
     assert told(caplog, "permits_differ") == []
 
 
-def test_a_semaphores_key_that_becomes_a_locks_names_the_command_and_works_after_it(client: LockClient) -> None:
+def test_a_semaphores_key_that_becomes_a_locks_names_the_command_and_works_after_it(client):
     client.acquire("gpu", permits=5).release()
     with pytest.raises(LockFormatError, match=r"'gpu' is a semaphore, not a lock.*lambda-lock erase"):
         client.acquire("gpu", wait=0)

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import LockClient, LockNotGrantedError, deduplicate, set_default_client
+from lambda_lock import LockNotGrantedError, deduplicate, set_default_client
 from lambda_lock.core.requests import Place
 from lambda_lock.core.row import Row, Watch
 from lambda_lock.core.schema import JAVA
 from lambda_lock.observe.metrics import METRICS_VARIABLE
-from tests.support.clients import Make
 from tests.support.rows import Rows
 
 from .conftest import told
@@ -25,13 +24,8 @@ def _restore(rows: Rows, saved: dict[str, Any]) -> None:
 
 
 def test_a_warm_client_tells_once_that_a_token_is_of_the_past_and_is_granted_the_lock(
-    client: LockClient,
-    rows: Rows,
-    table: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    client, rows, table, monkeypatch, caplog, capsys
+):
     monkeypatch.setenv(METRICS_VARIABLE, "shop")
     client.acquire("a").release()
     saved = rows["a"]
@@ -49,9 +43,7 @@ def test_a_warm_client_tells_once_that_a_token_is_of_the_past_and_is_granted_the
     assert (line["TokenFell"], line["Table"], line["lock_key"]) == (1, table, "a")
 
 
-def test_a_refusal_and_a_duplicate_show_it_too(
-    make: Make, rows: Rows, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refusal_and_a_duplicate_show_it_too(make, rows, caplog, monkeypatch):
     mine, theirs = make(), make()
     held = theirs.acquire("a")
     saved = rows["a"]
@@ -73,9 +65,7 @@ def test_a_refusal_and_a_duplicate_show_it_too(
     assert [record.lock_key for record in told(caplog, "token_fell")] == ["a", "b#7"]
 
 
-def test_an_older_version_of_the_same_grant_is_of_the_past(
-    make: Make, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_older_version_of_the_same_grant_is_of_the_past(make, rows, caplog):
     mine, theirs = make(), make()
     held = theirs.acquire("a")
     saved = rows["a"]
@@ -88,9 +78,7 @@ def test_an_older_version_of_the_same_grant_is_of_the_past(
     assert len(told(caplog, "token_fell")) == 1
 
 
-def test_a_semaphores_token_of_the_past_is_told(
-    client: LockClient, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_semaphores_token_of_the_past_is_told(client, rows, caplog):
     client.acquire("gpu", permits=3).release()
     saved = rows["gpu"]
     held = [client.acquire("gpu", permits=3) for _ in range(3)]
@@ -102,9 +90,7 @@ def test_a_semaphores_token_of_the_past_is_told(
 
 
 @pytest.mark.parametrize("how", ["erased", "deleted by its release", "of an older client"])
-def test_a_row_that_is_made_anew_is_nothing_to_tell(
-    how: str, make: Make, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_row_that_is_made_anew_is_nothing_to_tell(how, make, rows, caplog):
     client = make()
     for _ in range(3):
         client.acquire("a", delete_on_release=how == "deleted by its release").release()
@@ -117,7 +103,7 @@ def test_a_row_that_is_made_anew_is_nothing_to_tell(
     assert told(caplog, "token_fell") == []
 
 
-def test_tokens_rise_through_a_restore_whose_locks_are_dropped(client: LockClient, rows: Rows) -> None:
+def test_tokens_rise_through_a_restore_whose_locks_are_dropped(client, rows):
     """`table after-restore` drops the rows of locks. A new row's token begins at the time, above all earlier ones."""
     client.acquire("a").release()
     tokens = []
@@ -171,14 +157,14 @@ PLACE = Place("locks", JAVA, "key", "a", None, None)
         (_row(6, 9), True),
     ],
 )
-def test_what_is_of_the_past(then: Row, fell: bool) -> None:
+def test_what_is_of_the_past(then, fell):
     watch = Watch()
     watch.look(PLACE, _row(7, 5), 0.0, 1.0)
     watch.look(PLACE, then, 1.0, 2.0)
     assert bool(watch.noticed) is fell
 
 
-def test_an_answer_that_another_thread_asked_for_before_is_not_of_the_past() -> None:
+def test_an_answer_that_another_thread_asked_for_before_is_not_of_the_past():
     watch = Watch()
     watch.look(PLACE, _row(7), 0.0, 1.0)
     watch.look(PLACE, _row(6), 0.5, 1.5)
@@ -187,7 +173,7 @@ def test_an_answer_that_another_thread_asked_for_before_is_not_of_the_past() -> 
     assert watch.noticed
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_what_is_remembered_is_bounded():
     watch = Watch()
     for number in range(5000):
         place = Place("locks", JAVA, "key", str(number), None, None)
@@ -197,7 +183,7 @@ def test_what_is_remembered_is_bounded() -> None:
     assert len(watch._newest) <= 1000
 
 
-def test_threads_that_share_a_client_tell_nothing(client: LockClient, caplog: pytest.LogCaptureFixture) -> None:
+def test_threads_that_share_a_client_tell_nothing(client, caplog):
     def work() -> None:
         for _ in range(10):
             client.acquire("a", wait=60).release()

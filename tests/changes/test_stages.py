@@ -10,7 +10,6 @@ import pytest
 from lambda_lock import LockArgumentError, LockClient, deduplicate, with_lock
 from lambda_lock.client.settings import SCOPE_VARIABLE
 from lambda_lock.observe.metrics import METRICS_VARIABLE
-from tests.support.rows import Rows
 
 from .conftest import told
 
@@ -26,7 +25,7 @@ def _booking(runs: list[str], stage: str, **options: Any) -> Any:
     return book
 
 
-def test_each_stage_of_one_function_has_its_own_results(rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_stage_of_one_function_has_its_own_results(rows, monkeypatch):
     runs: list[str] = []
     for stage in ("dev", "prod", "prod"):
         monkeypatch.setenv(SCOPE_VARIABLE, stage)
@@ -37,7 +36,7 @@ def test_each_stage_of_one_function_has_its_own_results(rows: Rows, monkeypatch:
     assert rows.get(f"{name}#7") is None
 
 
-def test_the_variable_is_a_scope_of_its_own_before_the_default_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_variable_is_a_scope_of_its_own_before_the_default_one(monkeypatch):
     runs: list[str] = []
     monkeypatch.setenv(SCOPE_VARIABLE, "eu#1")
     handler = _booking(runs, "eu")
@@ -51,9 +50,7 @@ def test_the_variable_is_a_scope_of_its_own_before_the_default_one(monkeypatch: 
 
 
 @pytest.mark.parametrize("scope", ["", "bookings"])
-def test_a_scope_of_ones_own_and_an_empty_variable_change_nothing(
-    scope: str, rows: Rows, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_scope_of_ones_own_and_an_empty_variable_change_nothing(scope, rows, monkeypatch):
     monkeypatch.setenv(SCOPE_VARIABLE, "prod")
     _booking([], "prod", scope=scope)({"id": "7"})
     assert "completedUntil" in rows["7" if not scope else "bookings#7"]
@@ -65,9 +62,7 @@ def test_a_scope_of_ones_own_and_an_empty_variable_change_nothing(
 @pytest.mark.parametrize(
     ("value", "said"), [("x" * 2049, "LAMBDA_LOCK_SCOPE .* has 2049 bytes"), ("\udcff", "LAMBDA_LOCK_SCOPE .* Unicode")]
 )
-def test_a_variable_that_no_scope_can_be_is_refused_before_anything_is_sent(
-    value: str, said: str, rows: Rows, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_variable_that_no_scope_can_be_is_refused_before_anything_is_sent(value, said, rows, monkeypatch):
     monkeypatch.setenv(SCOPE_VARIABLE, value)
     runs: list[str] = []
     with pytest.raises(LockArgumentError, match=said):
@@ -75,7 +70,7 @@ def test_a_variable_that_no_scope_can_be_is_refused_before_anything_is_sent(
     assert runs == []
 
 
-def test_a_renamed_function_keeps_its_events_done_under_the_scope_of_its_old_name() -> None:
+def test_a_renamed_function_keeps_its_events_done_under_the_scope_of_its_old_name():
     """The recipe of docs/changes.md: `scope=` is what the default one was."""
     runs: list[str] = []
     _booking(runs, "old")({"id": "7"})
@@ -88,8 +83,8 @@ def test_a_renamed_function_keeps_its_events_done_under_the_scope_of_its_old_nam
 
 
 def test_disabled_locks_are_counted_and_nothing_about_locks_keeps_a_call_from_running(
-    table: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
+    table, monkeypatch, capsys, caplog
+):
     monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
     monkeypatch.setenv(METRICS_VARIABLE, "shop")
     monkeypatch.setenv(SCOPE_VARIABLE, "x" * 3000)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,10 +11,8 @@ import pytest
 from lambda_lock import LockClient, deduplicate
 from lambda_lock.table import restored_to
 from lambda_lock.transport import Reply
-from rig.engine import Ministack
-from rig.wire import Wire
 
-from .conftest import Rows, Run, Terminal, parsed
+from .conftest import Rows, parsed
 
 COMPLETED = {"recordVersionNumber": {"S": "v"}, "isReleased": {"S": "1"}, "fencingToken": {"N": "5"}}
 
@@ -40,7 +37,7 @@ def restored(rows: Rows) -> Rows:
 COUNTS = {"kept": 2, "dropped": 6, "unknown": 2, "held": 1, "changed": 0}
 
 
-def test_done_events_stay_and_the_rest_goes_and_it_says_so_in_numbers(run: Run, restored: Rows, table: str) -> None:
+def test_done_events_stay_and_the_rest_goes_and_it_says_so_in_numbers(run, restored, table):
     before = restored.keys()
     counted = run("table", "after-restore", table, "--dry-run")
     assert parsed(counted) == {"table": table, "dry_run": True, "restored_to": None, **COUNTS}
@@ -52,7 +49,7 @@ def test_done_events_stay_and_the_rest_goes_and_it_says_so_in_numbers(run: Run, 
     assert parsed(again)["dropped"] == 0
 
 
-def test_a_done_event_does_not_run_again_afterwards_and_gives_its_result(run: Run, restored: Rows, table: str) -> None:
+def test_a_done_event_does_not_run_again_afterwards_and_gives_its_result(run, restored, table):
     assert run("table", "after-restore", table, "--yes").returncode == 0
     ran: list[str] = []
     again: Any = deduplicate("{key}", scope="pay", result="json", client=LockClient())(lambda key: ran.append(key))
@@ -60,7 +57,7 @@ def test_a_done_event_does_not_run_again_afterwards_and_gives_its_result(run: Ru
     assert ran == []
 
 
-def test_time_to_live_and_tags_are_set(run: Run, engine: Ministack, table: str) -> None:
+def test_time_to_live_and_tags_are_set(run, engine, table):
     assert run("table", "after-restore", table, "--yes", "--tag", "team=billing").returncode == 0
     described = engine.dynamodb("DescribeTimeToLive", {"TableName": table})["TimeToLiveDescription"]
     assert (described["TimeToLiveStatus"], described["AttributeName"]) == ("ENABLED", "ttl")
@@ -68,9 +65,7 @@ def test_time_to_live_and_tags_are_set(run: Run, engine: Ministack, table: str) 
     assert engine.dynamodb("ListTagsOfResource", {"ResourceArn": arn})["Tags"] == [{"Key": "team", "Value": "billing"}]
 
 
-def test_on_a_terminal_it_says_what_it_would_do_and_asks_for_the_table(
-    terminal: Callable[..., Terminal], restored: Rows, table: str
-) -> None:
+def test_on_a_terminal_it_says_what_it_would_do_and_asks_for_the_table(terminal, restored, table):
     before = restored.keys()
     refused = terminal("table", "after-restore", table, columns=300)
     refused.wait_for("Type the table's name")
@@ -87,7 +82,7 @@ def test_on_a_terminal_it_says_what_it_would_do_and_asks_for_the_table(
     assert restored.get("free") is None
 
 
-def test_without_an_answer_nothing_is_changed(run: Run, restored: Rows, table: str) -> None:
+def test_without_an_answer_nothing_is_changed(run, restored, table):
     before = restored.keys()
     result = run("table", "after-restore", table)
     assert result.returncode == 1
@@ -95,12 +90,12 @@ def test_without_an_answer_nothing_is_changed(run: Run, restored: Rows, table: s
     assert restored.keys() == before
 
 
-def test_locks_that_are_held_now_are_told(run: Run, rows: Rows, table: str) -> None:
+def test_locks_that_are_held_now_are_told(run, rows, table):
     rows.put_held("a")
     assert parsed(run("table", "after-restore", table, "--dry-run"))["held"] == 1
 
 
-def test_a_row_that_changes_meanwhile_is_left_alone_and_told(run: Run, rows: Rows, wire: Wire, table: str) -> None:
+def test_a_row_that_changes_meanwhile_is_left_alone_and_told(run, rows, wire, table):
     rows.put_held("a", expires_in=-1000)
 
     def taken(answer: Any) -> Any:
@@ -115,7 +110,7 @@ def test_a_row_that_changes_meanwhile_is_left_alone_and_told(run: Run, rows: Row
     assert rows.is_held("a")
 
 
-def test_the_moment_of_the_restore_is_what_dynamodb_says() -> None:
+def test_the_moment_of_the_restore_is_what_dynamodb_says():
     class Described:
         def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
             return Reply({"Table": {"RestoreSummary": {"RestoreDateTime": 1795243073.0}}}, None)
@@ -123,6 +118,6 @@ def test_the_moment_of_the_restore_is_what_dynamodb_says() -> None:
     assert restored_to("locks", transport=Described()) == 1795243073.0
 
 
-def test_a_table_with_other_keys_is_refused(run: Run, new_table: Callable[..., str]) -> None:
+def test_a_table_with_other_keys_is_refused(run, new_table):
     result = run("table", "after-restore", "no-such-table", "--yes")
     assert result.returncode == 78

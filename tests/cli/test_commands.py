@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,9 @@ import pytest
 
 from lambda_lock import LockClient
 from lambda_lock.core.tickets import make_ticket
-from rig.engine import ROOT, Ministack
-from rig.wire import Wire
+from rig.engine import ROOT
 
-from .conftest import PROGRAM, Rows, Run, Start, Terminal, environment, parsed
+from .conftest import PROGRAM, environment, parsed
 
 ESCAPE = "\x1b"
 
@@ -26,7 +24,7 @@ ESCAPE = "\x1b"
 # get
 
 
-def test_get_shows_who_holds_the_lock_and_until_when(run: Run) -> None:
+def test_get_shows_who_holds_the_lock_and_until_when(run):
     with LockClient(owner_prefix="worker-7") as client, client.acquire("a", data=b"half way") as lock:
         said = run("get", "a").stdout
         assert re.search(r"^state +held, \d+ s left$", said, re.MULTILINE)
@@ -35,7 +33,7 @@ def test_get_shows_who_holds_the_lock_and_until_when(run: Run) -> None:
         assert re.search(r"^data +half way$", said, re.MULTILINE)
 
 
-def test_get_as_json_has_everything(run: Run) -> None:
+def test_get_as_json_has_everything(run):
     attributes = {"n": 1, "half": 0.5, "tags": {"x", "y"}, "raw": b"\x00", "deep": {"a": [None, True]}}
     with LockClient() as client, client.acquire("a", data=b"\x00\xff", attributes=attributes) as lock:
         found = parsed(run("get", "a", "--json"))
@@ -48,7 +46,7 @@ def test_get_as_json_has_everything(run: Run) -> None:
     assert found["attributes"] == {"n": 1, "half": 0.5, "tags": ["x", "y"], "raw": "AA==", "deep": {"a": [None, True]}}
 
 
-def test_get_and_ls_show_how_many_wait(run: Run, terminal: Callable[..., Terminal], rows: Rows) -> None:
+def test_get_and_ls_show_how_many_wait(run, terminal, rows):
     rows.put_held("a")
     rows.put_held("b")
     assert "waiting" not in run("get", "a").stdout
@@ -72,7 +70,7 @@ def test_get_and_ls_show_how_many_wait(run: Run, terminal: Callable[..., Termina
     assert (first.split()[-1], second.split()[-1]) == ("2", "7")  # b has none
 
 
-def test_get_and_ls_show_the_holders_of_a_semaphore_and_release_leaves_them_alone(run: Run) -> None:
+def test_get_and_ls_show_the_holders_of_a_semaphore_and_release_leaves_them_alone(run):
     with LockClient(owner_prefix="worker") as client:
         held = [client.acquire("api", permits=3) for _ in range(2)]
         found = parsed(run("get", "api", "--json"))
@@ -92,7 +90,7 @@ def test_get_and_ls_show_the_holders_of_a_semaphore_and_release_leaves_them_alon
     assert parsed(run("get", "api", "--json"))["state"] == "free"
 
 
-def test_a_semaphore_whose_holders_cannot_be_read_is_not_free_and_not_released(run: Run, rows: Rows) -> None:
+def test_a_semaphore_whose_holders_cannot_be_read_is_not_free_and_not_released(run, rows):
     rows.put("api", **{name: {"S": "semaphore"} for name in ("ownerName", "leaseDuration", "recordVersionNumber")})
     assert parsed(run("get", "api", "--json"))["state"] == "unreadable"
     assert re.search(r"^unreadable +permits", run("get", "api").stdout, re.MULTILINE)
@@ -103,14 +101,14 @@ def test_a_semaphore_whose_holders_cannot_be_read_is_not_free_and_not_released(r
     assert rows.get("api") == before
 
 
-def test_get_of_no_lock_says_so_and_exits_with_1(run: Run) -> None:
+def test_get_of_no_lock_says_so_and_exits_with_1(run):
     result = run("get", "none")
     assert (result.returncode, result.stdout) == (1, "")
     assert "no lock 'none'" in result.stderr
     assert run("get", "none", "--json").stdout == "null\n"
 
 
-def test_states_are_told_apart(run: Run, rows: Rows) -> None:
+def test_states_are_told_apart(run, rows):
     rows.put_held("expired", expires_in=-30)
     rows.put_held("held")
     rows.put("foreign", ownerName={"S": "java"}, leaseDuration={"S": "20000"}, recordVersionNumber={"S": "a-b-c"})
@@ -128,7 +126,7 @@ def test_states_are_told_apart(run: Run, rows: Rows) -> None:
     assert "held, no expiry" in run("get", "foreign").stdout
 
 
-def test_a_row_that_cannot_be_read_is_shown_as_such_and_the_others_as_ever(run: Run, rows: Rows) -> None:
+def test_a_row_that_cannot_be_read_is_shown_as_such_and_the_others_as_ever(run, rows):
     version = {"recordVersionNumber": {"S": "v"}, "ownerName": {"S": "java"}}
     rows.put("lease", **version, leaseDuration={"S": "9" * 400})
     rows.put("token", **version, leaseDuration={"S": "20000"}, fencingToken={"S": "7"})
@@ -151,7 +149,7 @@ def test_a_row_that_cannot_be_read_is_shown_as_such_and_the_others_as_ever(run: 
 # ls
 
 
-def test_ls_in_a_pipe_gives_a_line_a_lock_without_colour(run: Run, rows: Rows) -> None:
+def test_ls_in_a_pipe_gives_a_line_a_lock_without_colour(run, rows):
     rows.put_held("b", owner="x" * 100)
     rows.put("a", recordVersionNumber={"S": "v"}, isReleased={"S": "1"})
     result = run("ls")
@@ -162,19 +160,19 @@ def test_ls_in_a_pipe_gives_a_line_a_lock_without_colour(run: Run, rows: Rows) -
     assert second[4:] == ["7", "x" * 100 + "#" + "c" * 32]
 
 
-def test_ls_of_an_empty_table_is_an_empty_list(run: Run) -> None:
+def test_ls_of_an_empty_table_is_an_empty_list(run):
     assert run("ls").stdout == ""
     assert parsed(run("ls", "--json")) == []
 
 
-def test_ls_held_leaves_out_what_is_free(run: Run, rows: Rows) -> None:
+def test_ls_held_leaves_out_what_is_free(run, rows):
     rows.put_held("held")
     rows.put_held("expired", expires_in=-30)
     rows.put("free", recordVersionNumber={"S": "v"}, isReleased={"S": "1"})
     assert [lock["key"] for lock in parsed(run("ls", "--held", "--json"))] == ["expired", "held"]
 
 
-def test_ls_reads_all_pages(run: Run, wire: Wire, rows: Rows) -> None:
+def test_ls_reads_all_pages(run, wire, rows):
     """50 rows of 30 KB exceed the megabyte that fits in one page."""
     for number in range(50):
         rows.put_held(f"lock-{number:02d}")
@@ -186,7 +184,7 @@ def test_ls_reads_all_pages(run: Run, wire: Wire, rows: Rows) -> None:
     assert wire.count("Scan") >= 2
 
 
-def test_ls_of_one_partition_is_a_query(run: Run, engine: Ministack, wire: Wire, table: str) -> None:
+def test_ls_of_one_partition_is_a_query(run, engine, wire, table):
     name = engine.create_table(f"{table}-sorted", sort_key="range")
     with LockClient(name, sort_key_name="range") as client:
         for key, value in (("a", "1"), ("a", "2"), ("b", "1")):
@@ -197,7 +195,7 @@ def test_ls_of_one_partition_is_a_query(run: Run, engine: Ministack, wire: Wire,
     assert wire.operations == ["Query"]
 
 
-def test_ls_watch_shows_changes_until_ctrl_c(terminal: Callable[..., Terminal], rows: Rows) -> None:
+def test_ls_watch_shows_changes_until_ctrl_c(terminal, rows):
     rows.put_held("first")
     shown = terminal("ls", "--watch", "--interval", "0.2")
     shown.wait_for("first")
@@ -208,7 +206,7 @@ def test_ls_watch_shows_changes_until_ctrl_c(terminal: Callable[..., Terminal], 
     assert "Traceback" not in shown.text
 
 
-def test_ls_watch_in_a_pipe_gives_an_array_a_line(start: Start, rows: Rows) -> None:
+def test_ls_watch_in_a_pipe_gives_an_array_a_line(start, rows):
     rows.put_held("a")
     process = start("ls", "--watch", "--interval", "0.1", "--json")
     assert process.stdout is not None
@@ -216,7 +214,7 @@ def test_ls_watch_in_a_pipe_gives_an_array_a_line(start: Start, rows: Rows) -> N
         assert [lock["key"] for lock in json.loads(process.stdout.readline())] == ["a"]
 
 
-def test_a_reader_that_goes_away_is_no_traceback(rows: Rows, table: str) -> None:
+def test_a_reader_that_goes_away_is_no_traceback(rows, table):
     for number in range(5):
         rows.put_held(f"lock-{number}")
     command = f"{sys.executable} -m lambda_lock.cli ls --watch --interval 0.1 | head -n 1"
@@ -229,7 +227,7 @@ def test_a_reader_that_goes_away_is_no_traceback(rows: Rows, table: str) -> None
 
 
 @pytest.mark.parametrize("columns", [80, 120])
-def test_a_terminal_gets_a_table_that_fits(terminal: Callable[..., Terminal], rows: Rows, columns: int) -> None:
+def test_a_terminal_gets_a_table_that_fits(terminal, rows, columns):
     rows.put_held("invoice-4711", owner="some-function/c6af9ac6-7b61-11e6-9a41-93e8deadbeef")
     rows.put("a" * 100, recordVersionNumber={"S": "v"}, isReleased={"S": "1"})
     shown = terminal("ls", columns=columns)
@@ -243,9 +241,7 @@ def test_a_terminal_gets_a_table_that_fits(terminal: Callable[..., Terminal], ro
 
 
 @pytest.mark.parametrize("with_all", [False, True])
-def test_done_events_are_counted_and_the_locks_that_are_held_come_first(
-    terminal: Callable[..., Terminal], run: Run, rows: Rows, with_all: bool
-) -> None:
+def test_done_events_are_counted_and_the_locks_that_are_held_come_first(terminal, run, rows, with_all):
     key = "orders.handlers.charge_customer#5a7f0c9e-7b61-11e6-9a41-93e8deadbeef-{}"
     for number in range(3):
         done = {"recordVersionNumber": {"S": "v"}, "isReleased": {"S": "1"}, "completedUntil": {"N": str(2**33)}}
@@ -265,9 +261,7 @@ def test_done_events_are_counted_and_the_locks_that_are_held_come_first(
     assert key.format(0) in run("ls").stdout
 
 
-def test_with_waiters_and_long_owners_keys_can_still_be_told_apart_at_80_columns(
-    terminal: Callable[..., Terminal], rows: Rows
-) -> None:
+def test_with_waiters_and_long_owners_keys_can_still_be_told_apart_at_80_columns(terminal, rows):
     waiters = {"L": [{"S": make_ticket("place--1", int(time.time()) + 200)}]}
     for end in ("1", "2"):
         owner = "some-function/c6af9ac6-7b61-11e6"
@@ -283,7 +277,7 @@ def test_with_waiters_and_long_owners_keys_can_still_be_told_apart_at_80_columns
     assert all(len(key) >= 10 for key in keys)
 
 
-def test_get_says_of_an_event_of_the_past_that_it_was_done(run: Run, rows: Rows) -> None:
+def test_get_says_of_an_event_of_the_past_that_it_was_done(run, rows):
     row = {"recordVersionNumber": {"S": "v"}, "isReleased": {"S": "1"}, "fencingToken": {"N": "7"}}
     rows.put("past", **row, completedUntil={"N": "1700000000"})
     rows.put("done", **row, completedUntil={"N": str(2**33)})
@@ -292,7 +286,7 @@ def test_get_says_of_an_event_of_the_past_that_it_was_done(run: Run, rows: Rows)
 
 
 @pytest.mark.parametrize("option", ["", "--json"])
-def test_a_list_whose_reader_has_seen_enough_ends_quietly(rows: Rows, table: str, option: str) -> None:
+def test_a_list_whose_reader_has_seen_enough_ends_quietly(rows, table, option):
     for number in range(8):
         rows.put(f"{number}", recordVersionNumber={"S": "v"}, data={"B": "a" * 300_000})
     command = f"{sys.executable} -m lambda_lock.cli ls {option} | head -n 1"
@@ -302,7 +296,7 @@ def test_a_list_whose_reader_has_seen_enough_ends_quietly(rows: Rows, table: str
 
 
 @pytest.mark.parametrize("changes", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
-def test_no_colour_where_none_is_wanted(terminal: Callable[..., Terminal], rows: Rows, changes: dict[str, str]) -> None:
+def test_no_colour_where_none_is_wanted(terminal, rows, changes):
     rows.put_held("a")
     shown = terminal("ls", **changes)
     assert shown.wait() == 0
@@ -312,9 +306,7 @@ def test_no_colour_where_none_is_wanted(terminal: Callable[..., Terminal], rows:
     assert ESCAPE not in failing.screen
 
 
-def test_a_key_cannot_move_the_cursor_forge_a_line_or_reorder_one(
-    run: Run, terminal: Callable[..., Terminal], rows: Rows
-) -> None:
+def test_a_key_cannot_move_the_cursor_forge_a_line_or_reorder_one(run, terminal, rows):
     key = "a\x1b[2Jb\nfree\tx\u202e"
     rows.put_held(key, owner="o\x1b]0;title\x07\u202e")
     for said in (run("ls").stdout, run("get", key).stdout, run("ls", "--json").stdout):
@@ -331,9 +323,7 @@ def test_a_key_cannot_move_the_cursor_forge_a_line_or_reorder_one(
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no file that is always full")
 @pytest.mark.parametrize("arguments", [["ls"], ["ls", "--json"], ["ls", "--watch"], ["get", "a"], ["--version"]])
-def test_output_that_cannot_be_written_is_one_message_and_an_exit_code(
-    table: str, rows: Rows, arguments: list[str]
-) -> None:
+def test_output_that_cannot_be_written_is_one_message_and_an_exit_code(table, rows, arguments):
     rows.put_held("a")
     with open("/dev/full", "w") as full:
         done = subprocess.run(
@@ -344,7 +334,7 @@ def test_output_that_cannot_be_written_is_one_message_and_an_exit_code(
 
 
 @pytest.mark.parametrize("arguments", [["ls"], ["ls", "--json"], ["get", "a"]])
-def test_a_command_whose_output_is_closed_ends_without_one(table: str, rows: Rows, arguments: list[str]) -> None:
+def test_a_command_whose_output_is_closed_ends_without_one(table, rows, arguments):
     rows.put_held("a")
     closing = ["sh", "-c", 'exec "$@" >&-', "sh"]
     done = subprocess.run(
@@ -356,7 +346,7 @@ def test_a_command_whose_output_is_closed_ends_without_one(table: str, rows: Row
 # release
 
 
-def test_release_needs_force(run: Run, rows: Rows) -> None:
+def test_release_needs_force(run, rows):
     rows.put_held("a")
     result = run("release", "a")
     assert result.returncode == 2
@@ -364,7 +354,7 @@ def test_release_needs_force(run: Run, rows: Rows) -> None:
     assert rows.is_held("a")
 
 
-def test_release_shows_the_holder_and_asks_for_the_key(terminal: Callable[..., Terminal], rows: Rows) -> None:
+def test_release_shows_the_holder_and_asks_for_the_key(terminal, rows):
     rows.put_held("a-lock", owner="who-holds-it")
     shown = terminal("release", "a-lock", "--force")
     shown.wait_for("Type the key")
@@ -377,7 +367,7 @@ def test_release_shows_the_holder_and_asks_for_the_key(terminal: Callable[..., T
 
 
 @pytest.mark.parametrize("typed", ["y\n", "A-LOCK\n", ""])
-def test_anything_but_the_key_releases_nothing(run: Run, rows: Rows, typed: str) -> None:
+def test_anything_but_the_key_releases_nothing(run, rows, typed):
     rows.put_held("a-lock")
     result = run("release", "a-lock", "--force", stdin=typed)
     assert result.returncode == 1
@@ -385,7 +375,7 @@ def test_anything_but_the_key_releases_nothing(run: Run, rows: Rows, typed: str)
     assert rows.is_held("a-lock")
 
 
-def test_release_for_scripts_does_not_ask(run: Run, rows: Rows) -> None:
+def test_release_for_scripts_does_not_ask(run, rows):
     rows.put_held("a")
     result = run("release", "a", "--force", "--yes", "--json")
     assert parsed(result)["released"] is True
@@ -394,7 +384,7 @@ def test_release_for_scripts_does_not_ask(run: Run, rows: Rows) -> None:
     assert parsed(run("release", "a", "--force", "--yes", "--json"))["released"] is False
 
 
-def test_a_forced_release_leaves_all_else_in_the_row(run: Run, rows: Rows) -> None:
+def test_a_forced_release_leaves_all_else_in_the_row(run, rows):
     rows.put_held("a")
     before = rows.get("a")
     run("release", "a", "--force", "--yes")
@@ -402,7 +392,7 @@ def test_a_forced_release_leaves_all_else_in_the_row(run: Run, rows: Rows) -> No
     assert rows.get("a") == {**before, "isReleased": {"S": "1"}}
 
 
-def test_a_lock_released_by_force_can_be_taken_at_once_and_its_token_rises(run: Run, rows: Rows) -> None:
+def test_a_lock_released_by_force_can_be_taken_at_once_and_its_token_rises(run, rows):
     rows.put_held("a", expires_in=600)
     run("release", "a", "--force", "--yes")
     with LockClient() as client, client.acquire("a", wait=0) as lock:
@@ -414,9 +404,7 @@ def test_a_lock_released_by_force_can_be_taken_at_once_and_its_token_rises(run: 
     [("d" * 32, "the-next", "held by the-next"), ("c" * 32, "somebody", "renewed")],
     ids=["a newer holder", "a renewal"],
 )
-def test_what_changed_since_it_was_shown_is_not_released(
-    terminal: Callable[..., Terminal], rows: Rows, nonce: str, owner: str, said: str
-) -> None:
+def test_what_changed_since_it_was_shown_is_not_released(terminal, rows, nonce, owner, said):
     rows.put_held("a")
     shown = terminal("release", "a", "--force", columns=300)
     shown.wait_for("Type the key")
@@ -429,21 +417,21 @@ def test_what_changed_since_it_was_shown_is_not_released(
     assert rows.get("a") == before
 
 
-def test_a_forced_release_whose_reply_was_lost_is_known_to_be_done(run: Run, wire: Wire, rows: Rows) -> None:
+def test_a_forced_release_whose_reply_was_lost_is_known_to_be_done(run, wire, rows):
     rows.put_held("a")
     wire.drop_reply("UpdateItem")
     assert parsed(run("release", "a", "--force", "--yes", "--json"))["released"] is True
     assert wire.count("UpdateItem") == 2
 
 
-def test_a_foreign_clients_row_can_be_released(run: Run, rows: Rows) -> None:
+def test_a_foreign_clients_row_can_be_released(run, rows):
     rows.put("a", ownerName={"S": "java"}, leaseDuration={"S": "20000"}, recordVersionNumber={"S": "a-b-c"})
     assert run("release", "a", "--force", "--yes").returncode == 0
     assert rows.get("a") is not None
     assert not rows.is_held("a")
 
 
-def test_a_row_of_the_python_schema_is_deleted(run: Run, engine: Ministack, table: str) -> None:
+def test_a_row_of_the_python_schema_is_deleted(run, engine, table):
     name = engine.create_table(f"{table}-python", partition_key="lock_key", sort_key="sort_key")
     options = ("--table", name, "--schema", "python")
     from lambda_lock import PYTHON
@@ -455,7 +443,7 @@ def test_a_row_of_the_python_schema_is_deleted(run: Run, engine: Ministack, tabl
         assert lock.release() is False
 
 
-def test_releasing_no_lock_is_an_error(run: Run) -> None:
+def test_releasing_no_lock_is_an_error(run):
     result = run("release", "none", "--force", "--yes")
     assert result.returncode == 1
     assert "no lock 'none'" in result.stderr
@@ -464,20 +452,20 @@ def test_releasing_no_lock_is_an_error(run: Run) -> None:
 # table
 
 
-def test_a_table_is_made_and_fits(run: Run, run_apart: Run, table: str) -> None:
+def test_a_table_is_made_and_fits(run, run_apart, table):
     name = f"{table}-new"
     assert parsed(run("table", "create", name, "--json", "--tag", "team=x")) == {"table": name, "created": True}
     assert parsed(run("table", "check", name, "--json")) == {"table": name, "fits": True}
     assert run_apart("run", "a", "--table", name, "--", "true").returncode == 0
 
 
-def test_a_table_that_exists_is_not_made_again(run: Run, table: str) -> None:
+def test_a_table_that_exists_is_not_made_again(run, table):
     result = run("table", "create", table)
     assert result.returncode == 78
     assert table in result.stderr
 
 
-def test_all_that_does_not_fit_is_said(run: Run, engine: Ministack, table: str) -> None:
+def test_all_that_does_not_fit_is_said(run, engine, table):
     name = engine.create_table(f"{table}-odd", partition_key="id", sort_key="range")
     result = run("table", "check", name)
     assert result.returncode == 78
@@ -487,7 +475,7 @@ def test_all_that_does_not_fit_is_said(run: Run, engine: Ministack, table: str) 
 
 
 @pytest.mark.parametrize("schema", ["java", "go", "python"])
-def test_each_schemas_table_can_be_made_checked_and_used(run: Run, run_apart: Run, table: str, schema: str) -> None:
+def test_each_schemas_table_can_be_made_checked_and_used(run, run_apart, table, schema):
     name = f"{table}-{schema}"
     assert run("table", "create", name, "--schema", schema).returncode == 0
     assert run("table", "check", name, "--schema", schema).returncode == 0
@@ -499,7 +487,7 @@ def test_each_schemas_table_can_be_made_checked_and_used(run: Run, run_apart: Ru
 # Errors
 
 
-def test_the_shared_options_stand_before_or_behind_the_command(run: Run, rows: Rows, table: str) -> None:
+def test_the_shared_options_stand_before_or_behind_the_command(run, rows, table):
     rows.put_held("a")
     before = run("--table", table, "--json", "ls", LAMBDA_LOCK_TABLE="")
     behind = run("ls", "--table", table, "--json", LAMBDA_LOCK_TABLE="")
@@ -531,9 +519,7 @@ def test_the_shared_options_stand_before_or_behind_the_command(run: Run, rows: R
     ],
     ids=["no table", "missing table", "bad table", "no region", "no credentials", "no engine"],
 )
-def test_an_expected_error_is_one_message_and_an_exit_code(
-    run: Run, run_apart: Run, tmp_path: Path, command: tuple[str, ...], changes: dict[str, str], code: int, said: str
-) -> None:
+def test_an_expected_error_is_one_message_and_an_exit_code(run, run_apart, tmp_path, command, changes, code, said):
     begin = run_apart if command[0] == "run" else run
     result = begin(*command, **{"HOME": str(tmp_path)} | changes)
     assert result.returncode == code
@@ -546,7 +532,7 @@ def test_an_expected_error_is_one_message_and_an_exit_code(
 @pytest.mark.parametrize(
     "arguments", [("get", ""), ("run", "a"), ("run", "a", "--wait", "-1", "--", "true"), ("ls", "--colour"), ("lock",)]
 )
-def test_wrong_arguments_exit_with_2(run: Run, arguments: tuple[str, ...]) -> None:
+def test_wrong_arguments_exit_with_2(run, arguments):
     result = run(*arguments)
     assert result.returncode == 2
     assert "Traceback" not in result.stderr
@@ -570,21 +556,21 @@ def test_wrong_arguments_exit_with_2(run: Run, arguments: tuple[str, ...]) -> No
     ],
     ids=lambda name: name or "all",
 )
-def test_each_command_explains_itself_with_an_example(run: Run, command: str) -> None:
+def test_each_command_explains_itself_with_an_example(run, command):
     said = run(*command.split(), "--help").stdout
     assert "Usage: lambda-lock" in said
     assert f"lambda-lock {command}".strip() in said.partition("Options:")[0] or command == "table"
     assert command == "table" or "Example" in said
 
 
-def test_verbose_logs_to_stderr_only(run_apart: Run) -> None:
+def test_verbose_logs_to_stderr_only(run_apart):
     result = run_apart("run", "a", "-vv", "--", "echo", "out")
     assert result.stdout == "out\n"
     assert "transport" in result.stderr
 
 
 @pytest.mark.parametrize("missing", ["click", "rich"])
-def test_without_the_extra_it_says_which_to_install(missing: str, table: str) -> None:
+def test_without_the_extra_it_says_which_to_install(missing, table):
     code = f"import sys; sys.modules[{missing!r}] = None; from lambda_lock.cli import main; main()"
     result = subprocess.run(
         [sys.executable, "-c", code, "ls"], capture_output=True, text=True, env=environment(), cwd=ROOT
@@ -593,7 +579,7 @@ def test_without_the_extra_it_says_which_to_install(missing: str, table: str) ->
     assert result.stderr == f"lambda-lock: {missing} is missing. Install the extra: pip install 'lambda-lock[cli]'\n"
 
 
-def test_the_installed_command_is_this_one() -> None:
+def test_the_installed_command_is_this_one():
     import tomllib
 
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -603,7 +589,7 @@ def test_the_installed_command_is_this_one() -> None:
 # rate limits
 
 
-def test_a_rate_limit_is_shown_and_listed_and_nobody_holds_it(run: Run) -> None:
+def test_a_rate_limit_is_shown_and_listed_and_nobody_holds_it(run):
     with LockClient() as client:
         client.rate_limit("api", 7, per=3600)
     shown = run("get", "api")
@@ -617,7 +603,7 @@ def test_a_rate_limit_is_shown_and_listed_and_nobody_holds_it(run: Run) -> None:
     assert [row["key"] for row in parsed(run("ls", "--state", "rate", "--json"))] == ["api"]
 
 
-def test_a_rate_limit_shows_its_next_start_and_how_many_wait(run: Run, rows: Rows) -> None:
+def test_a_rate_limit_shows_its_next_start_and_how_many_wait(run, rows):
     def of(rate: str, ahead: float) -> tuple[str, Any]:
         rows.put("api", **row | {"rate": {"S": rate}, "nextAt": {"N": str(int((time.time() + ahead) * 1e6))}})
         return run("get", "api").stdout, parsed(run("get", "api", "--json"))
@@ -640,7 +626,7 @@ def test_a_rate_limit_shows_its_next_start_and_how_many_wait(run: Run, rows: Row
         assert "next start" not in of(odd, 10)[0]
 
 
-def test_a_forced_release_deletes_the_row_of_a_rate_limit(run: Run, rows: Rows) -> None:
+def test_a_forced_release_deletes_the_row_of_a_rate_limit(run, rows):
     with LockClient() as client:
         client.rate_limit("api", 1, per=86_400)
     refused = run("release", "api", "--force", stdin="no\n")
@@ -652,7 +638,7 @@ def test_a_forced_release_deletes_the_row_of_a_rate_limit(run: Run, rows: Rows) 
     assert "deleted the row of rate limit 'api'" in done.stderr + done.stdout
 
 
-def test_no_command_runs_under_a_key_that_is_a_rate_limit(run_apart: Run) -> None:
+def test_no_command_runs_under_a_key_that_is_a_rate_limit(run_apart):
     with LockClient() as client:
         client.rate_limit("api", 1)
     refused = run_apart("run", "api", "--", "true")
@@ -660,7 +646,7 @@ def test_no_command_runs_under_a_key_that_is_a_rate_limit(run_apart: Run) -> Non
     assert "'api' is a rate limit, not a lock" in refused.stderr
 
 
-def test_a_damaged_rate_limit_is_shown_as_such_and_begins_anew_when_released_by_force(run: Run, rows: Rows) -> None:
+def test_a_damaged_rate_limit_is_shown_as_such_and_begins_anew_when_released_by_force(run, rows):
     with LockClient() as client:
         client.rate_limit("api", 1, per=3600)
     row = rows.get("api")

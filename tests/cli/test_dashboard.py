@@ -24,7 +24,6 @@ from lambda_lock.core.tickets import make_ticket
 from tests.support.browser import launched
 from tests.support.waiting import DEADLINE, wait_until
 
-from .conftest import Rows, Start
 from .test_history import ManyRows
 
 if TYPE_CHECKING:
@@ -49,24 +48,24 @@ def ask(
         connection.close()
 
 
-def test_it_listens_on_loopback_only(server: Server) -> None:
+def test_it_listens_on_loopback_only(server):
     assert server.socket.getsockname()[0] == "127.0.0.1"
 
 
-def test_the_page_is_one_file_that_may_load_nothing_from_elsewhere(server: Server) -> None:
+def test_the_page_is_one_file_that_may_load_nothing_from_elsewhere(server):
     answer, page = ask(server)
     assert answer.status == 200
     assert "default-src 'none'" in (answer.headers["Content-Security-Policy"] or "")
     assert not re.findall(r"""(?:src|href|url)\s*[=(]\s*["']?(?!data:|#|url)[^"'\s]*//""", page)
 
 
-def test_each_state_of_a_row_can_be_chosen_on_the_page() -> None:
+def test_each_state_of_a_row_can_be_chosen_on_the_page():
     page = (Path(dashboard.__file__).with_name("dashboard.html")).read_text()
     (states,) = re.findall(r"const STATES = (\[.*\]);", page)
     assert set(json.loads(states)) == {*show.STATES, "waiting"}
 
 
-def test_a_page_from_elsewhere_with_a_name_for_127_0_0_1_reads_nothing(server: Server) -> None:
+def test_a_page_from_elsewhere_with_a_name_for_127_0_0_1_reads_nothing(server):
     for path in ("/", "/locks"):
         answer, text = ask(server, path, host="attacker.example")
         assert answer.status == 403
@@ -74,18 +73,16 @@ def test_a_page_from_elsewhere_with_a_name_for_127_0_0_1_reads_nothing(server: S
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
-def test_nothing_but_get_is_answered(server: Server, method: str) -> None:
+def test_nothing_but_get_is_answered(server, method):
     assert ask(server, "/locks", method)[0].status == 501
 
 
 @pytest.mark.parametrize("query", ["page=x", "seconds=x", "seconds=nan", "seconds=1e9", "seconds=-1"])
-def test_a_question_that_makes_no_sense_is_refused(server: Server, query: str) -> None:
+def test_a_question_that_makes_no_sense_is_refused(server, query):
     assert ask(server, f"/locks?{query}")[0].status == 400
 
 
-def test_an_address_that_cannot_be_split_is_refused_and_leaves_no_trace(
-    server: Server, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_address_that_cannot_be_split_is_refused_and_leaves_no_trace(server, capfd):
     place = f"127.0.0.1:{server.server_port}"
     with socket.create_connection(("127.0.0.1", server.server_port), timeout=DEADLINE) as connection:
         connection.sendall(f"GET http://[ HTTP/1.0\r\nHost: {place}\r\n\r\n".encode())
@@ -93,12 +90,12 @@ def test_an_address_that_cannot_be_split_is_refused_and_leaves_no_trace(
     assert capfd.readouterr().err == ""
 
 
-def test_the_name_of_a_table_cannot_end_the_script(rows: Rows) -> None:
+def test_the_name_of_a_table_cannot_end_the_script(rows):
     with LockClient() as client, serving(client, "</script><b>", port=None, interval=10) as running:
         assert "</script><b>" not in ask(running)[1]
 
 
-def test_the_command_prints_the_address_and_ends_quietly(start: Start) -> None:
+def test_the_command_prints_the_address_and_ends_quietly(start):
     process = start("dashboard")
     assert process.stdout is not None
     url = process.stdout.readline().strip()
@@ -111,7 +108,7 @@ def test_the_command_prints_the_address_and_ends_quietly(start: Start) -> None:
         assert probe.connect_ex(("127.0.0.1", urlsplit(url).port or 0)) != 0
 
 
-def test_a_port_that_is_taken_and_a_table_that_is_not_there_are_errors_that_say_so(start: Start) -> None:
+def test_a_port_that_is_taken_and_a_table_that_is_not_there_are_errors_that_say_so(start):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         process = start("dashboard", "--port", str(taken.getsockname()[1]))
         assert "is taken" in process.communicate(timeout=DEADLINE)[1]
@@ -121,9 +118,7 @@ def test_a_port_that_is_taken_and_a_table_that_is_not_there_are_errors_that_say_
     assert process.returncode == 78
 
 
-def test_a_connection_that_a_browser_breaks_off_leaves_no_trace(
-    server: Server, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_connection_that_a_browser_breaks_off_leaves_no_trace(server, capfd):
     connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=DEADLINE)
     connection.request("GET", "/")
     connection.getresponse().read()
@@ -134,7 +129,7 @@ def test_a_connection_that_a_browser_breaks_off_leaves_no_trace(
     assert capfd.readouterr().err == ""
 
 
-def test_a_connection_that_is_idle_is_closed(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_connection_that_is_idle_is_closed(server, monkeypatch):
     handler: Any = server.RequestHandlerClass
     assert 0 < handler.timeout <= 60
     monkeypatch.setattr(handler, "timeout", 0.2)
@@ -188,7 +183,7 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
 Open = Callable[..., "Page"]
 
 
-def test_a_browser_shows_who_holds_and_filters_by_prefix_and_state(server: Server, rows: Rows, open_page: Open) -> None:
+def test_a_browser_shows_who_holds_and_filters_by_prefix_and_state(server, rows, open_page):
     rows.put_held("order#1", owner="worker-7", waiters={"L": [{"S": make_ticket("place--1", int(time.time()) + 20)}]})
     rows.put_held("order#2", expires_in=-30)
     rows.put("<b>import</b>", recordVersionNumber={"S": "v"}, isReleased={"S": "1"})
@@ -204,9 +199,7 @@ def test_a_browser_shows_who_holds_and_filters_by_prefix_and_state(server: Serve
     assert page.locator("#locks .late").count() == 1
 
 
-def test_a_browser_shows_what_would_reorder_its_line_as_text_and_keeps_each_script_to_itself(
-    server: Server, rows: Rows, open_page: Open
-) -> None:
+def test_a_browser_shows_what_would_reorder_its_line_as_text_and_keeps_each_script_to_itself(server, rows, open_page):
     key, owner = "order\u202e#1\u2066", "worker\u202d"
     rows.put_held(key, owner=owner)
     rows.put_held("הזמנה", owner="עובד")
@@ -218,7 +211,7 @@ def test_a_browser_shows_what_would_reorder_its_line_as_text_and_keeps_each_scri
     assert not re.search("[\u202a-\u202e\u2066-\u2069]", page.content())
 
 
-def test_a_browser_draws_a_take_over_and_a_permit_beside_another(server: Server, rows: Rows, open_page: Open) -> None:
+def test_a_browser_draws_a_take_over_and_a_permit_beside_another(server, rows, open_page):
     rows.put_held("a", owner="dead", expires_in=-5)
     page = open_page(server)
     page.wait_for_selector("#locks .late")
@@ -234,9 +227,7 @@ def test_a_browser_draws_a_take_over_and_a_permit_beside_another(server: Server,
             lock.release()
 
 
-def test_a_browser_draws_a_lease_of_any_length_and_damaged_rows_beside_it(
-    server: Server, rows: Rows, open_page: Open
-) -> None:
+def test_a_browser_draws_a_lease_of_any_length_and_damaged_rows_beside_it(server, rows, open_page):
     rows.put_held("longest", lease=2**63 - 1)
     rows.put("api", **{name: {"S": "semaphore"} for name in ("ownerName", "leaseDuration", "recordVersionNumber")})
     rows.put("java", ownerName={"S": "java"}, leaseDuration={"S": str(2**63 - 1)}, recordVersionNumber={"S": "a-b-c"})
@@ -246,9 +237,7 @@ def test_a_browser_draws_a_lease_of_any_length_and_damaged_rows_beside_it(
     shows(page, "#error", [""])
 
 
-def test_a_browser_shows_a_rate_limit_its_next_start_and_how_many_wait(
-    server: Server, rows: Rows, open_page: Open
-) -> None:
+def test_a_browser_shows_a_rate_limit_its_next_start_and_how_many_wait(server, rows, open_page):
     for name, ahead in (("api", 3 * 3600), ("quiet", -60)):
         next_at = {"N": str(int((time.time() + ahead) * 1e6))}
         rows.put(name, recordVersionNumber={"S": "rate"}, rate={"S": "1/3600/1"}, nextAt=next_at)
@@ -266,7 +255,7 @@ def test_a_browser_shows_a_rate_limit_its_next_start_and_how_many_wait(
 
 
 @pytest.mark.long
-def test_a_browser_pages_through_100_000_locks(open_page: Open) -> None:
+def test_a_browser_pages_through_100_000_locks(open_page):
     client = LockClient("locks", transport=ManyRows(100_000))
     with serving(client, "locks", port=None, interval=3600) as running:
         page = open_page(running)
@@ -281,9 +270,7 @@ def test_a_browser_pages_through_100_000_locks(open_page: Open) -> None:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_a_narrow_browser_needs_no_scrolling_sideways_and_follows_the_colour_scheme(
-    server: Server, rows: Rows, open_page: Open, dark: bool
-) -> None:
+def test_a_narrow_browser_needs_no_scrolling_sideways_and_follows_the_colour_scheme(server, rows, open_page, dark):
     for number in range(5):
         rows.put_held(
             f"a-rather-long-key-{'x' * 40}-{number}", owner="some-function/c6af9ac6-7b61-11e6-9a41-93e8deadbeef"
@@ -296,7 +283,7 @@ def test_a_narrow_browser_needs_no_scrolling_sideways_and_follows_the_colour_sch
     assert (red < 128) is dark
 
 
-def test_a_browser_is_told_when_the_command_has_ended(start: Start, rows: Rows, browser: Browser) -> None:
+def test_a_browser_is_told_when_the_command_has_ended(start, rows, browser):
     rows.put_held("a")
     process = start("dashboard")
     assert process.stdout is not None

@@ -125,7 +125,7 @@ def ask(port: int, method: str, path: str, headers: dict[str, str]) -> tuple[int
         return answer.status, found, answer.read().decode()
 
 
-def test_what_it_prints_leads_to_a_table_that_suits_locks(start_dev: Dev, shell: dict[str, str]) -> None:
+def test_what_it_prints_leads_to_a_table_that_suits_locks(start_dev, shell):
     variables = printed(start_dev())
     assert variables["LAMBDA_LOCK_TABLE"] == "locks"
     assert cli(shell | variables, "table", "check", "locks").returncode == 0
@@ -135,7 +135,7 @@ def test_what_it_prints_leads_to_a_table_that_suits_locks(start_dev: Dev, shell:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_it_listens_on_loopback_only_and_leaves_nothing_behind(start_dev: Dev, shell: dict[str, str]) -> None:
+def test_it_listens_on_loopback_only_and_leaves_nothing_behind(start_dev, shell):
     process = start_dev()
     printed(process)
     (engine,) = children(process.pid)
@@ -147,7 +147,7 @@ def test_it_listens_on_loopback_only_and_leaves_nothing_behind(start_dev: Dev, s
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_no_secret_of_the_shell_reaches_the_engine(start_dev: Dev, shell: dict[str, str]) -> None:
+def test_no_secret_of_the_shell_reaches_the_engine(start_dev, shell):
     process = start_dev(DATABASE_PASSWORD="hunter2", AWS_SECRET_ACCESS_KEY="hunter2", GITHUB_TOKEN="hunter2")
     printed(process)
     (engine,) = children(process.pid)
@@ -158,7 +158,7 @@ def test_no_secret_of_the_shell_reaches_the_engine(start_dev: Dev, shell: dict[s
     assert inherited.keys() <= {"PATH", "HOME", "LD_LIBRARY_PATH"}
 
 
-def test_it_answers_nothing_but_requests_to_dynamodb_that_no_page_sent(start_dev: Dev) -> None:
+def test_it_answers_nothing_but_requests_to_dynamodb_that_no_page_sent(start_dev):
     port = int(printed(start_dev())["AWS_ENDPOINT_URL"].rpartition(":")[2])
     for name, headers in strangers().items():
         status, answered, said = ask(port, "POST", "/", request_headers("ListTables") | headers)
@@ -185,7 +185,7 @@ def test_it_answers_nothing_but_requests_to_dynamodb_that_no_page_sent(start_dev
     assert (status, json.loads(said)["services"].keys()) == (200, {"dynamodb"})
 
 
-def test_an_engine_that_would_answer_web_pages_does_not_run(shell: dict[str, str]) -> None:
+def test_an_engine_that_would_answer_web_pages_does_not_run(shell):
     program = Path(shell["PATH"].partition(":")[0]) / "ministack"
     interpreter = program.resolve().parent / "python"
     program.unlink()
@@ -198,7 +198,7 @@ def test_an_engine_that_would_answer_web_pages_does_not_run(shell: dict[str, str
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_each_way_of_stopping_it_is_quiet(start_dev: Dev, number: signal.Signals) -> None:
+def test_each_way_of_stopping_it_is_quiet(start_dev, number):
     process = start_dev()
     port = int(printed(process)["AWS_ENDPOINT_URL"].rpartition(":")[2])
     process.send_signal(number)
@@ -209,7 +209,7 @@ def test_each_way_of_stopping_it_is_quiet(start_dev: Dev, number: signal.Signals
         assert probe.connect_ex(("127.0.0.1", port)) != 0
 
 
-def test_the_environment_as_json_and_names_of_the_tables_own(start_dev: Dev, shell: dict[str, str]) -> None:
+def test_the_environment_as_json_and_names_of_the_tables_own(start_dev, shell):
     process = start_dev("--format", "json", "--table", "my-locks", "--partition-key", "id", "--sort-key", "range")
     assert process.stdout is not None
     text = ""
@@ -222,7 +222,7 @@ def test_the_environment_as_json_and_names_of_the_tables_own(start_dev: Dev, she
     assert checked.returncode == 0, checked.stderr
 
 
-def test_nothing_in_the_environment_of_either_terminal_leads_elsewhere(start_dev: Dev, shell: dict[str, str]) -> None:
+def test_nothing_in_the_environment_of_either_terminal_leads_elsewhere(start_dev, shell):
     elsewhere = {
         "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
         "AWS_ENDPOINT_URL_DYNAMODB": "http://127.0.0.1:9",
@@ -241,7 +241,7 @@ def test_nothing_in_the_environment_of_either_terminal_leads_elsewhere(start_dev
     assert done.returncode == 0, done.stderr
 
 
-def test_a_port_that_is_taken_is_an_error_that_says_so(shell: dict[str, str]) -> None:
+def test_a_port_that_is_taken_is_an_error_that_says_so(shell):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         result = cli(shell, "dev", "--port", str(port))
@@ -250,20 +250,20 @@ def test_a_port_that_is_taken_is_an_error_that_says_so(shell: dict[str, str]) ->
     assert "--port" in result.stderr
 
 
-def test_a_given_port_is_used(start_dev: Dev) -> None:
+def test_a_given_port_is_used(start_dev):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     assert printed(start_dev("--port", str(port)))["AWS_ENDPOINT_URL"] == f"http://127.0.0.1:{port}"
 
 
-def test_without_the_extra_it_says_what_to_install(shell: dict[str, str]) -> None:
+def test_without_the_extra_it_says_what_to_install(shell):
     result = cli(shell | {"PATH": "/nonexistent"}, "dev")
     assert (result.returncode, result.stdout) == (78, "")
     assert "pip install 'lambda-lock[local,cli]'" in result.stderr
     assert "beside the extra 'durable' or another botocore, install it apart" in result.stderr
 
 
-def test_an_engine_that_cannot_start_is_quoted(shell: dict[str, str]) -> None:
+def test_an_engine_that_cannot_start_is_quoted(shell):
     program = Path(shell["PATH"].partition(":")[0]) / "ministack"
     program.unlink()
     program.write_text("#!/bin/sh\necho the disk is full\nexit 3\n")
@@ -274,7 +274,7 @@ def test_an_engine_that_cannot_start_is_quoted(shell: dict[str, str]) -> None:
     assert list(Path(shell["TMPDIR"]).iterdir()) == []
 
 
-def test_an_engine_that_is_installed_where_pythonpath_leads_is_found(shell: dict[str, str]) -> None:
+def test_an_engine_that_is_installed_where_pythonpath_leads_is_found(shell):
     program = Path(shell["PATH"].partition(":")[0]) / "ministack"
     program.unlink()
     program.write_text('#!/bin/sh\necho "modules: $PYTHONPATH"\nexit 3\n')
@@ -282,7 +282,7 @@ def test_an_engine_that_is_installed_where_pythonpath_leads_is_found(shell: dict
     assert re.search(f"modules: \\S+/guard:{ROOT}\n", cli(shell, "dev").stderr)
 
 
-def test_an_engine_that_dies_ends_the_command(start_dev: Dev) -> None:
+def test_an_engine_that_dies_ends_the_command(start_dev):
     process = start_dev()
     printed(process)
     (engine,) = children(process.pid)
@@ -293,7 +293,7 @@ def test_an_engine_that_dies_ends_the_command(start_dev: Dev) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell a child that its parent died")
-def test_the_engine_does_not_outlive_a_command_that_is_killed(start_dev: Dev) -> None:
+def test_the_engine_does_not_outlive_a_command_that_is_killed(start_dev):
     process = start_dev()
     printed(process)
     (engine,) = children(process.pid)
@@ -301,12 +301,12 @@ def test_the_engine_does_not_outlive_a_command_that_is_killed(start_dev: Dev) ->
     wait_gone(engine)
 
 
-def test_a_table_name_that_cannot_be_one_starts_nothing(shell: dict[str, str]) -> None:
+def test_a_table_name_that_cannot_be_one_starts_nothing(shell):
     result = cli(shell, "dev", "--table", "a b")
     assert result.returncode == 2
     assert "a b" in result.stderr
 
 
-def test_the_engine_of_this_environment_comes_before_one_on_the_path(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_engine_of_this_environment_comes_before_one_on_the_path(monkeypatch):
     monkeypatch.setattr(dev, "find_spec", lambda name: object())
     assert dev.engine_command() == [sys.executable, "-m", "ministack"]

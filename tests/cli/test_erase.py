@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from lambda_lock import LockClient, deduplicate
 
-from .conftest import Rows, Run, Terminal, parsed
+from .conftest import parsed
 
 
-def test_a_row_that_nobody_uses_is_erased_by_the_row_s_key_or_by_the_event_s_and_its_scope(
-    run: Run, rows: Rows
-) -> None:
+def test_a_row_that_nobody_uses_is_erased_by_the_row_s_key_or_by_the_event_s_and_its_scope(run, rows):
     for arguments in (("sku-7", "--scope", "prices"), ("prices#sku-7",)):
         deduplicate("{key}", scope="prices", result="json", client=LockClient())(lambda key: 990)("sku-7")
         result = run("erase", *arguments)
@@ -22,7 +18,7 @@ def test_a_row_that_nobody_uses_is_erased_by_the_row_s_key_or_by_the_event_s_and
     assert parsed(run("erase", "sku-7", "--json")) == {"erased": False}
 
 
-def test_what_is_held_is_left_and_the_holder_and_the_remedy_are_named(run: Run, rows: Rows) -> None:
+def test_what_is_held_is_left_and_the_holder_and_the_remedy_are_named(run, rows):
     with LockClient(owner_prefix="worker-7") as client, client.acquire("a"):
         result = run("erase", "a")
         assert result.returncode == 1
@@ -32,7 +28,7 @@ def test_what_is_held_is_left_and_the_holder_and_the_remedy_are_named(run: Run, 
         assert rows.is_held("a")
 
 
-def test_force_shows_the_row_and_asks_for_the_key(run: Run, rows: Rows) -> None:
+def test_force_shows_the_row_and_asks_for_the_key(run, rows):
     with LockClient(owner_prefix="worker-7") as client:
         client.acquire("a", lease_duration=60).hand_over()
         refused = run("erase", "a", "--force", stdin="b\n")
@@ -44,7 +40,7 @@ def test_force_shows_the_row_and_asks_for_the_key(run: Run, rows: Rows) -> None:
         assert rows.get("a") is None
 
 
-def test_force_erases_no_newer_holder_than_the_one_shown(terminal: Callable[..., Terminal], rows: Rows) -> None:
+def test_force_erases_no_newer_holder_than_the_one_shown(terminal, rows):
     rows.put_held("a")
     shown = terminal("erase", "a", "--force", columns=300)
     shown.wait_for("Type the key")
@@ -56,7 +52,7 @@ def test_force_erases_no_newer_holder_than_the_one_shown(terminal: Callable[...,
     assert rows.get("a") == before
 
 
-def test_a_damaged_row_exits_with_78_and_goes_by_force(run: Run, rows: Rows) -> None:
+def test_a_damaged_row_exits_with_78_and_goes_by_force(run, rows):
     rows.put("a", recordVersionNumber={"N": "1"})
     result = run("erase", "a")
     assert result.returncode == 78

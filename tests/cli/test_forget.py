@@ -6,7 +6,7 @@ import shlex
 
 from lambda_lock import LockClient, deduplicate
 
-from .conftest import Rows, Run, parsed
+from .conftest import parsed
 
 
 def done(scope: str = "prices", key: str = "sku-7") -> None:
@@ -14,7 +14,7 @@ def done(scope: str = "prices", key: str = "sku-7") -> None:
         deduplicate("{key}", scope=scope, result="json", client=client)(lambda key: 990)(key)
 
 
-def test_an_event_is_forgotten_by_its_key_and_scope_or_by_the_row_s_key(run: Run, rows: Rows) -> None:
+def test_an_event_is_forgotten_by_its_key_and_scope_or_by_the_row_s_key(run, rows):
     for arguments in (("sku-7", "--scope", "prices"), ("prices#sku-7",)):
         done()
         result = run("forget", *arguments)
@@ -24,7 +24,7 @@ def test_an_event_is_forgotten_by_its_key_and_scope_or_by_the_row_s_key(run: Run
     assert "is not done: there was nothing to forget" in run("forget", "sku-7", "--scope", "prices").stderr
 
 
-def test_it_says_so_as_json(run: Run, rows: Rows) -> None:
+def test_it_says_so_as_json(run, rows):
     done()
     assert [parsed(run("forget", "prices#sku-7", "--json")) for _ in range(2)] == [
         {"forgotten": True},
@@ -32,7 +32,7 @@ def test_it_says_so_as_json(run: Run, rows: Rows) -> None:
     ]
 
 
-def test_an_event_in_progress_is_not_forgotten_and_exits_with_1(run: Run, rows: Rows) -> None:
+def test_an_event_in_progress_is_not_forgotten_and_exits_with_1(run, rows):
     with LockClient(owner_prefix="worker-7") as client, client.acquire("prices#sku-7"):
         for arguments in ((), ("--wait", "0.3")):
             result = run("forget", "sku-7", "--scope", "prices", *arguments)
@@ -42,19 +42,19 @@ def test_an_event_in_progress_is_not_forgotten_and_exits_with_1(run: Run, rows: 
             assert "wait=" not in result.stderr
 
 
-def test_a_table_whose_rows_are_deleted_remembers_no_events(run: Run) -> None:
+def test_a_table_whose_rows_are_deleted_remembers_no_events(run):
     result = run("forget", "a", "--schema", "python")
     assert result.returncode == 78
     assert "deleted on release" in result.stderr
 
 
-def test_without_a_scope_it_says_where_to_look_for_what_it_did_not_find(run: Run) -> None:
+def test_without_a_scope_it_says_where_to_look_for_what_it_did_not_find(run):
     done()
     assert "pass --scope as well" in run("forget", "sku-7").stderr
     assert "pass --scope" not in run("forget", "sku-8", "--scope", "prices").stderr
 
 
-def test_a_release_of_an_event_that_is_done_says_how_to_forget_it(run: Run) -> None:
+def test_a_release_of_an_event_that_is_done_says_how_to_forget_it(run):
     done(key="it's")
     result = run("release", "prices#it's", "--force", "--yes")
     assert (result.returncode, result.stdout) == (0, "")
@@ -63,7 +63,7 @@ def test_a_release_of_an_event_that_is_done_says_how_to_forget_it(run: Run) -> N
     assert "forgot event" in run(*command).stderr
 
 
-def test_only_the_result_that_is_meant_is_forgotten(run: Run, rows: Rows) -> None:
+def test_only_the_result_that_is_meant_is_forgotten(run, rows):
     done()
     result = run("forget", "prices#sku-7", "--if-result", "991")
     assert "is not done with this result: there was nothing to forget" in result.stderr

@@ -15,8 +15,6 @@ from lambda_lock.core.outcome import Reply
 from lambda_lock.core.tickets import make_ticket
 from lambda_lock.testing import ManualClock, in_memory
 
-from .conftest import Rows
-
 
 class Readings:
     """A table that is read when the test says so."""
@@ -40,7 +38,7 @@ def kinds(answer: dict[str, Any]) -> list[str]:
     return [event["kind"] for event in reversed(answer["events"])]
 
 
-def test_a_grant_a_renewal_and_a_release_are_told_apart(readings: Readings) -> None:
+def test_a_grant_a_renewal_and_a_release_are_told_apart(readings):
     readings.read()
     with LockClient(owner_prefix="worker") as client:
         lock = client.acquire("a", lease_duration=30)
@@ -60,7 +58,7 @@ def test_a_grant_a_renewal_and_a_release_are_told_apart(readings: Readings) -> N
     assert answer["counts"] == {"free": 1, "waiting": 0}
 
 
-def test_an_expired_lease_and_its_take_over_are_told_apart(readings: Readings, rows: Rows) -> None:
+def test_an_expired_lease_and_its_take_over_are_told_apart(readings, rows):
     readings.read()
     rows.put_held("a", owner="dead", expires_in=-5, nonce="a" * 32)
     answer = readings.read()
@@ -74,14 +72,14 @@ def test_an_expired_lease_and_its_take_over_are_told_apart(readings: Readings, r
         assert kinds(answer)[-2:] == ["taken over", "took over"]
 
 
-def test_what_the_first_reading_finds_has_not_just_happened(readings: Readings, rows: Rows) -> None:
+def test_what_the_first_reading_finds_has_not_just_happened(readings, rows):
     rows.put_held("a")
     answer = readings.read()
     assert answer["events"] == []
     assert answer["locks"][0]["holds"][0]["is_seen_whole"] is False
 
 
-def test_what_a_foreign_row_holds_is_shown_in_part(readings: Readings, rows: Rows) -> None:
+def test_what_a_foreign_row_holds_is_shown_in_part(readings, rows):
     readings.read()
     names: dict[str, Any] = {str(number) + "n" * 1_000: {"N": "9e125"} for number in range(150)}
     rows.put_held("a", owner="foreign" + "x" * 100_000, expires_in=-5, **names)
@@ -95,7 +93,7 @@ def test_what_a_foreign_row_holds_is_shown_in_part(readings: Readings, rows: Row
     assert hold["ended"] is None  # it is recognised at the next reading
 
 
-def test_what_would_reorder_the_text_beside_it_is_shown_escaped(readings: Readings, rows: Rows) -> None:
+def test_what_would_reorder_the_text_beside_it_is_shown_escaped(readings, rows):
     readings.read()
     rows.put_held("order\u202e#1", owner="worker\u2066", nonce="a" * 32)
     answer = readings.read()
@@ -107,7 +105,7 @@ def test_what_would_reorder_the_text_beside_it_is_shown_escaped(readings: Readin
     assert api["holders"][0].startswith(r"\u202dme#")
 
 
-def test_the_permits_of_a_semaphore_are_holds_of_their_own(readings: Readings) -> None:
+def test_the_permits_of_a_semaphore_are_holds_of_their_own(readings):
     with LockClient() as client:
         first, second = (client.acquire("api", permits=3) for _ in range(2))
         (seen,) = readings.read()["locks"]
@@ -119,7 +117,7 @@ def test_the_permits_of_a_semaphore_are_holds_of_their_own(readings: Readings) -
 
 
 @pytest.mark.parametrize("permits", [None, 3])
-def test_a_hold_that_is_resumed_goes_on_and_is_one_hold(permits: int | None, readings: Readings) -> None:
+def test_a_hold_that_is_resumed_goes_on_and_is_one_hold(permits, readings):
     readings.read()
     with LockClient() as client:
         first = client.acquire("api", permits=permits, lease_duration=20)
@@ -134,7 +132,7 @@ def test_a_hold_that_is_resumed_goes_on_and_is_one_hold(permits: int | None, rea
     assert kinds(answer) == ["granted", "released"]
 
 
-def test_a_permit_that_nobody_released_has_expired() -> None:
+def test_a_permit_that_nobody_released_has_expired():
     clock = ManualClock()
     with in_memory(clock=clock), LockClient("locks", lease_duration=5, heartbeat_period=0) as client:
         readings = Readings(client)
@@ -147,7 +145,7 @@ def test_a_permit_that_nobody_released_has_expired() -> None:
         lock.release(best_effort=True)
 
 
-def test_a_row_that_is_gone_is_no_lock_any_more(readings: Readings, rows: Rows) -> None:
+def test_a_row_that_is_gone_is_no_lock_any_more(readings, rows):
     with LockClient() as client:
         lock = client.acquire("a", delete_on_release=True)
         assert readings.read()["found"] == 1
@@ -156,7 +154,7 @@ def test_a_row_that_is_gone_is_no_lock_any_more(readings: Readings, rows: Rows) 
     assert (answer["found"], kinds(answer)) == (0, ["deleted"])
 
 
-def test_the_number_of_waiters_has_a_past(readings: Readings, rows: Rows) -> None:
+def test_the_number_of_waiters_has_a_past(readings, rows):
     rows.put_held(
         "a",
         waiters={
@@ -173,7 +171,7 @@ def test_the_number_of_waiters_has_a_past(readings: Readings, rows: Rows) -> Non
     assert readings.read(states="waiting")["found"] == 0
 
 
-def test_filters_count_what_they_leave(readings: Readings, rows: Rows) -> None:
+def test_filters_count_what_they_leave(readings, rows):
     rows.put_held("order#1")
     rows.put_held("order#2", expires_in=-30)
     rows.put("import", recordVersionNumber={"S": "v"}, isReleased={"S": "1"})
@@ -215,7 +213,7 @@ class ManyRows:
 
 
 @pytest.mark.long
-def test_of_100_000_locks_a_page_is_answered_and_it_is_answered_while_they_are_read() -> None:
+def test_of_100_000_locks_a_page_is_answered_and_it_is_answered_while_they_are_read():
     transport = ManyRows(100_000)
     watcher = Watcher(LockClient("locks", transport=transport), interval=1.0)
     transport.before_page[20] = lambda: during.append(watcher.answer({}))
@@ -232,7 +230,7 @@ def test_of_100_000_locks_a_page_is_answered_and_it_is_answered_while_they_are_r
     assert watcher.answer({"prefix": "lock-00000", "states": "held"})["found"] == 1
 
 
-def test_locks_beyond_the_limit_are_counted_and_not_kept() -> None:
+def test_locks_beyond_the_limit_are_counted_and_not_kept():
     watcher = Watcher(LockClient("locks", transport=ManyRows(10_000)), interval=1.0)
     watcher.most = 3000
     watcher.read()

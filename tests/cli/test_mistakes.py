@@ -10,16 +10,14 @@ import pytest
 from lambda_lock import LockClient, TransportError, deduplicate
 from lambda_lock.cli.dashboard import Watcher
 from lambda_lock.cli.show import lock_table, print_json_array
-from rig.engine import Ministack
-from rig.wire import Wire
 
-from .conftest import Rows, Run, Start, Terminal, parsed
+from .conftest import parsed
 
 FOREVER = float("inf")
 
 
 @pytest.mark.parametrize("options", [[], ["--wait", "5"], ["--lease", "30", "--no-ttl"]])
-def test_run_without_a_key_runs_nothing(run_apart: Run, rows: Rows, options: list[str]) -> None:
+def test_run_without_a_key_runs_nothing(run_apart, rows, options):
     result = run_apart("run", *options, "--", "echo", "hi")
     assert result.returncode == 2
     assert "the key is missing: write lambda-lock run KEY -- COMMAND..." in result.stderr
@@ -27,18 +25,18 @@ def test_run_without_a_key_runs_nothing(run_apart: Run, rows: Rows, options: lis
     assert rows.get("echo") is None
 
 
-def test_run_takes_what_comes_after_the_dashes_as_it_is(run_apart: Run) -> None:
+def test_run_takes_what_comes_after_the_dashes_as_it_is(run_apart):
     assert run_apart("run", "a", "--", "echo", "--", "hi").stdout == "-- hi\n"
     assert run_apart("run", "--wait", "5", "a", "echo", "--", "hi").stdout == "hi\n"
 
 
-def test_a_key_that_begins_with_a_dash_stands_between_two_of_them(run_apart: Run) -> None:
+def test_a_key_that_begins_with_a_dash_stands_between_two_of_them(run_apart):
     command = ("sh", "-c", "echo $LAMBDA_LOCK_KEY $1", "sh", "--")
     for options in ((), ("--wait", "5")):
         assert run_apart("run", *options, "--", "-a", "--", *command).stdout == "-a --\n"
 
 
-def test_run_goes_on_at_once_with_the_lock_of_an_earlier_run_that_died(run_apart: Run, rows: Rows, table: str) -> None:
+def test_run_goes_on_at_once_with_the_lock_of_an_earlier_run_that_died(run_apart, rows, table):
     with LockClient(table) as client:
         died = client.acquire("nightly", holder="build-7", lease_duration=600)
         client.close(release=False)
@@ -50,7 +48,7 @@ def test_run_goes_on_at_once_with_the_lock_of_an_earlier_run_that_died(run_apart
     assert not rows.is_held("nightly")
 
 
-def test_ls_watch_survives_a_table_that_does_not_answer(start: Start, wire: Wire, rows: Rows) -> None:
+def test_ls_watch_survives_a_table_that_does_not_answer(start, wire, rows):
     rows.put_held("first")
     process = start("ls", "--watch", "--interval", "0.1", "--json")
     assert process.stdout is not None
@@ -67,7 +65,7 @@ def test_ls_watch_survives_a_table_that_does_not_answer(start: Start, wire: Wire
     assert [lock["key"] for lock in locks] == ["first", "second"]
 
 
-def test_a_list_that_breaks_off_does_not_run_into_the_next(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_list_that_breaks_off_does_not_run_into_the_next(capsys):
     def pages() -> Iterator[object]:
         yield {"key": "first"}
         raise TransportError(True, "no answer")
@@ -80,9 +78,9 @@ def test_a_list_that_breaks_off_does_not_run_into_the_next(capsys: pytest.Captur
     assert [lock["key"] for lock in json.loads(whole)] == ["second"]
 
 
-def test_ls_watch_on_a_terminal_survives_it_too(terminal: type[Terminal], wire: Wire, rows: Rows) -> None:
+def test_ls_watch_on_a_terminal_survives_it_too(terminal, wire, rows):
     rows.put_held("first")
-    shown = terminal("ls", "--watch", "--interval", "0.2")  # type: ignore[arg-type,call-arg]
+    shown = terminal("ls", "--watch", "--interval", "0.2")
     shown.wait_for("first")
     wire.answer(400, "AccessDeniedException", "Scan")
     shown.wait_for("It is tried again")
@@ -93,13 +91,13 @@ def test_ls_watch_on_a_terminal_survives_it_too(terminal: type[Terminal], wire: 
     assert "Traceback" not in shown.text
 
 
-def test_ls_watch_of_a_table_that_is_not_there_ends(run: Run) -> None:
+def test_ls_watch_of_a_table_that_is_not_there_ends(run):
     result = run("ls", "--watch", "--table", "no-such-table")
     assert result.returncode == 78
     assert "no-such-table" in result.stderr
 
 
-def test_a_table_that_exists_is_said_to_exist_and_to_fit(run: Run, table: str) -> None:
+def test_a_table_that_exists_is_said_to_exist_and_to_fit(run, table):
     assert run("table", "create", f"{table}-new").returncode == 0
     result = run("table", "create", f"{table}-new")
     assert result.returncode == 78
@@ -107,9 +105,7 @@ def test_a_table_that_exists_is_said_to_exist_and_to_fit(run: Run, table: str) -
     assert "it is suitable for locks as it is" in result.stderr
 
 
-def test_a_table_that_exists_and_does_not_fit_is_told_with_all_its_faults(
-    run: Run, engine: Ministack, table: str
-) -> None:
+def test_a_table_that_exists_and_does_not_fit_is_told_with_all_its_faults(run, engine, table):
     name = engine.create_table(f"{table}-odd", partition_key="id")
     result = run("table", "create", name)
     assert result.returncode == 78
@@ -117,7 +113,7 @@ def test_a_table_that_exists_and_does_not_fit_is_told_with_all_its_faults(
     assert f"table '{name}' is not suitable for locks: its partition key is 'id', not 'key'" in result.stderr
 
 
-def test_a_row_that_never_was_a_lock_is_said_to_be_none(run: Run, rows: Rows) -> None:
+def test_a_row_that_never_was_a_lock_is_said_to_be_none(run, rows):
     rows.put("invoice 1", total={"N": "42"})
     shown = run("get", "invoice 1")
     assert shown.returncode == 0
@@ -126,7 +122,7 @@ def test_a_row_that_never_was_a_lock_is_said_to_be_none(run: Run, rows: Rows) ->
     assert run("ls").stdout == ""
 
 
-def test_a_row_that_never_was_a_lock_can_stand_in_a_table_of_locks(rows: Rows, table: str) -> None:
+def test_a_row_that_never_was_a_lock_can_stand_in_a_table_of_locks(rows, table):
     rows.put("invoice 1", total={"N": "42"})
     with LockClient(table) as client:
         record = client.get("invoice 1")
@@ -134,7 +130,7 @@ def test_a_row_that_never_was_a_lock_can_stand_in_a_table_of_locks(rows: Rows, t
     assert lock_table([record], 80).row_count == 1
 
 
-def test_a_lock_and_a_semaphore_that_are_free_are_no_such_rows(run: Run, table: str) -> None:
+def test_a_lock_and_a_semaphore_that_are_free_are_no_such_rows(run, table):
     with LockClient(table) as client:
         client.acquire("lock").release()
         client.acquire("semaphore", permits=2).release()
@@ -142,7 +138,7 @@ def test_a_lock_and_a_semaphore_that_are_free_are_no_such_rows(run: Run, table: 
         assert json.loads(run("get", key, "--json").stdout)["state"] == "free"
 
 
-def test_events_on_the_dashboard_are_in_the_order_of_their_times(table: str, rows: Rows) -> None:
+def test_events_on_the_dashboard_are_in_the_order_of_their_times(table, rows):
     with LockClient(table) as client:
         watcher = Watcher(client, interval=1.0)
         watcher.read()
@@ -156,7 +152,7 @@ def test_events_on_the_dashboard_are_in_the_order_of_their_times(table: str, row
     assert [event["key"] for event in events] == ["a", "c", "b", "d"]
 
 
-def test_metrics_stay_out_of_the_output_of_a_command(run_apart: Run, table: str) -> None:
+def test_metrics_stay_out_of_the_output_of_a_command(run_apart, table):
     with LockClient() as client, client.acquire("a"):
         held = run_apart("run", "a", "--wait", "0", "--", "true", LAMBDA_LOCK_METRICS="locks")
         shown = run_apart("get", "a", "--json", LAMBDA_LOCK_METRICS="locks", LAMBDA_LOCK_METRICS_TIMES="1")
@@ -167,7 +163,7 @@ def test_metrics_stay_out_of_the_output_of_a_command(run_apart: Run, table: str)
     assert ran.stdout == "said\n"
 
 
-def test_a_semaphore_is_told_in_the_words_of_the_command_line(run_apart: Run, table: str) -> None:
+def test_a_semaphore_is_told_in_the_words_of_the_command_line(run_apart, table):
     with LockClient() as client, client.acquire("imports", permits=2):
         ran, forgot = run_apart("run", "imports", "--wait", "0", "--", "true"), run_apart("forget", "imports")
     assert "Pass --permits N, as the others do" in ran.stderr
@@ -177,14 +173,14 @@ def test_a_semaphore_is_told_in_the_words_of_the_command_line(run_apart: Run, ta
         assert "permits=" not in result.stderr
 
 
-def test_a_lock_is_told_from_a_semaphore_in_the_words_of_the_command_line(run_apart: Run, table: str) -> None:
+def test_a_lock_is_told_from_a_semaphore_in_the_words_of_the_command_line(run_apart, table):
     with LockClient() as client, client.acquire("report"):
         told = run_apart("run", "report", "--permits", "2", "--wait", "0", "--", "true").stderr
     assert "taken without --permits" in told
     assert "permits=" not in told
 
 
-def test_release_of_an_event_that_is_done_leads_to_forget(run: Run, table: str) -> None:
+def test_release_of_an_event_that_is_done_leads_to_forget(run, table):
     with LockClient() as client:
         deduplicate("{key}", scope="prices", client=client)(lambda key: None)("sku-7")
     told = run("release", "prices#sku-7", "--force", "--yes").stderr

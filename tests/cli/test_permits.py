@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 from lambda_lock import LockClient
 from tests.support.waiting import wait_until
 
-from .conftest import Run, Start, parsed
+from .conftest import parsed
 
 
-def test_run_lets_n_commands_in_and_no_more(start: Start, tmp_path: Path) -> None:
+def test_run_lets_n_commands_in_and_no_more(start, tmp_path):
     over = tmp_path / "over"
     command = ("sh", "-c", f"while [ ! -e {over} ]; do sleep 0.05; done")
     inside = [start("run", "encode", "--permits", "2", "--", *command) for _ in range(2)]
@@ -28,11 +27,11 @@ def test_run_lets_n_commands_in_and_no_more(start: Start, tmp_path: Path) -> Non
         assert start("run", "encode", "--permits", "2", "--wait", "0", "--", "true").wait() == 0
 
 
-def test_run_refuses_a_number_of_permits_out_of_range(run: Run) -> None:
+def test_run_refuses_a_number_of_permits_out_of_range(run):
     assert run("run", "encode", "--permits", "0", "--", "true").returncode == 2
 
 
-def test_one_permit_is_released_by_force_and_the_others_stay(run: Run) -> None:
+def test_one_permit_is_released_by_force_and_the_others_stay(run):
     with LockClient() as client:
         lost, kept = (client.acquire("api", permits=2, lease_duration=1_000_000) for _ in range(2))
         assert "release its permit with --owner" in run("release", "api", "--force", "--yes").stderr
@@ -45,7 +44,7 @@ def test_one_permit_is_released_by_force_and_the_others_stay(run: Run) -> None:
         assert kept.release()
 
 
-def test_the_permit_of_an_attempt_is_released_under_the_name_that_is_shown(run: Run) -> None:
+def test_the_permit_of_an_attempt_is_released_under_the_name_that_is_shown(run):
     with LockClient() as client:
         string = client.acquire("api", permits=2, holder="execution-1").hand_over(lease_duration=1_000_000)
         earlier = parsed(run("get", "api", "--json"))["holders"][0]["owner"]
@@ -60,7 +59,7 @@ def test_the_permit_of_an_attempt_is_released_under_the_name_that_is_shown(run: 
         assert client.release(string) is False
 
 
-def test_a_lock_is_released_by_force_if_the_owner_that_is_named_holds_it(run: Run) -> None:
+def test_a_lock_is_released_by_force_if_the_owner_that_is_named_holds_it(run):
     with LockClient() as client:
         lock = client.acquire("a")
         refused = run("release", "a", "--force", "--yes", "--owner", "another#1")
@@ -69,7 +68,7 @@ def test_a_lock_is_released_by_force_if_the_owner_that_is_named_holds_it(run: Ru
         assert run("release", "a", "--force", "--yes", "--owner", lock.owner).returncode == 0
 
 
-def test_what_is_asked_before_a_release_by_force_names_a_permit_only_where_there_is_one(run: Run) -> None:
+def test_what_is_asked_before_a_release_by_force_names_a_permit_only_where_there_is_one(run):
     with LockClient() as client:
         lock, permit = client.acquire("a"), client.acquire("api", permits=2)
         asked = run("release", "a", "--force", "--owner", lock.owner, stdin="no\n")
@@ -78,7 +77,7 @@ def test_what_is_asked_before_a_release_by_force_names_a_permit_only_where_there
         assert f"to be released: the permit of {permit.owner}" in asked.stderr
 
 
-def test_nobody_holds_a_rate_limit_that_an_owner_could_release(run: Run) -> None:
+def test_nobody_holds_a_rate_limit_that_an_owner_could_release(run):
     with LockClient() as client:
         client.rate_limit("api", 1, per=86_400)
         refused = run("release", "api", "--force", "--yes", "--owner", "another#1")
@@ -89,7 +88,7 @@ def test_nobody_holds_a_rate_limit_that_an_owner_could_release(run: Run) -> None
         assert client.get("api") is not None
 
 
-def test_the_permits_of_all_the_dead_are_released_at_once(run: Run) -> None:
+def test_the_permits_of_all_the_dead_are_released_at_once(run):
     with LockClient() as client:
         names = ["execution-1", "execution-2", "execution-3", "alive"]
         strings = {name: client.acquire("api", permits=4, holder=name).hand_over(lease_duration=1e6) for name in names}
@@ -102,7 +101,7 @@ def test_the_permits_of_all_the_dead_are_released_at_once(run: Run) -> None:
         assert client.release(strings["execution-3"]) is True  # nothing was done
 
 
-def test_all_permits_of_a_semaphore_are_released_at_once(run: Run) -> None:
+def test_all_permits_of_a_semaphore_are_released_at_once(run):
     with LockClient() as client:
         for name in ("execution-1", "execution-2"):
             client.acquire("api", permits=2, holder=name).hand_over(lease_duration=1_000_000)

@@ -9,17 +9,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from lambda_lock import LockClient
-from rig.engine import Ministack
-from rig.wire import Wire
 from tests.support.waiting import DEADLINE
 
-from .conftest import PROGRAM, Rows, Run, Start, Terminal, children, environment, parsed, wait_gone
+from .conftest import PROGRAM, Run, children, environment, parsed, wait_gone
 
 # Prints each signal that it gets, and exits with 3 on SIGTERM. They come through a pipe: a handler of Python's does not
 # run if its signal comes right before a pause().
@@ -52,14 +49,14 @@ def line(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.parametrize("code", [0, 1, 7, 75, 255])
-def test_the_exit_code_is_the_commands(run: Run, rows: Rows, code: int) -> None:
+def test_the_exit_code_is_the_commands(run, rows, code):
     result = run("run", "a", "--", "sh", "-c", f"exit {code}")
     assert (result.returncode, result.stdout, result.stderr) == (code, "", "")
     assert not rows.is_held("a")
 
 
 @pytest.mark.parametrize("option", ["-la", "--color=auto"])
-def test_an_option_of_the_command_without_the_dashes_is_told_where_they_go(run: Run, rows: Rows, option: str) -> None:
+def test_an_option_of_the_command_without_the_dashes_is_told_where_they_go(run, rows, option):
     result = run("run", "a", "ls", option)
     assert result.returncode == 2
     assert "put -- between the key and the command: lambda-lock run KEY -- COMMAND..." in result.stderr
@@ -67,28 +64,28 @@ def test_an_option_of_the_command_without_the_dashes_is_told_where_they_go(run: 
     assert rows.get("a") is None
 
 
-def test_an_unknown_option_before_the_dashes_is_ours(run: Run) -> None:
+def test_an_unknown_option_before_the_dashes_is_ours(run):
     result = run("run", "a", "--wiat", "5", "--", "ls", "-la")
     assert result.returncode == 2
     assert "--wiat" in result.stderr
     assert "between the key" not in result.stderr
 
 
-def test_a_command_that_a_signal_ended_gives_128_and_its_number(run: Run) -> None:
+def test_a_command_that_a_signal_ended_gives_128_and_its_number(run):
     assert run("run", "a", "--", "sh", "-c", "kill -9 $$").returncode == 137
 
 
-def test_stdin_stdout_and_stderr_are_the_commands(run: Run) -> None:
+def test_stdin_stdout_and_stderr_are_the_commands(run):
     result = run("run", "a", "--", "sh", "-c", "cat; echo wrong >&2", stdin="one\ntwo\n")
     assert (result.stdout, result.stderr) == ("one\ntwo\n", "wrong\n")
 
 
-def test_arguments_reach_the_command_as_they_are(run: Run) -> None:
+def test_arguments_reach_the_command_as_they_are(run):
     result = run("run", "a", "--wait", "5", "--", "printf", "%s|", "--json", "-v", "--", "a b", "$HOME", "")
     assert result.stdout == "--json|-v|--|a b|$HOME||"
 
 
-def test_the_command_learns_key_token_and_owner(run: Run, rows: Rows) -> None:
+def test_the_command_learns_key_token_and_owner(run, rows):
     script = 'echo "$LAMBDA_LOCK_KEY $LAMBDA_LOCK_FENCING_TOKEN $LAMBDA_LOCK_OWNER"'
     key, token, owner = run("run", "a", "--", "sh", "-c", script).stdout.split()
     row = rows.get("a")
@@ -96,27 +93,27 @@ def test_the_command_learns_key_token_and_owner(run: Run, rows: Rows) -> None:
     assert (key, {"N": token}, {"S": owner}) == ("a", row["fencingToken"], row["ownerName"])
 
 
-def test_a_command_that_is_not_there_gives_127_and_holds_nothing(run: Run, rows: Rows) -> None:
+def test_a_command_that_is_not_there_gives_127_and_holds_nothing(run, rows):
     result = run("run", "a", "--", "no-such-command")
     assert result.returncode == 127
     assert result.stderr == "lambda-lock: no-such-command: command not found\n"
     assert not rows.is_held("a")
 
 
-def test_a_command_without_a_name_gives_127_and_holds_nothing(run: Run, rows: Rows) -> None:
+def test_a_command_without_a_name_gives_127_and_holds_nothing(run, rows):
     result = run("run", "a", "--", "")
     assert (result.returncode, result.stdout, result.stderr) == (127, "", "lambda-lock: '': command not found\n")
     assert not rows.is_held("a")
 
 
-def test_a_file_that_cannot_be_run_gives_126(run: Run, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_run_gives_126(run, tmp_path):
     (tmp_path / "text").write_text("not a program")
     result = run("run", "a", "--", str(tmp_path / "text"))
     assert result.returncode == 126
     assert "Permission denied" in result.stderr
 
 
-def test_a_lock_that_is_held_is_not_granted_and_the_holder_is_named(run: Run, rows: Rows) -> None:
+def test_a_lock_that_is_held_is_not_granted_and_the_holder_is_named(run, rows):
     rows.put_held("a", owner="the-other")
     result = run("run", "a", "--wait", "0", "--", "echo", "ran")
     assert (result.returncode, result.stdout) == (75, "")
@@ -124,12 +121,12 @@ def test_a_lock_that_is_held_is_not_granted_and_the_holder_is_named(run: Run, ro
     assert "--wait" in result.stderr
 
 
-def test_a_wait_that_ran_out_is_not_granted(run: Run, rows: Rows) -> None:
+def test_a_wait_that_ran_out_is_not_granted(run, rows):
     rows.put_held("a")
     assert run("run", "a", "--wait", "1.2", "--", "echo", "ran").returncode == 75
 
 
-def test_the_lock_is_waited_for_and_held_while_the_command_runs(run: Run, start: Start) -> None:
+def test_the_lock_is_waited_for_and_held_while_the_command_runs(run, start):
     first = start("run", "a", "--", "sh", "-c", "echo in; sleep 1; echo out")
     assert line(first) == "in"
     second = run("run", "a", "--wait", "60", "--", "echo", "mine")
@@ -137,7 +134,7 @@ def test_the_lock_is_waited_for_and_held_while_the_command_runs(run: Run, start:
     assert first.wait(DEADLINE) == 0
 
 
-def test_the_lock_is_renewed_while_the_command_runs(run: Run, start: Start, rows: Rows) -> None:
+def test_the_lock_is_renewed_while_the_command_runs(run, start, rows):
     process = start("run", "a", "--lease", "2", "--", "sh", "-c", "exec sleep 600")
     rows.wait_held("a")
     for _ in range(4):  # renewals are a third of the lease apart, so this takes longer than the lease
@@ -147,16 +144,14 @@ def test_the_lock_is_renewed_while_the_command_runs(run: Run, start: Start, rows
     assert process.wait(DEADLINE) == 143
 
 
-def test_rows_without_time_to_live_can_be_had(run: Run, rows: Rows) -> None:
+def test_rows_without_time_to_live_can_be_had(run, rows):
     run("run", "with", "--", "true")
     run("run", "without", "--no-ttl", "--", "true")
     assert "ttl" in (rows.get("with") or {})
     assert "ttl" not in (rows.get("without") or {})
 
 
-def test_a_lock_in_a_table_with_a_sort_key_can_be_held_seen_and_released(
-    run: Run, engine: Ministack, table: str
-) -> None:
+def test_a_lock_in_a_table_with_a_sort_key_can_be_held_seen_and_released(run, engine, table):
     name = engine.create_table(f"{table}-sorted", sort_key="range")
     options = ("--table", name, "--sort-key", "range", "--sort-value", "one")
     program = f"{sys.executable} -m lambda_lock.cli"
@@ -166,7 +161,7 @@ def test_a_lock_in_a_table_with_a_sort_key_can_be_held_seen_and_released(
     assert (parsed(result)["sort_key"], parsed(result)["state"]) == ("one", "held")
 
 
-def test_a_release_that_failed_is_said_and_the_exit_code_is_the_commands(run: Run, wire: Wire) -> None:
+def test_a_release_that_failed_is_said_and_the_exit_code_is_the_commands(run, wire):
     wire.unavailable("UpdateItem", times=float("inf"), when=lambda request: "ReturnValues" not in request.body)
     result = run("run", "a", "--lease", "60", "--", "sh", "-c", "exit 4")
     assert result.returncode == 4
@@ -177,7 +172,7 @@ def test_a_release_that_failed_is_said_and_the_exit_code_is_the_commands(run: Ru
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGTERM"])
-def test_a_signal_is_passed_on_once_and_the_lock_is_released_at_the_end(start: Start, rows: Rows, name: str) -> None:
+def test_a_signal_is_passed_on_once_and_the_lock_is_released_at_the_end(start, rows, name):
     process = start("run", "a", "--", sys.executable, "-c", LISTENER)
     assert line(process) == "ready"
     process.send_signal(signal.Signals[name])
@@ -190,7 +185,7 @@ def test_a_signal_is_passed_on_once_and_the_lock_is_released_at_the_end(start: S
     assert not rows.is_held("a")
 
 
-def test_a_command_that_does_not_heed_the_signal_goes_on_under_its_lock(start: Start, rows: Rows) -> None:
+def test_a_command_that_does_not_heed_the_signal_goes_on_under_its_lock(start, rows):
     process = start("run", "a", "--", "sh", "-c", "trap '' TERM; echo ready; sleep 3; exit 5")
     assert line(process) == "ready"
     process.terminate()
@@ -198,7 +193,7 @@ def test_a_command_that_does_not_heed_the_signal_goes_on_under_its_lock(start: S
     assert process.wait(DEADLINE) == 5
 
 
-def test_a_command_ended_by_a_signal_that_was_passed_on_gives_128_and_its_number(start: Start, rows: Rows) -> None:
+def test_a_command_ended_by_a_signal_that_was_passed_on_gives_128_and_its_number(start, rows):
     process = start("run", "a", "--", "sh", "-c", "echo ready; exec sleep 60")
     assert line(process) == "ready"
     process.terminate()
@@ -206,7 +201,7 @@ def test_a_command_ended_by_a_signal_that_was_passed_on_gives_128_and_its_number
     assert not rows.is_held("a")
 
 
-def test_a_signal_to_the_process_group_ends_both_and_releases(start: Start, rows: Rows) -> None:
+def test_a_signal_to_the_process_group_ends_both_and_releases(start, rows):
     process = start("run", "a", "--", "sh", "-c", "echo ready; exec sleep 60")
     assert line(process) == "ready"
     os.killpg(process.pid, signal.SIGINT)
@@ -215,7 +210,7 @@ def test_a_signal_to_the_process_group_ends_both_and_releases(start: Start, rows
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_while_waiting_ends_the_wait_and_nothing_is_run(start: Start, rows: Rows, number: int) -> None:
+def test_a_signal_while_waiting_ends_the_wait_and_nothing_is_run(start, rows, number):
     rows.put_held("a", owner="the-other", expires_in=600)
     before = rows.get("a")
     process = start("run", "a", "--wait", "inf", "-vv", "--", "echo", "ran")
@@ -229,7 +224,7 @@ def test_a_signal_while_waiting_ends_the_wait_and_nothing_is_run(start: Start, r
     assert rows.get("a") == before
 
 
-def test_the_command_starts_with_the_usual_signals(run: Run) -> None:
+def test_the_command_starts_with_the_usual_signals(run):
     """No signal is blocked or ignored. The ones that we block for ourselves must not affect the child."""
     status = run("run", "a", "--", "grep", "-E", "^Sig(Blk|Ign)", "/proc/self/status").stdout
     masks = dict(re.findall(r"(Sig\w+):\s*([0-9a-f]+)", status))
@@ -237,7 +232,7 @@ def test_the_command_starts_with_the_usual_signals(run: Run) -> None:
     assert not int(masks["SigIgn"], 16) & 1 << signal.SIGPIPE - 1
 
 
-def test_a_signal_ignored_from_the_start_stays_ignored(table: str) -> None:
+def test_a_signal_ignored_from_the_start_stays_ignored(table):
     command = [
         "sh",
         "-c",
@@ -255,7 +250,7 @@ def test_a_signal_ignored_from_the_start_stays_ignored(table: str) -> None:
     assert int(said.split()[1], 16) & 1 << signal.SIGHUP - 1
 
 
-def test_ctrl_c_on_a_terminal_reaches_the_command_once(terminal: Callable[..., Terminal], rows: Rows) -> None:
+def test_ctrl_c_on_a_terminal_reaches_the_command_once(terminal, rows):
     shown = terminal("run", "a", "--", sys.executable, "-c", LISTENER)
     shown.wait_for("ready")
     shown.type("\x03")
@@ -270,7 +265,7 @@ def test_ctrl_c_on_a_terminal_reaches_the_command_once(terminal: Callable[..., T
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell a child that its parent died")
-def test_the_command_is_ended_if_the_process_that_renews_its_lock_is_killed(start: Start, rows: Rows) -> None:
+def test_the_command_is_ended_if_the_process_that_renews_its_lock_is_killed(start, rows):
     process = start("run", "a", "--", sys.executable, "-c", f"import os; print(os.getpid(), flush=True)\n{LISTENER}")
     pid = int(line(process))
     assert line(process) == "ready"
@@ -280,7 +275,7 @@ def test_the_command_is_ended_if_the_process_that_renews_its_lock_is_killed(star
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for children in /proc")
-def test_what_waits_with_us_for_the_lock_ends_with_us_and_runs_nothing(start: Start, rows: Rows) -> None:
+def test_what_waits_with_us_for_the_lock_ends_with_us_and_runs_nothing(start, rows):
     rows.put_held("a", expires_in=600)
     process = start("run", "a", "--wait", "inf", "-vv", "--", "echo", "ran")
     assert process.stderr is not None
@@ -291,7 +286,7 @@ def test_what_waits_with_us_for_the_lock_ends_with_us_and_runs_nothing(start: St
     wait_gone(child)
 
 
-def test_the_command_has_the_terminal(terminal: Callable[..., Terminal]) -> None:
+def test_the_command_has_the_terminal(terminal):
     shown = terminal("run", "a", "--", "sh", "-c", "test -t 0 && test -t 1 && read x && echo got $x")
     shown.type("this\n")
     assert shown.wait() == 0
@@ -308,7 +303,7 @@ def take_away(run: Run, key: str) -> None:
         assert time.monotonic() < end, "the lock was renewed each time"
 
 
-def test_a_lost_lock_ends_the_command_and_what_it_started(run: Run, start: Start, rows: Rows) -> None:
+def test_a_lost_lock_ends_the_command_and_what_it_started(run, start, rows):
     process = start("run", "a", "--lease", "1", "--", "sh", "-c", "sleep 600 & echo $!; wait")
     grandchild = int(line(process))
     take_away(run, "a")
@@ -318,7 +313,7 @@ def test_a_lost_lock_ends_the_command_and_what_it_started(run: Run, start: Start
     wait_gone(grandchild)
 
 
-def test_a_command_that_does_not_heed_sigterm_is_killed(run: Run, start: Start) -> None:
+def test_a_command_that_does_not_heed_sigterm_is_killed(run, start):
     script = "trap '' TERM; echo $$; while :; do sleep 0.05; done"
     process = start("run", "a", "--lease", "1", "--kill-after", "0.3", "--", "sh", "-c", script)
     pid = int(line(process))
@@ -327,7 +322,7 @@ def test_a_command_that_does_not_heed_sigterm_is_killed(run: Run, start: Start) 
     wait_gone(pid)
 
 
-def test_a_command_that_ends_by_itself_on_sigterm_may_clean_up(run: Run, start: Start) -> None:
+def test_a_command_that_ends_by_itself_on_sigterm_may_clean_up(run, start):
     process = start("run", "a", "--lease", "1", "--kill-after", "60", "--", sys.executable, "-c", LISTENER)
     assert line(process) == "ready"
     take_away(run, "a")
@@ -337,7 +332,7 @@ def test_a_command_that_ends_by_itself_on_sigterm_may_clean_up(run: Run, start: 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no file that is always full")
 @pytest.mark.parametrize("stderr", ["2>/dev/full", "2>&-"])
-def test_a_message_that_cannot_be_written_keeps_no_command_alive(run: Run, tmp_path: Path, stderr: str) -> None:
+def test_a_message_that_cannot_be_written_keeps_no_command_alive(run, tmp_path, stderr):
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     command = shlex.join([*PROGRAM, "run", "a", "--lease", "1", "--", "sh", "-c", 'echo $$ > "$FIFO"; exec sleep 600'])
@@ -348,7 +343,7 @@ def test_a_message_that_cannot_be_written_keeps_no_command_alive(run: Run, tmp_p
     wait_gone(pid)
 
 
-def test_another_holders_row_is_left_alone_after_the_loss(start: Start, rows: Rows) -> None:
+def test_another_holders_row_is_left_alone_after_the_loss(start, rows):
     process = start("run", "a", "--lease", "1", "--", "sh", "-c", "echo ready; exec sleep 600")
     assert line(process) == "ready"
     rows.put_held("a", owner="the-other")
@@ -358,16 +353,14 @@ def test_another_holders_row_is_left_alone_after_the_loss(start: Start, rows: Ro
 
 
 @pytest.mark.long
-def test_a_lock_that_cannot_be_renewed_is_lost_with_its_validity(wire: Wire, start: Start) -> None:
+def test_a_lock_that_cannot_be_renewed_is_lost_with_its_validity(wire, start):
     process = start("run", "a", "--lease", "2", "--", "sh", "-c", "echo ready; exec sleep 600")
     assert line(process) == "ready"
     wire.unavailable("UpdateItem", times=float("inf"))
     assert process.wait(DEADLINE) == 76
 
 
-def test_a_command_that_ended_although_its_lock_was_lost_keeps_its_exit_code(
-    run: Run, start: Start, tmp_path: Path
-) -> None:
+def test_a_command_that_ended_although_its_lock_was_lost_keeps_its_exit_code(run, start, tmp_path):
     """Its work is done, and another exit code could cause it to be repeated.
 
     A message says that somebody else may have run at the same time.

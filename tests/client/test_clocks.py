@@ -9,12 +9,9 @@ from email.utils import formatdate
 
 import pytest
 
-from lambda_lock import LockClient
 from lambda_lock.errors import LockFormatError, LockNotGrantedError
 from rig.wire import Answer, Wire
-from tests.support.clients import Make
 from tests.support.clocks import LeapingClock, SkewedClock
-from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
 from .conftest import reading
@@ -39,9 +36,7 @@ def dates(wire: Wire, clock: LeapingClock) -> list[float]:
     return seen
 
 
-def test_a_fail_fast_call_takes_over_a_dead_holder_once_its_stored_expiry_has_passed(
-    make: Make, rows: Rows, clock: LeapingClock, dates: list[float]
-) -> None:
+def test_a_fail_fast_call_takes_over_a_dead_holder_once_its_stored_expiry_has_passed(make, rows, clock, dates):
     client = make(clock=clock, heartbeat_period=0)
     expiry = time.time() + 1.5
     rows.put_held("a", expires_at=expiry, lease_seconds=3600)
@@ -57,7 +52,7 @@ def test_a_fail_fast_call_takes_over_a_dead_holder_once_its_stored_expiry_has_pa
     assert lock.fencing_token == 8
 
 
-def test_a_holder_that_died_is_replaced_by_who_waits(make: Make, rows: Rows, clock: LeapingClock) -> None:
+def test_a_holder_that_died_is_replaced_by_who_waits(make, rows, clock):
     dead = make(heartbeat_period=0)
     held = dead.acquire("a", lease_duration=1)
     dead.close(release=False)
@@ -68,7 +63,7 @@ def test_a_holder_that_died_is_replaced_by_who_waits(make: Make, rows: Rows, clo
     assert rows.version("a") == lock.version
 
 
-def test_the_error_about_a_dead_holder_says_when_to_come_back(client: LockClient, rows: Rows) -> None:
+def test_the_error_about_a_dead_holder_says_when_to_come_back(client, rows):
     rows.put_held("a", expires_at=time.time() + 4, lease_seconds=3600)
     with pytest.raises(LockNotGrantedError) as caught:
         client.acquire("a", wait=0)
@@ -76,9 +71,7 @@ def test_the_error_about_a_dead_holder_says_when_to_come_back(client: LockClient
     assert 2 < caught.value.retry_after < 6
 
 
-def test_repeated_fail_fast_calls_free_a_dead_foreign_lock_after_its_lease(
-    make: Make, rows: Rows, clock: LeapingClock
-) -> None:
+def test_repeated_fail_fast_calls_free_a_dead_foreign_lock_after_its_lease(make, rows, clock):
     client = make(clock=clock, heartbeat_period=0)
     rows.put_foreign("a", lease_seconds=20)
     before = clock.monotonic()
@@ -91,7 +84,7 @@ def test_repeated_fail_fast_calls_free_a_dead_foreign_lock_after_its_lease(
     assert lock.is_held
 
 
-def test_a_foreign_holder_that_renews_is_never_taken_over(make: Make, rows: Rows, clock: LeapingClock) -> None:
+def test_a_foreign_holder_that_renews_is_never_taken_over(make, rows, clock):
     client = make(clock=clock, heartbeat_period=0)
     for _ in range(6):
         rows.put_foreign("a", lease_seconds=20)
@@ -100,20 +93,20 @@ def test_a_foreign_holder_that_renews_is_never_taken_over(make: Make, rows: Rows
             clock.leapt += 3
 
 
-def test_a_fresh_client_knows_nothing_of_what_another_observed(make: Make, rows: Rows, clock: LeapingClock) -> None:
+def test_a_fresh_client_knows_nothing_of_what_another_observed(make, rows, clock):
     rows.put_foreign("a", lease_seconds=1)
     assert make(clock=clock).try_acquire("a") is None
     clock.leapt += 1.2
     assert make(clock=clock).try_acquire("a") is None
 
 
-def test_who_waits_frees_a_dead_foreign_lock(make: Make, rows: Rows, clock: LeapingClock) -> None:
+def test_who_waits_frees_a_dead_foreign_lock(make, rows, clock):
     rows.put_foreign("a", lease_seconds=20)
     with make(clock=clock, heartbeat_period=0).acquire("a", wait=60) as lock:
         assert lock.is_held
 
 
-def test_a_held_row_whose_lease_cannot_be_read_is_left_alone(client: LockClient, rows: Rows) -> None:
+def test_a_held_row_whose_lease_cannot_be_read_is_left_alone(client, rows):
     rows.put("a", ownerName={"S": "x"}, leaseDuration={"S": "soon"}, recordVersionNumber={"S": "v"})
     before = rows["a"]
     with pytest.raises(LockFormatError, match="'soon'") as caught:
@@ -126,7 +119,7 @@ def test_a_held_row_whose_lease_cannot_be_read_is_left_alone(client: LockClient,
 
 
 @pytest.mark.parametrize("off", [600, -600])
-def test_a_clock_minutes_off_is_corrected_within_one_acquire(off: float, wire: Wire, make: Make, rows: Rows) -> None:
+def test_a_clock_minutes_off_is_corrected_within_one_acquire(off, wire, make, rows):
     client = make(clock=SkewedClock(off))
     lock = client.acquire("a", lease_duration=20)
     # The claim, which brings the first Date, and the take-over of the very version that was wrong.
@@ -142,7 +135,7 @@ def test_a_clock_minutes_off_is_corrected_within_one_acquire(off: float, wire: W
 
 
 @pytest.mark.parametrize("off", [600, -600])
-def test_a_clock_minutes_off_neither_steals_nor_is_stolen_from(off: float, client: LockClient, make: Make) -> None:
+def test_a_clock_minutes_off_neither_steals_nor_is_stolen_from(off, client, make):
     skewed = make(clock=SkewedClock(off))
     with client.acquire("a"):
         assert skewed.try_acquire("a") is None
@@ -152,7 +145,7 @@ def test_a_clock_minutes_off_neither_steals_nor_is_stolen_from(off: float, clien
 
 
 @pytest.mark.parametrize("off", [600, -600])
-def test_a_lost_reply_and_a_wrong_clock_together_end_in_a_lock(off: float, wire: Wire, make: Make, rows: Rows) -> None:
+def test_a_lost_reply_and_a_wrong_clock_together_end_in_a_lock(off, wire, make, rows):
     wire.drop_reply("UpdateItem")
     lock = make(clock=SkewedClock(off)).acquire("a", wait=0)
     assert lock.version == rows.version("a")
@@ -160,7 +153,7 @@ def test_a_lost_reply_and_a_wrong_clock_together_end_in_a_lock(off: float, wire:
     assert lock.release() is True
 
 
-def test_a_slightly_slow_clock_is_renewed_before_its_shorter_validity_ends(wire: Wire, make: Make) -> None:
+def test_a_slightly_slow_clock_is_renewed_before_its_shorter_validity_ends(wire, make):
     """Five seconds slow, a lease of six is valid for about one and a half: others go by the stored expiry."""
     lock = make(clock=SkewedClock(-5), lease_duration=6).acquire("a")
     assert lock.remaining < 3
@@ -169,7 +162,7 @@ def test_a_slightly_slow_clock_is_renewed_before_its_shorter_validity_ends(wire:
 
 
 @pytest.mark.parametrize("period", [1.0, 3.0])
-def test_a_period_of_the_users_does_not_outlast_a_shorter_validity(period: float, make: Make) -> None:
+def test_a_period_of_the_users_does_not_outlast_a_shorter_validity(period, make):
     lock = make(clock=SkewedClock(-5), lease_duration=6, heartbeat_period=period).acquire("a")
     assert lock.remaining < 3
     wait_until(lambda: lock.lost or lock.remaining > 4)
@@ -196,7 +189,7 @@ class FreezableClock(SkewedClock):
 
 
 @pytest.mark.parametrize("going", ["monotonic", "boottime", "wall"])
-def test_a_freeze_is_noticed_by_whichever_clock_went_on(going: str, make: Make) -> None:
+def test_a_freeze_is_noticed_by_whichever_clock_went_on(going, make):
     clock = FreezableClock()
     lock = make(clock=clock, heartbeat_period=0).acquire("a")
     clock.behind[going] += 19
@@ -207,7 +200,7 @@ def test_a_freeze_is_noticed_by_whichever_clock_went_on(going: str, make: Make) 
     assert lock.lost
 
 
-def test_a_wall_clock_set_back_does_not_hide_a_later_freeze(make: Make) -> None:
+def test_a_wall_clock_set_back_does_not_hide_a_later_freeze(make):
     clock = FreezableClock()
     lock = make(clock=clock, heartbeat_period=0).acquire("a")
     clock.behind["wall"] -= 3600
@@ -216,7 +209,7 @@ def test_a_wall_clock_set_back_does_not_hide_a_later_freeze(make: Make) -> None:
     assert not lock.is_held
 
 
-def test_a_waiter_does_not_go_by_a_wall_clock_that_jumps(make: Make, rows: Rows) -> None:
+def test_a_waiter_does_not_go_by_a_wall_clock_that_jumps(make, rows):
     clock = FreezableClock()
     client = make(clock=clock)
     rows.put_foreign("a", lease_seconds=60)

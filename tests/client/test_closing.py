@@ -7,18 +7,13 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import LockClient
 from lambda_lock.errors import ClientClosedError, LockError
 from lambda_lock.runtime.signalsafe import OpenLocks
-from rig.wire import Wire
-from tests.support.clients import Make, drop
-from tests.support.rows import Rows
+from tests.support.clients import drop
 
 
 @pytest.mark.plain
-def test_an_acquire_whose_client_is_closed_at_the_grant_says_so_and_holds_nothing(
-    client: LockClient, rows: Rows, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_acquire_whose_client_is_closed_at_the_grant_says_so_and_holds_nothing(client, rows, monkeypatch):
     attach = OpenLocks.attach
 
     def close_first(self: OpenLocks, *arguments: Any) -> None:
@@ -31,7 +26,7 @@ def test_an_acquire_whose_client_is_closed_at_the_grant_says_so_and_holds_nothin
     assert not rows.is_held("a")
 
 
-def test_what_an_interrupted_close_began_to_release_is_released_by_the_next(make: Make, rows: Rows) -> None:
+def test_what_an_interrupted_close_began_to_release_is_released_by_the_next(make, rows):
     client = make(keeping=False)
     with pytest.warns(ResourceWarning):
         drop(lambda: client.acquire("a"))
@@ -43,7 +38,7 @@ def test_what_an_interrupted_close_began_to_release_is_released_by_the_next(make
             raise KeyboardInterrupt
         return send(*arguments, **options)
 
-    client.transport.send = interrupted  # type: ignore[method-assign]
+    client.transport.send = interrupted
     with pytest.raises(KeyboardInterrupt):
         client.close()
     assert rows.is_held("a")
@@ -51,9 +46,7 @@ def test_what_an_interrupted_close_began_to_release_is_released_by_the_next(make
     assert not rows.is_held("a")
 
 
-def test_a_release_that_failed_is_made_up_for_by_close_though_its_handle_is_gone(
-    wire: Wire, make: Make, rows: Rows
-) -> None:
+def test_a_release_that_failed_is_made_up_for_by_close_though_its_handle_is_gone(wire, make, rows):
     client = make(keeping=False)
     lock = client.acquire("a")
     wire.answer(400, "AccessDeniedException", "UpdateItem")

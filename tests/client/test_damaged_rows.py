@@ -7,10 +7,7 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import LockClient
 from lambda_lock.errors import LockFormatError, LockLostError
-from rig.wire import Wire
-from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
 from .test_listing import held_row
@@ -23,9 +20,7 @@ BAD_TOKENS = [{"S": "7"}, {"N": "7.5"}, {"N": "9" * 38}, {"N": "1E+40"}, {"BOOL"
 @pytest.mark.parametrize("token", BAD_TOKENS, ids=str)
 @pytest.mark.parametrize("state", ["new", "released", "dead"])
 @pytest.mark.parametrize("replace", [False, True])
-def test_a_free_lock_whose_token_cannot_be_counted_on_is_not_granted(
-    token: dict[str, Any], state: str, replace: bool, wire: Wire, wired: LockClient, rows: Rows
-) -> None:
+def test_a_free_lock_whose_token_cannot_be_counted_on_is_not_granted(token, state, replace, wire, wired, rows):
     rows.put("a", **held_row(fencingToken=token))
     if state == "new":
         rows.put("a", fencingToken=token)
@@ -43,7 +38,7 @@ def test_a_free_lock_whose_token_cannot_be_counted_on_is_not_granted(
 
 
 @pytest.mark.parametrize("lease", ["0", "-1", "9" * 400, "20s"])
-def test_a_held_row_with_a_lease_of_nothing_is_not_taken(lease: str, wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_held_row_with_a_lease_of_nothing_is_not_taken(lease, wire, wired, rows):
     rows.put("a", **held_row(leaseDuration={"S": lease}))
     with pytest.raises(LockFormatError, match="leaseDuration"):
         wired.acquire("a", wait=0)
@@ -51,9 +46,7 @@ def test_a_held_row_with_a_lease_of_nothing_is_not_taken(lease: str, wire: Wire,
     assert wire.count() == 1
 
 
-def test_a_lock_whose_version_none_can_be_above_is_lost_and_starves_no_other(
-    wire: Wire, wired: LockClient, rows: Rows
-) -> None:
+def test_a_lock_whose_version_none_can_be_above_is_lost_and_starves_no_other(wire, wired, rows):
     told: list[Any] = []
     lock = wired.acquire("a", lease_duration=4, on_lost=told.append)
     other = wired.acquire("b", lease_duration=4)
@@ -68,7 +61,7 @@ def test_a_lock_whose_version_none_can_be_above_is_lost_and_starves_no_other(
     assert other.is_held
 
 
-def test_what_cannot_be_renewed_cannot_be_handed_over_or_adopted(wire: Wire, impatient: LockClient, rows: Rows) -> None:
+def test_what_cannot_be_renewed_cannot_be_handed_over_or_adopted(wire, impatient, rows):
     string = impatient.acquire("a").hand_over()
     lock = impatient.acquire("b")
     for key in ("a", "b"):

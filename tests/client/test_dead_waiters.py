@@ -18,8 +18,6 @@ import pytest
 
 from lambda_lock.core.row import TICKET_NAME, ticket_expiry
 from rig.engine import ROOT
-from rig.wire import Wire
-from tests.support.clients import Make
 from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
@@ -116,8 +114,8 @@ BUSY: dict[str, list[dict[str, Any]]] = {
     ],
 )
 def test_everybody_who_lives_is_granted_behind_waiters_that_were_killed(
-    permits: int | None, dead: int, busy: str, their_wait: float, line: Line, make: Make, wire: Wire
-) -> None:
+    permits, dead, busy, their_wait, line, make, wire
+):
     """their_wait: of the dead, in seconds. Their places count for no longer than that, and a second or two."""
     held = [make().acquire("a", permits=permits) for _ in range(permits or 1)]
     names = line.kill_waiters(dead, permits=permits, wait=their_wait)
@@ -154,7 +152,7 @@ def test_everybody_who_lives_is_granted_behind_waiters_that_were_killed(
     assert wire.count() == 2
 
 
-def test_waiters_that_are_frozen_behind_a_holder_keep_their_tickets_and_turns(line: Line, make: Make) -> None:
+def test_waiters_that_are_frozen_behind_a_holder_keep_their_tickets_and_turns(line, make):
     held, order = make().acquire("a"), list[Process]()
     for _ in range(4):
         order.append(line.start())
@@ -172,7 +170,7 @@ def test_waiters_that_are_frozen_behind_a_holder_keep_their_tickets_and_turns(li
     assert [grant["pid"] for grant in line.grants()] == [process.pid for process in order]
 
 
-def test_twelve_processes_are_granted_the_lock_in_the_order_of_their_tickets(line: Line, make: Make) -> None:
+def test_twelve_processes_are_granted_the_lock_in_the_order_of_their_tickets(line, make):
     held = make().acquire("a")
     waiting = [line.start() for _ in range(12)]
     wait_until(lambda: len(line.places()) == 12, LONG)

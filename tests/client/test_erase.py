@@ -22,7 +22,7 @@ from lambda_lock import (
 from lambda_lock.core.schema import ASLEEP
 from lambda_lock.testing import in_memory
 from rig.engine import ROOT
-from rig.wire import Answer, Wire
+from rig.wire import Answer
 from tests.support.rows import Rows
 
 pytestmark = pytest.mark.usefixtures("table")
@@ -38,7 +38,7 @@ def passed() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
-def test_the_row_of_a_done_event_goes_with_its_result_and_the_event_runs_again(kind: str, rows: Rows) -> None:
+def test_the_row_of_a_done_event_goes_with_its_result_and_the_event_runs_again(kind, rows):
     runs: list[str] = []
     handler = deduplicate("{key}", scope="mails", result="json")(lambda key: runs.append(key))
     handler("anna@example.com")
@@ -62,7 +62,7 @@ def test_the_row_of_a_done_event_goes_with_its_result_and_the_event_runs_again(k
     assert len(runs) == 2
 
 
-def test_it_costs_one_read_and_one_delete_of_the_row_as_it_was_read(wire: Wire) -> None:
+def test_it_costs_one_read_and_one_delete_of_the_row_as_it_was_read(wire):
     with LockClient() as client:
         client.acquire("a").release()
         wire.clear()
@@ -72,7 +72,7 @@ def test_it_costs_one_read_and_one_delete_of_the_row_as_it_was_read(wire: Wire) 
         assert wire.operations == ["GetItem", "DeleteItem", "GetItem"]
 
 
-def test_the_tokens_of_the_new_row_are_higher() -> None:
+def test_the_tokens_of_the_new_row_are_higher():
     with LockClient() as client:
         tokens = []
         for _ in range(5):
@@ -82,7 +82,7 @@ def test_the_tokens_of_the_new_row_are_higher() -> None:
         assert tokens == sorted(set(tokens))
 
 
-def test_what_is_held_is_refused_with_its_holder_and_the_remedy_and_force_erases_it(rows: Rows) -> None:
+def test_what_is_held_is_refused_with_its_holder_and_the_remedy_and_force_erases_it(rows):
     with LockClient(owner_prefix="worker-7") as client:
         lock = client.acquire("a")
         with pytest.raises(
@@ -96,14 +96,14 @@ def test_what_is_held_is_refused_with_its_holder_and_the_remedy_and_force_erases
         assert lock.release() is False
 
 
-def test_a_holder_that_died_is_refused_as_well(rows: Rows) -> None:
+def test_a_holder_that_died_is_refused_as_well(rows):
     rows.put_held("a", expires_at=time.time() - 10)
     with LockClient() as client, pytest.raises(LockNotGrantedError, match=r"lease of .* has ended, but"):
         client.erase("a")
     assert rows.is_held("a")
 
 
-def test_a_semaphore_is_erased_once_nobody_holds_it_and_may_then_be_a_lock() -> None:
+def test_a_semaphore_is_erased_once_nobody_holds_it_and_may_then_be_a_lock():
     with LockClient() as client:
         with client.acquire("s", permits=2), pytest.raises(LockNotGrantedError, match="it is held by"):
             client.erase("s")
@@ -114,7 +114,7 @@ def test_a_semaphore_is_erased_once_nobody_holds_it_and_may_then_be_a_lock() -> 
             assert lock.permits is None
 
 
-def test_a_rate_limit_is_erased_once_no_start_is_taken(rows: Rows) -> None:
+def test_a_rate_limit_is_erased_once_no_start_is_taken(rows):
     with LockClient() as client:
         client.rate_limit("r", 1, per=3600)
         with pytest.raises(LockNotGrantedError, match="starts of this rate limit are taken for another"):
@@ -139,7 +139,7 @@ def test_a_rate_limit_is_erased_once_no_start_is_taken(rows: Rows) -> None:
     ],
     ids=str,
 )
-def test_a_row_that_cannot_be_judged_goes_only_by_force(row: dict[str, Any], said: str, rows: Rows) -> None:
+def test_a_row_that_cannot_be_judged_goes_only_by_force(row, said, rows):
     rows.put("a", **row)
     with LockClient() as client:
         with pytest.raises(LockFormatError, match=said):
@@ -149,7 +149,7 @@ def test_a_row_that_cannot_be_judged_goes_only_by_force(row: dict[str, Any], sai
     assert rows.get("a") is None
 
 
-def test_a_row_that_executions_sleep_for_is_refused(rows: Rows) -> None:
+def test_a_row_that_executions_sleep_for_is_refused(rows):
     with LockClient() as client:
         client.acquire("a").release()
         put(rows, "a", **{ASLEEP: {"N": "2"}})
@@ -161,7 +161,7 @@ def test_a_row_that_executions_sleep_for_is_refused(rows: Rows) -> None:
 
 @pytest.mark.parametrize("force", [False, True])
 @pytest.mark.parametrize("kind", ["lock", "semaphore", "event", "rate"])
-def test_what_came_after_the_read_is_left_alone(kind: str, force: bool, wire: Wire, rows: Rows) -> None:
+def test_what_came_after_the_read_is_left_alone(kind, force, wire, rows):
     act = {
         "lock": lambda client: client.acquire("k"),
         "semaphore": lambda client: client.acquire("k", permits=2),
@@ -188,7 +188,7 @@ def test_what_came_after_the_read_is_left_alone(kind: str, force: bool, wire: Wi
     assert rows.get("k") is not None
 
 
-def test_after_a_lost_reply_a_row_that_is_gone_was_erased(wire: Wire, rows: Rows) -> None:
+def test_after_a_lost_reply_a_row_that_is_gone_was_erased(wire, rows):
     with LockClient() as client:
         client.acquire("a").release()
         wire.drop_reply("DeleteItem")
@@ -207,29 +207,27 @@ def test_after_a_lost_reply_a_row_that_is_gone_was_erased(wire: Wire, rows: Rows
         ({"key": "k", "sort_key": "s"}, LockArgumentError, "sort_key_name"),
     ],
 )
-def test_bad_input_is_refused_before_anything_is_sent(
-    bad: dict[str, Any], error: type[Exception], match: str, wire: Wire
-) -> None:
+def test_bad_input_is_refused_before_anything_is_sent(bad, error, match, wire):
     with LockClient() as client, pytest.raises(error, match=match):
         client.erase(**bad)
     assert wire.operations == []
 
 
-def test_a_closed_client_erases_nothing(table: str) -> None:
+def test_a_closed_client_erases_nothing(table):
     client = LockClient(table)
     client.close()
     with pytest.raises(ClientClosedError):
         client.erase("k")
 
 
-def test_it_works_in_memory_too() -> None:
+def test_it_works_in_memory_too():
     with in_memory() as memory, LockClient("locks") as client:
         client.acquire("a", permits=2).release()
         assert client.erase("a") is True
         assert not memory.rows()
 
 
-def test_who_does_not_erase_loads_nothing_of_it() -> None:
+def test_who_does_not_erase_loads_nothing_of_it():
     code = (  # outside Lambda, making a client loads it
         "import os, sys\n"
         "os.environ['AWS_LAMBDA_FUNCTION_NAME'] = 'handler'\n"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import lambda_lock
-from lambda_lock import LockClient, errors
+from lambda_lock import errors
 from lambda_lock.errors import (
     ClientClosedError,
     CommitRefusedError,
@@ -29,7 +29,6 @@ from lambda_lock.errors import (
     SessionMonitorNotSetError,
     TransportError,
 )
-from tests.support.clients import Make
 from tests.support.context import Context
 from tests.support.elsewhere import in_child
 
@@ -56,7 +55,7 @@ STATES: list[tuple[type[LockError], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("kind", "state"), STATES)
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-def test_an_error_is_pickled_with_its_state(kind: type[LockError], state: dict[str, Any], protocol: int) -> None:
+def test_an_error_is_pickled_with_its_state(kind, state, protocol):
     error = kind("what happened", **state)
     for other in (pickle.loads(pickle.dumps(error, protocol)), copy.copy(error), copy.deepcopy(error)):
         assert type(other) is kind
@@ -66,19 +65,19 @@ def test_an_error_is_pickled_with_its_state(kind: type[LockError], state: dict[s
 
 
 @pytest.mark.parametrize("ambiguous", [True, False])
-def test_a_transport_error_is_pickled_with_its_state(ambiguous: bool) -> None:
+def test_a_transport_error_is_pickled_with_its_state(ambiguous):
     error = pickle.loads(pickle.dumps(TransportError(ambiguous, key="a")))
     assert (error.ambiguous, error.key) == (ambiguous, "a")
     assert str(error) == str(TransportError(ambiguous))
 
 
-def test_no_error_class_is_left_out_here() -> None:
+def test_no_error_class_is_left_out_here():
     kinds = {kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, LockError)}
     assert kinds == {kind for kind, _ in STATES} | {TransportError}
     assert {kind.__name__ for kind in kinds} <= set(lambda_lock.__all__)
 
 
-def test_an_error_comes_out_of_another_process(client: LockClient, make: Make) -> None:
+def test_an_error_comes_out_of_another_process(client, make):
     held = client.acquire("a")
     with pytest.raises(LockNotGrantedError) as caught:
         in_child(lambda: make().acquire("a", wait=0))()
@@ -87,7 +86,7 @@ def test_an_error_comes_out_of_another_process(client: LockClient, make: Make) -
     assert caught.value.retry_after is not None
 
 
-def test_the_marker_of_an_error_that_is_no_contention_is_kept(client: LockClient) -> None:
+def test_the_marker_of_an_error_that_is_no_contention_is_kept(client):
     with pytest.raises(LockNotGrantedError, match="ms are left before the invocation's deadline") as caught:
         client.try_acquire("a", context=Context(0.7))
     assert caught.value.too_late

@@ -29,14 +29,14 @@ PLACE = Place("locks", JAVA, "key", "a", None, None)
         ("Invalid UpdateExpression: An expression attribute name used in the document path is not a keyword", False),
     ],
 )
-def test_only_a_message_about_the_tables_keys_is_said_to_be_one(message: str, is_schema: bool) -> None:
+def test_only_a_message_about_the_tables_keys_is_said_to_be_one(message, is_schema):
     _, error = explain(ServiceError("ValidationException", message), PLACE)
     assert ("key schema" in str(error)) is is_schema
     assert message in str(error)
 
 
 @pytest.mark.parametrize("signed_with", ["", "the role of the task"])
-def test_credentials_from_elsewhere_are_not_said_to_be_in_the_environment(signed_with: str) -> None:
+def test_credentials_from_elsewhere_are_not_said_to_be_in_the_environment(signed_with):
     refused = ServiceError("UnrecognizedClientException", "The security token is invalid")
     _, error = explain(refused.answers("UpdateItem", "eu-west-1", signed_with), PLACE)
     assert "AWS_ACCESS_KEY_ID" not in str(error)
@@ -54,7 +54,7 @@ def test_credentials_from_elsewhere_are_not_said_to_be_in_the_environment(signed
         ("RequestTimeTooSkewed", "too far"),
     ],
 )
-def test_a_wrong_clock_is_named(code: str, message: str) -> None:
+def test_a_wrong_clock_is_named(code, message):
     reason, error = explain(ServiceError(code, message, True, 1_795_236_553), PLACE)
     assert reason == "credentials"
     assert "the clock of this machine is wrong by about" in str(error)

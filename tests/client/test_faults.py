@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import LockClient
 from lambda_lock.client.taking import Taking
 from lambda_lock.errors import (
     ClientClosedError,
@@ -17,11 +16,9 @@ from lambda_lock.errors import (
     LockLostError,
     TransportError,
 )
-from rig.wire import Answer, Request, Wire
-from tests.support.clients import Make
+from rig.wire import Answer, Request
 from tests.support.clocks import LeapingClock
 from tests.support.elsewhere import in_thread
-from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
 from .conftest import versions
@@ -29,9 +26,7 @@ from .conftest import versions
 # Acquire
 
 
-def test_a_lost_reply_to_a_claim_costs_one_more_request_and_leaves_no_ghost(
-    wire: Wire, wired: LockClient, rows: Rows
-) -> None:
+def test_a_lost_reply_to_a_claim_costs_one_more_request_and_leaves_no_ghost(wire, wired, rows):
     wire.drop_reply("UpdateItem")
     lock = wired.acquire("a")
     assert wire.operations == ["UpdateItem", "UpdateItem"]
@@ -42,26 +37,26 @@ def test_a_lost_reply_to_a_claim_costs_one_more_request_and_leaves_no_ghost(
     assert lock.release() is True
 
 
-def test_a_lost_reply_to_a_claim_is_recognised_in_one_decision(wire: Wire, wired: LockClient) -> None:
+def test_a_lost_reply_to_a_claim_is_recognised_in_one_decision(wire, wired):
     wire.drop_reply("UpdateItem")
     assert wired.acquire("a", wait=0).is_held
     assert wire.count() == 2
 
 
-def test_a_lost_request_is_sent_again(wire: Wire, wired: LockClient) -> None:
+def test_a_lost_request_is_sent_again(wire, wired):
     wire.drop_request("UpdateItem")
     assert wired.acquire("a", wait=0).is_held
     assert wire.count() == 2
 
 
-def test_a_claim_delivered_twice_is_one_grant(wire: Wire, wired: LockClient) -> None:
+def test_a_claim_delivered_twice_is_one_grant(wire, wired):
     wire.deliver_twice("UpdateItem")
     lock = wired.acquire("a")
     assert wire.count() == 1
     assert lock.release() is True
 
 
-def test_a_late_copy_of_the_claim_does_not_take_the_lock_again(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_late_copy_of_the_claim_does_not_take_the_lock_again(wire, wired, rows):
     late = wire.deliver_late("UpdateItem")
     lock = wired.acquire("a")
     late.release()
@@ -72,7 +67,7 @@ def test_a_late_copy_of_the_claim_does_not_take_the_lock_again(wire: Wire, wired
     assert not rows.is_held("a")
 
 
-def test_a_lost_reply_to_a_take_over_is_a_grant(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_lost_reply_to_a_take_over_is_a_grant(wire, wired, rows):
     rows.put_held("a", expires_at=time.time() - 5)
     wire.drop_reply("UpdateItem", when=lambda request: "isReleased" not in str(request.body["ConditionExpression"]))
     lock = wired.acquire("a", wait=0)
@@ -80,7 +75,7 @@ def test_a_lost_reply_to_a_take_over_is_a_grant(wire: Wire, wired: LockClient, r
     assert rows["a"]["ownerName"]["S"] == lock.owner
 
 
-def test_a_claim_that_is_given_up_is_released(wire: Wire, impatient: LockClient, rows: Rows) -> None:
+def test_a_claim_that_is_given_up_is_released(wire, impatient, rows):
     lost = wire.drop_reply("UpdateItem", times=float("inf"), when=lambda request: "ReturnValues" in request.body)
     with pytest.raises(TransportError) as caught:
         impatient.acquire("a", wait=0)
@@ -96,9 +91,7 @@ def is_claim(request: Request) -> bool:
 
 
 @pytest.mark.parametrize("fault", ["throttle", "unavailable", "drop_request", "drop_reply"])
-def test_a_claim_that_is_given_up_is_released_though_the_release_is_in_trouble_too(
-    fault: str, wire: Wire, impatient: LockClient, rows: Rows
-) -> None:
+def test_a_claim_that_is_given_up_is_released_though_the_release_is_in_trouble_too(fault, wire, impatient, rows):
     wire.drop_reply("UpdateItem", times=float("inf"), when=is_claim)
     getattr(wire, fault)("UpdateItem", times=3, when=lambda request: not is_claim(request))
     with pytest.raises(TransportError):
@@ -107,9 +100,7 @@ def test_a_claim_that_is_given_up_is_released_though_the_release_is_in_trouble_t
     assert len([request for request in wire.requests if not is_claim(request)]) >= 3
 
 
-def test_a_closed_client_gives_back_what_it_waited_for_though_the_release_is_throttled(
-    wire: Wire, wired: LockClient, rows: Rows
-) -> None:
+def test_a_closed_client_gives_back_what_it_waited_for_though_the_release_is_throttled(wire, wired, rows):
     claim = wire.drop_reply("UpdateItem", times=float("inf"), when=is_claim)
     wire.throttle("UpdateItem", times=3, when=lambda request: not is_claim(request))
     pending = in_thread(lambda: wired.acquire("a", wait=60))
@@ -120,9 +111,7 @@ def test_a_closed_client_gives_back_what_it_waited_for_though_the_release_is_thr
     assert not rows.is_held("a")
 
 
-def test_a_give_back_without_an_answer_ends_and_the_lease_frees_the_row(
-    wire: Wire, impatient: LockClient, rows: Rows
-) -> None:
+def test_a_give_back_without_an_answer_ends_and_the_lease_frees_the_row(wire, impatient, rows):
     wire.drop_reply("UpdateItem", times=float("inf"), when=is_claim)
     wire.throttle("UpdateItem", times=float("inf"), when=lambda request: not is_claim(request))
     with pytest.raises(TransportError):
@@ -133,7 +122,7 @@ def test_a_give_back_without_an_answer_ends_and_the_lease_frees_the_row(
 
 
 @pytest.mark.parametrize("fault", ["throttle", "unavailable"])
-def test_throttling_and_5xx_are_retried(fault: str, wire: Wire, impatient: LockClient) -> None:
+def test_throttling_and_5xx_are_retried(fault, wire, impatient):
     getattr(wire, fault)(times=2)
     lock = impatient.acquire("a", wait=0)
     assert wire.count() == 3
@@ -145,7 +134,7 @@ def test_throttling_and_5xx_are_retried(fault: str, wire: Wire, impatient: LockC
     assert impatient.get("a") is not None
 
 
-def test_an_outage_is_a_transport_error_and_not_contention(wire: Wire, impatient: LockClient, rows: Rows) -> None:
+def test_an_outage_is_a_transport_error_and_not_contention(wire, impatient, rows):
     wire.throttle(times=float("inf"))
     with pytest.raises(TransportError, match="kept refusing the request for lock 'a'") as caught:
         impatient.try_acquire("a")
@@ -153,12 +142,12 @@ def test_an_outage_is_a_transport_error_and_not_contention(wire: Wire, impatient
     assert rows.get("a") is None
 
 
-def test_who_waits_outlives_an_outage(wire: Wire, impatient: LockClient) -> None:
+def test_who_waits_outlives_an_outage(wire, impatient):
     wire.unavailable(times=12)
     assert impatient.acquire("a", wait=60, refresh_period=0.05).is_held
 
 
-def test_an_answer_without_a_date_is_given_back_and_refused(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_an_answer_without_a_date_is_given_back_and_refused(wire, wired, rows):
     def undated(answer: Answer) -> Answer:
         return Answer(answer.status, [field for field in answer.headers if field[0].lower() != "date"], answer.body)
 
@@ -171,7 +160,7 @@ def test_an_answer_without_a_date_is_given_back_and_refused(wire: Wire, wired: L
 # Release
 
 
-def test_a_lost_reply_to_a_release_ends_in_true(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_lost_reply_to_a_release_ends_in_true(wire, wired, rows):
     lock = wired.acquire("a")
     wire.drop_reply("UpdateItem")
     assert lock.release() is True
@@ -179,16 +168,14 @@ def test_a_lost_reply_to_a_release_ends_in_true(wire: Wire, wired: LockClient, r
     assert not rows.is_held("a")
 
 
-def test_a_lost_reply_to_a_deletion_ends_in_true(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_lost_reply_to_a_deletion_ends_in_true(wire, wired, rows):
     lock = wired.acquire("a", delete_on_release=True)
     wire.drop_reply("DeleteItem")
     assert lock.release() is True
     assert rows.get("a") is None
 
 
-def test_a_lost_reply_to_a_release_after_which_another_took_the_lock_ends_in_true(
-    wire: Wire, wired: LockClient, make: Make, rows: Rows
-) -> None:
+def test_a_lost_reply_to_a_release_after_which_another_took_the_lock_ends_in_true(wire, wired, make, rows):
     other = make(endpoint_url=rows.engine.url)
     lock = wired.acquire("a")
     taken = []
@@ -203,9 +190,7 @@ def test_a_lost_reply_to_a_release_after_which_another_took_the_lock_ends_in_tru
     assert rows.is_held("a")
 
 
-def test_a_release_whose_outcome_is_unknown_says_so_and_a_later_one_tells_the_truth(
-    wire: Wire, impatient: LockClient, rows: Rows
-) -> None:
+def test_a_release_whose_outcome_is_unknown_says_so_and_a_later_one_tells_the_truth(wire, impatient, rows):
     lock = impatient.acquire("a")
     wire.drop_reply("UpdateItem", times=float("inf"))
     with pytest.raises(TransportError, match="unknown") as caught:
@@ -222,7 +207,7 @@ def test_a_release_whose_outcome_is_unknown_says_so_and_a_later_one_tells_the_tr
         lock.release()
 
 
-def test_a_release_that_never_arrived_can_be_made_up_for(wire: Wire, impatient: LockClient, rows: Rows) -> None:
+def test_a_release_that_never_arrived_can_be_made_up_for(wire, impatient, rows):
     lock = impatient.acquire("a")
     wire.drop_request("UpdateItem", times=float("inf"))
     with pytest.raises(TransportError) as caught:
@@ -234,9 +219,7 @@ def test_a_release_that_never_arrived_can_be_made_up_for(wire: Wire, impatient: 
     assert not rows.is_held("a")
 
 
-def test_an_unknown_release_of_a_row_that_another_has_is_not_claimed_to_be_done(
-    wire: Wire, make: Make, rows: Rows
-) -> None:
+def test_an_unknown_release_of_a_row_that_another_has_is_not_claimed_to_be_done(wire, make, rows):
     lock = make(heartbeat_period=0, clock=(clock := LeapingClock())).acquire("a")
     clock.sleep(20)
     assert lock.lost
@@ -253,9 +236,7 @@ def test_an_unknown_release_of_a_row_that_another_has_is_not_claimed_to_be_done(
 
 @pytest.mark.parametrize("then", ["another's", "released", "gone"])
 @pytest.mark.parametrize("fault", ["drop_request", "drop_reply", "unavailable"])
-def test_a_release_of_a_lock_that_is_known_to_be_lost_is_false_after_a_lost_reply_too(
-    fault: str, then: str, wire: Wire, wired: LockClient, rows: Rows
-) -> None:
+def test_a_release_of_a_lock_that_is_known_to_be_lost_is_false_after_a_lost_reply_too(fault, then, wire, wired, rows):
     lock = wired.acquire("a", lease_duration=60)
     if then == "another's":
         rows.put_held("a", expires_at=time.time() + 60)
@@ -271,9 +252,7 @@ def test_a_release_of_a_lock_that_is_known_to_be_lost_is_false_after_a_lost_repl
     assert rows.is_held("a") is (then == "another's")
 
 
-def test_a_refused_release_is_an_error_unless_best_effort(
-    wire: Wire, wired: LockClient, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_refused_release_is_an_error_unless_best_effort(wire, wired, rows, caplog):
     lock = wired.acquire("a")
     wire.answer(400, "AccessDeniedException", "UpdateItem", times=2)
     with pytest.raises(LockConfigurationError, match="dynamodb:UpdateItem"):
@@ -286,8 +265,8 @@ def test_a_refused_release_is_an_error_unless_best_effort(
 @pytest.mark.parametrize("carried_out", [False, True])
 @pytest.mark.parametrize("act", ["acquire", "heartbeat", "release"])
 def test_a_write_that_another_region_makes_at_once_is_sent_again_and_may_have_been_made(
-    wire: Wire, wired: LockClient, rows: Rows, act: str, carried_out: bool
-) -> None:
+    wire, wired, rows, act, carried_out
+):
     def conflict(answer: Answer) -> Answer:
         body = {
             "__type": "com.amazonaws.dynamodb.v20120810#ReplicatedWriteConflictException",
@@ -315,7 +294,7 @@ def test_a_write_that_another_region_makes_at_once_is_sent_again_and_may_have_be
     assert not rows.is_held("a")
 
 
-def test_an_error_of_release_does_not_hide_the_error_of_the_block(wire: Wire, wired: LockClient) -> None:
+def test_an_error_of_release_does_not_hide_the_error_of_the_block(wire, wired):
     lock = wired.acquire("a")
     wire.answer(400, "AccessDeniedException", "UpdateItem", times=float("inf"))
     with pytest.raises(ZeroDivisionError), lock:
@@ -325,7 +304,7 @@ def test_an_error_of_release_does_not_hide_the_error_of_the_block(wire: Wire, wi
 # Renewal
 
 
-def test_a_renewal_whose_reply_is_lost_is_tried_again_above_itself(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_renewal_whose_reply_is_lost_is_tried_again_above_itself(wire, wired, rows):
     lock = wired.acquire("a")
     wire.drop_reply("UpdateItem")
     lock.heartbeat()
@@ -337,7 +316,7 @@ def test_a_renewal_whose_reply_is_lost_is_tried_again_above_itself(wire: Wire, w
     assert lock.is_held
 
 
-def test_a_heartbeat_without_an_answer_leaves_the_lock_held(wire: Wire, impatient: LockClient) -> None:
+def test_a_heartbeat_without_an_answer_leaves_the_lock_held(wire, impatient):
     lock = impatient.acquire("a")
     wire.unavailable(times=float("inf"))
     with pytest.raises(TransportError) as caught:
@@ -349,7 +328,7 @@ def test_a_heartbeat_without_an_answer_leaves_the_lock_held(wire: Wire, impatien
     lock.heartbeat()
 
 
-def test_a_late_renewal_does_not_turn_the_expiry_back(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_late_renewal_does_not_turn_the_expiry_back(wire, wired, rows):
     lock = wired.acquire("a")
     late = wire.deliver_late("UpdateItem")
     lock.heartbeat(lease_duration=5)  # the copy that is sent again is the one that arrives
@@ -361,7 +340,7 @@ def test_a_late_renewal_does_not_turn_the_expiry_back(wire: Wire, wired: LockCli
     assert lock.is_held
 
 
-def test_a_late_renewal_does_not_bring_a_released_lock_back(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_late_renewal_does_not_bring_a_released_lock_back(wire, wired, rows):
     lock = wired.acquire("a")
     late = wire.deliver_late("UpdateItem")
     lock.heartbeat()
@@ -371,7 +350,7 @@ def test_a_late_renewal_does_not_bring_a_released_lock_back(wire: Wire, wired: L
     assert not rows.is_held("a")
 
 
-def test_a_shortened_lease_counts_from_its_first_send(wire: Wire, wired: LockClient) -> None:
+def test_a_shortened_lease_counts_from_its_first_send(wire, wired):
     """Its reply may be lost, but other clients go by the row."""
     lock = wired.acquire("a", lease_duration=60)
     fault = wire.delay_reply("UpdateItem")
@@ -383,7 +362,7 @@ def test_a_shortened_lease_counts_from_its_first_send(wire: Wire, wired: LockCli
     assert 3 < lock.remaining <= 5
 
 
-def test_a_release_during_a_renewal_wins(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_release_during_a_renewal_wins(wire, wired, rows):
     lock = wired.acquire("a")
     renewal = wire.hold("UpdateItem")
     result = in_thread(lock.heartbeat)
@@ -396,7 +375,7 @@ def test_a_release_during_a_renewal_wins(wire: Wire, wired: LockClient, rows: Ro
     assert not rows.is_held("a")
 
 
-def test_renewals_of_one_lock_are_sent_one_after_the_other(wire: Wire, make: Make) -> None:
+def test_renewals_of_one_lock_are_sent_one_after_the_other(wire, make):
     lock = make(heartbeat_period=0.1).acquire("a")
     first = wire.delay_reply("UpdateItem")  # the heartbeat's
     assert first.reached.wait(30)
@@ -415,7 +394,7 @@ def test_renewals_of_one_lock_are_sent_one_after_the_other(wire: Wire, make: Mak
     assert sent == sorted(sent)
 
 
-def test_a_refused_permission_of_a_heartbeat_names_it(wire: Wire, wired: LockClient) -> None:
+def test_a_refused_permission_of_a_heartbeat_names_it(wire, wired):
     lock = wired.acquire("a")
     wire.answer(400, "AccessDeniedException", "UpdateItem")
     with pytest.raises(LockConfigurationError, match="dynamodb:UpdateItem") as caught:
@@ -456,7 +435,7 @@ def interrupt(number: int) -> Any:
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-def test_an_interrupt_in_the_claim_leaves_nothing_held(when: str, client: LockClient, make: Make, rows: Rows) -> None:
+def test_an_interrupt_in_the_claim_leaves_nothing_held(when, client, make, rows):
     meddling = Meddling(client.transport, **{when: interrupt(1)})
     interrupted = make(transport=meddling)
     with pytest.raises(KeyboardInterrupt):
@@ -465,14 +444,14 @@ def test_an_interrupt_in_the_claim_leaves_nothing_held(when: str, client: LockCl
     assert interrupted.held() == ()
 
 
-def test_an_interrupt_in_the_take_over_leaves_nothing_held(client: LockClient, make: Make, rows: Rows) -> None:
+def test_an_interrupt_in_the_take_over_leaves_nothing_held(client, make, rows):
     rows.put_held("a", expires_at=time.time() - 5)
     with pytest.raises(KeyboardInterrupt):
         make(transport=Meddling(client.transport, after=interrupt(2))).acquire("a")
     assert not rows.is_held("a")
 
 
-def test_an_interrupted_wait_leaves_the_holder_alone(client: LockClient, make: Make, rows: Rows) -> None:
+def test_an_interrupted_wait_leaves_the_holder_alone(client, make, rows):
     held = client.acquire("a")
     with pytest.raises(KeyboardInterrupt):
         make(transport=Meddling(client.transport, after=interrupt(3))).acquire("a", refresh_period=0.05)
@@ -499,9 +478,7 @@ class InterruptedClock:
 
 @pytest.mark.plain
 @pytest.mark.parametrize("reading", range(1, 9))
-def test_an_interrupt_at_any_look_at_the_clock_leaves_nothing_held(
-    reading: int, client: LockClient, make: Make, rows: Rows
-) -> None:
+def test_an_interrupt_at_any_look_at_the_clock_leaves_nothing_held(reading, client, make, rows):
     clock = InterruptedClock(10_000)
     other = make(clock=clock, transport=client.transport, heartbeat_period=0)
     clock.left = reading
@@ -516,7 +493,7 @@ def test_an_interrupt_at_any_look_at_the_clock_leaves_nothing_held(
         assert lock.release() is True
 
 
-def test_a_lost_lock_is_not_renewed_by_a_late_answer(wire: Wire, make: Make, rows: Rows) -> None:
+def test_a_lost_lock_is_not_renewed_by_a_late_answer(wire, make, rows):
     lock = make(heartbeat_period=0).acquire("a", lease_duration=1)
     fault = wire.delay_reply("UpdateItem", seconds=None)
     result = in_thread(lock.heartbeat)
@@ -554,9 +531,7 @@ class Gap:
         return self.steps.gi_frame
 
 
-def test_an_interrupt_between_two_steps_leaves_nothing_held(
-    wire: Wire, wired: LockClient, rows: Rows, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_interrupt_between_two_steps_leaves_nothing_held(wire, wired, rows, monkeypatch):
     steps = Taking.steps
     monkeypatch.setattr(Taking, "steps", lambda *arguments: Gap(steps(*arguments)))
     wire.drop_reply("UpdateItem")  # it was carried out

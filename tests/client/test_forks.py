@@ -28,7 +28,7 @@ def fork(run: Callable[[], Any], order: list[str]) -> Any:
     return child()
 
 
-def test_a_fork_waits_for_what_another_thread_loads_for_the_first_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fork_waits_for_what_another_thread_loads_for_the_first_time(monkeypatch):
     inside, leave, order = threading.Event(), threading.Event(), []
 
     def load() -> None:
@@ -61,7 +61,7 @@ def waits_for_logging(frame: FrameType | None) -> bool:
 
 
 @pytest.mark.parametrize("begins", ["before the fork", "while the fork waits for logging"])
-def test_a_fork_waits_for_a_module_that_another_thread_is_loading(monkeypatch: pytest.MonkeyPatch, begins: str) -> None:
+def test_a_fork_waits_for_a_module_that_another_thread_is_loading(monkeypatch, begins):
     loading, load, looked = threading.Event(), threading.Event(), threading.Event()
     order: list[str] = []
 

@@ -18,7 +18,6 @@ from lambda_lock import Lock
 from lambda_lock.errors import LockLostError
 from lambda_lock.runtime.heartbeat import HEARTBEAT
 from rig.wire import Wire
-from tests.support.clients import Make
 from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
@@ -55,7 +54,7 @@ def heartbeats() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == "lambda_lock-heartbeat"]
 
 
-def test_a_lock_is_kept_over_several_leases(make: Make, rows: Rows) -> None:
+def test_a_lock_is_kept_over_several_leases(make, rows):
     lock = make().acquire("a", lease_duration=2.5)
     first = rows.expiry("a")
     other = make()
@@ -66,13 +65,13 @@ def test_a_lock_is_kept_over_several_leases(make: Make, rows: Rows) -> None:
     assert lock.release() is True
 
 
-def test_a_period_of_the_users_is_kept(wire: Wire, make: Make) -> None:
+def test_a_period_of_the_users_is_kept(wire, make):
     lock = make(heartbeat_period=0.2, lease_duration=20).acquire("a")
     wait_until(lambda: wire.count("UpdateItem") >= 4)
     assert lock.remaining > 19
 
 
-def test_renewals_keep_data_attributes_and_token(make: Make, rows: Rows) -> None:
+def test_renewals_keep_data_attributes_and_token(make, rows):
     lock = make(heartbeat_period=0.1).acquire("a", data=b"x", attributes={"colour": "red"})
     before = rows["a"]
     wait_until(lambda: rows.version("a") != before["recordVersionNumber"]["S"])
@@ -83,14 +82,14 @@ def test_renewals_keep_data_attributes_and_token(make: Make, rows: Rows) -> None
     assert lock.version >= after["recordVersionNumber"]["S"]
 
 
-def test_without_heartbeat_nothing_is_renewed(wire: Wire, make: Make) -> None:
+def test_without_heartbeat_nothing_is_renewed(wire, make):
     lock = make(heartbeat_period=0).acquire("a", lease_duration=1)
     assert lock.wait_lost(10)
     assert wire.operations == ["UpdateItem"]
 
 
 @pytest.mark.plain
-def test_one_thread_renews_hundreds_of_locks(make: Make, rows: Rows, wire: Wire) -> None:
+def test_one_thread_renews_hundreds_of_locks(make, rows, wire):
     client = make(lease_duration=6, heartbeat_period=1.5, endpoint_url=rows.engine.url)
     locks = [client.acquire(f"a{number}") for number in range(300)]
     first = {lock.key: lock.version for lock in locks}
@@ -105,7 +104,7 @@ def test_one_thread_renews_hundreds_of_locks(make: Make, rows: Rows, wire: Wire)
 
 @pytest.mark.plain
 @pytest.mark.slow
-def test_the_threads_that_keep_500_locks_for_three_leases_are_those_that_keep_50(make: Make, rows: Rows) -> None:
+def test_the_threads_that_keep_500_locks_for_three_leases_are_those_that_keep_50(make, rows):
     most = []
     for count in (50, 500):
         client = make(lease_duration=6, endpoint_url=rows.engine.url)
@@ -145,7 +144,7 @@ print("ended")
 """
 
 
-def test_the_thread_starts_with_the_first_lock_that_needs_it_and_does_not_keep_the_process(table: str) -> None:
+def test_the_thread_starts_with_the_first_lock_that_needs_it_and_does_not_keep_the_process(table):
     ran = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=30, check=False)
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "ended\n", "")
 
@@ -156,7 +155,7 @@ def switches(thread: threading.Thread) -> int:
     return int(next(line for line in status.splitlines() if line.startswith("voluntary_ctxt_switches")).split()[1])
 
 
-def test_after_the_release_nothing_is_sent_and_the_thread_sleeps(wire: Wire, make: Make) -> None:
+def test_after_the_release_nothing_is_sent_and_the_thread_sleeps(wire, make):
     lock = make(heartbeat_period=0.1).acquire("a", lease_duration=1)
     wait_until(lambda: wire.count() >= 3)  # it renews
     lock.release()
@@ -170,7 +169,7 @@ def test_after_the_release_nothing_is_sent_and_the_thread_sleeps(wire: Wire, mak
     wait_until(sleeps)  # a renewal may have been on its way, and a plan of another test's may be due once more
 
 
-def test_a_forgotten_lock_is_not_renewed_for_ever(wire: Wire, make: Make, rows: Rows) -> None:
+def test_a_forgotten_lock_is_not_renewed_for_ever(wire, make, rows):
     client = make(heartbeat_period=0.1, keeping=False)
     lock = client.acquire("a")
     wait_until(lambda: wire.count() >= 3)
@@ -186,7 +185,7 @@ def test_a_forgotten_lock_is_not_renewed_for_ever(wire: Wire, make: Make, rows: 
     assert client.held() == ()
 
 
-def test_a_lock_that_was_renewed_by_hand_is_forgotten_as_well(make: Make) -> None:
+def test_a_lock_that_was_renewed_by_hand_is_forgotten_as_well(make):
     lock = make(heartbeat_period=0.6, keeping=False).acquire("a")
     time.sleep(0.2)
     lock.heartbeat()  # the first entry in the plan is stale now
@@ -198,7 +197,7 @@ def test_a_lock_that_was_renewed_by_hand_is_forgotten_as_well(make: Make) -> Non
         wait_until(lambda: gc.collect() >= 0 and gone() is None)  # a tick may have had it in hand
 
 
-def test_renewals_go_on_through_an_outage_shorter_than_the_validity(wire: Wire, make: Make) -> None:
+def test_renewals_go_on_through_an_outage_shorter_than_the_validity(wire, make):
     lock = make(heartbeat_period=0.2).acquire("a", lease_duration=3)
     wire.unavailable("UpdateItem", times=3)
     wait_until(lambda: wire.count() >= 5)
@@ -206,7 +205,7 @@ def test_renewals_go_on_through_an_outage_shorter_than_the_validity(wire: Wire, 
     lock.raise_if_lost()
 
 
-def test_an_outage_longer_than_the_validity_loses_the_lock_at_its_end(wire: Wire, make: Make) -> None:
+def test_an_outage_longer_than_the_validity_loses_the_lock_at_its_end(wire, make):
     lost = Told()
     lock = make(heartbeat_period=0.1).acquire("a", lease_duration=1, on_lost=lost)
     wire.unavailable("UpdateItem", times=float("inf"))
@@ -220,7 +219,7 @@ def test_an_outage_longer_than_the_validity_loses_the_lock_at_its_end(wire: Wire
 # What the application is told
 
 
-def test_danger_is_told_once_on_a_thread_of_its_own_and_lost_after_it(make: Make) -> None:
+def test_danger_is_told_once_on_a_thread_of_its_own_and_lost_after_it(make):
     danger, lost = Told(), Told()
     client = make(heartbeat_period=0)
     lock = client.acquire("a", lease_duration=1, safe_time=0.6, on_danger=danger, on_lost=lost)
@@ -236,14 +235,14 @@ def test_danger_is_told_once_on_a_thread_of_its_own_and_lost_after_it(make: Make
     assert len(danger.locks) == len(lost.locks) == 1
 
 
-def test_a_client_can_have_a_safe_time_for_all_its_locks(make: Make) -> None:
+def test_a_client_can_have_a_safe_time_for_all_its_locks(make):
     danger = Told()
     lock = make(heartbeat_period=0, lease_duration=1, safe_time=0.8).acquire("a", on_danger=danger)
     assert danger.called.wait(10)
     assert danger.locks == [lock]
 
 
-def test_neither_danger_nor_lost_is_told_after_the_release(make: Make) -> None:
+def test_neither_danger_nor_lost_is_told_after_the_release(make):
     danger, lost = Told(), Told()
     client = make(heartbeat_period=0)
     lock = client.acquire("a", lease_duration=3, safe_time=0.5, on_danger=danger, on_lost=lost)
@@ -255,7 +254,7 @@ def test_neither_danger_nor_lost_is_told_after_the_release(make: Make) -> None:
     assert other.lost
 
 
-def test_while_renewals_come_through_no_danger_is_told(make: Make, rows: Rows) -> None:
+def test_while_renewals_come_through_no_danger_is_told(make, rows):
     danger = Told()
     lock = make(heartbeat_period=0.1).acquire("a", lease_duration=3, safe_time=0.7, on_danger=danger)
     outlast(2.4, rows)  # without renewals it would be told by now
@@ -263,7 +262,7 @@ def test_while_renewals_come_through_no_danger_is_told(make: Make, rows: Rows) -
     assert lock.is_held
 
 
-def test_after_the_danger_renewal_goes_on(wire: Wire, make: Make) -> None:
+def test_after_the_danger_renewal_goes_on(wire, make):
     danger = Told()
     lock = make(heartbeat_period=0.2).acquire("a", lease_duration=4, safe_time=3, on_danger=danger)
     wire.unavailable("UpdateItem", times=float("inf"))
@@ -274,7 +273,7 @@ def test_after_the_danger_renewal_goes_on(wire: Wire, make: Make) -> None:
     assert len(danger.locks) == 1
 
 
-def test_a_refused_renewal_is_told_as_lost(make: Make, rows: Rows, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_refused_renewal_is_told_as_lost(make, rows, caplog):
     lost = Told()
     lock = make(heartbeat_period=0.1).acquire("a", lease_duration=10, on_lost=lost)
     rows.put_held("a", expires_at=time.time() + 60, owner="other#1")
@@ -290,9 +289,7 @@ def test_a_refused_renewal_is_told_as_lost(make: Make, rows: Rows, caplog: pytes
     assert rows["a"]["ownerName"]["S"] == "other#1"
 
 
-def test_a_callback_that_fails_is_logged_and_harms_nothing(
-    make: Make, caplog: pytest.LogCaptureFixture, rows: Rows
-) -> None:
+def test_a_callback_that_fails_is_logged_and_harms_nothing(make, caplog, rows):
     def fail(lock: Lock) -> None:
         raise RuntimeError("a callback's own")
 
@@ -305,7 +302,7 @@ def test_a_callback_that_fails_is_logged_and_harms_nothing(
     assert lock.is_held
 
 
-def test_a_callback_that_blocks_does_not_hold_up_renewals(make: Make, rows: Rows) -> None:
+def test_a_callback_that_blocks_does_not_hold_up_renewals(make, rows):
     go_on = threading.Event()
     client = make(heartbeat_period=0.2)
     lock = client.acquire("a", lease_duration=2.5, safe_time=2.4, on_danger=lambda lock: go_on.wait(30))
@@ -316,7 +313,7 @@ def test_a_callback_that_blocks_does_not_hold_up_renewals(make: Make, rows: Rows
         go_on.set()
 
 
-def test_a_lock_may_be_released_by_its_own_callback(make: Make, rows: Rows) -> None:
+def test_a_lock_may_be_released_by_its_own_callback(make, rows):
     outcome: list[Any] = []
     lock = make(heartbeat_period=0).acquire(
         "a", lease_duration=1.5, safe_time=1.2, on_danger=lambda lock: outcome.append(lock.release())

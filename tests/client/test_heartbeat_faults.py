@@ -17,9 +17,6 @@ from lambda_lock.runtime import heartbeat
 from lambda_lock.runtime.heartbeat import Renewals
 from lambda_lock.runtime.signalsafe import Caller, Turn
 from lambda_lock.transport import Reply, Transport
-from rig.wire import Wire
-from tests.support.clients import Make
-from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
 from .test_heartbeat import Told, outlast
@@ -63,8 +60,8 @@ def fresh_heartbeat(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("fresh_heartbeat")
 def test_a_heartbeat_that_cannot_start_is_an_error_with_nothing_left_held_and_the_next_lock_is_kept(
-    make: Make, rows: Rows, no_threads: NoThreads
-) -> None:
+    make, rows, no_threads
+):
     client = make(lease_duration=2.5, heartbeat_period=0.2)
     no_threads.names = {WATCHER}
     with pytest.raises(LockError, match="heartbeat thread does not start: can't start new thread") as caught:
@@ -78,9 +75,7 @@ def test_a_heartbeat_that_cannot_start_is_an_error_with_nothing_left_held_and_th
         assert lock.is_held
 
 
-def test_a_lock_is_renewed_also_where_no_thread_for_its_renewals_can_be_started(
-    make: Make, rows: Rows, no_threads: NoThreads
-) -> None:
+def test_a_lock_is_renewed_also_where_no_thread_for_its_renewals_can_be_started(make, rows, no_threads):
     no_threads.names = {SENDER}
     with make(lease_duration=2.5, heartbeat_period=0.2).acquire("a") as lock:
         outlast(2.5, rows)
@@ -105,9 +100,7 @@ def exits() -> Iterator[logging.Logger]:
     logger.removeHandler(handler)
 
 
-def test_a_logging_handler_that_exits_ends_neither_renewals_nor_lost_signals(
-    wire: Wire, make: Make, rows: Rows, exits: logging.Logger
-) -> None:
+def test_a_logging_handler_that_exits_ends_neither_renewals_nor_lost_signals(wire, make, rows, exits):
     exits.setLevel(logging.INFO)
     client = make(lease_duration=2.5, heartbeat_period=0.2, logger=exits)
     failing = wire.unavailable("UpdateItem", times=2)
@@ -120,9 +113,7 @@ def test_a_logging_handler_that_exits_ends_neither_renewals_nor_lost_signals(
         assert kept.is_held
 
 
-def test_a_stalled_endpoint_delays_neither_the_renewals_nor_the_signals_of_another_client(
-    wire: Wire, make: Make, rows: Rows
-) -> None:
+def test_a_stalled_endpoint_delays_neither_the_renewals_nor_the_signals_of_another_client(wire, make, rows):
     stalled = make(lease_duration=3)
     healthy = make(lease_duration=2.5, heartbeat_period=0.2, endpoint_url=rows.engine.url)
     told = [Told() for _ in range(8)]
@@ -152,7 +143,7 @@ class Hangs:
         return self.inner.send(operation, request, timeout=timeout)
 
 
-def test_loss_is_told_while_the_renewal_of_the_lock_is_still_under_way(make: Make, client: LockClient) -> None:
+def test_loss_is_told_while_the_renewal_of_the_lock_is_still_under_way(make, client):
     hangs, lost = Hangs(client.transport), Told()
     lock = make(lease_duration=1, transport=hangs).acquire("a", on_lost=lost)
     assert hangs.reached.wait(30)
@@ -164,7 +155,7 @@ def test_loss_is_told_while_the_renewal_of_the_lock_is_still_under_way(make: Mak
 
 
 @pytest.mark.long
-def test_a_renewal_by_hand_waits_for_the_one_under_way_but_not_for_ever(make: Make, client: LockClient) -> None:
+def test_a_renewal_by_hand_waits_for_the_one_under_way_but_not_for_ever(make, client):
     hangs = Hangs(client.transport)
     lock = make(lease_duration=60, heartbeat_period=0.1, transport=hangs).acquire("a")
     assert hangs.reached.wait(30)
@@ -181,7 +172,7 @@ def senders() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name == SENDER}
 
 
-def test_senders_do_not_grow_with_the_locks(make: Make) -> None:
+def test_senders_do_not_grow_with_the_locks(make):
     before = senders()
     client = make(lease_duration=10, heartbeat_period=0.5)
     locks = [client.acquire(f"a{number}") for number in range(100)]
@@ -192,7 +183,7 @@ def test_senders_do_not_grow_with_the_locks(make: Make) -> None:
     client.close()
 
 
-def test_a_closed_client_ends_its_senders(make: Make) -> None:
+def test_a_closed_client_ends_its_senders(make):
     client = make(heartbeat_period=0.1)
     lock = client.acquire("a")
     version = lock.version
@@ -203,7 +194,7 @@ def test_a_closed_client_ends_its_senders(make: Make) -> None:
     wait_until(lambda: not renewals.senders)
 
 
-def test_a_client_that_is_forgotten_ends_its_senders(table: str) -> None:
+def test_a_client_that_is_forgotten_ends_its_senders(table):
     client = LockClient(heartbeat_period=0.1)
     lock = client.acquire("a")
     version = lock.version
@@ -244,9 +235,7 @@ class Heard:
 
 
 @pytest.mark.parametrize("error", [RuntimeError, SystemExit])
-def test_a_logging_handler_that_fails_keeps_no_loss_from_being_told(
-    make: Make, rows: Rows, logger: logging.Logger, error: type[BaseException], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_logging_handler_that_fails_keeps_no_loss_from_being_told(make, rows, logger, error, capsys):
     def fail(record: logging.LogRecord) -> None:
         raise error("the handler's own")
 
@@ -257,9 +246,7 @@ def test_a_logging_handler_that_fails_keeps_no_loss_from_being_told(
     wait_until(lambda: heard.lost == [lock])
 
 
-def test_a_logging_handler_that_blocks_delays_no_other_lock(
-    wire: Wire, make: Make, rows: Rows, logger: logging.Logger
-) -> None:
+def test_a_logging_handler_that_blocks_delays_no_other_lock(wire, make, rows, logger):
     blocked, go_on = threading.Event(), threading.Event()
 
     def block(record: logging.LogRecord) -> None:
@@ -278,7 +265,7 @@ def test_a_logging_handler_that_blocks_delays_no_other_lock(
     assert losing.lost
 
 
-def test_senders_are_as_many_in_a_second_burst_as_in_the_first() -> None:
+def test_senders_are_as_many_in_a_second_burst_as_in_the_first():
     """Ones that were idle in between must not be counted for more than they are."""
 
     class Burst:
@@ -309,7 +296,7 @@ def test_senders_are_as_many_in_a_second_burst_as_in_the_first() -> None:
     renewals.close()
 
 
-def test_of_the_renewals_that_wait_the_one_whose_lock_ends_first_is_sent_first() -> None:
+def test_of_the_renewals_that_wait_the_one_whose_lock_ends_first_is_sent_first():
     order: list[float] = []
     gate = threading.Event()
 
@@ -335,7 +322,7 @@ def test_of_the_renewals_that_wait_the_one_whose_lock_ends_first_is_sent_first()
     renewals.close()
 
 
-def test_a_turn_ends_with_its_ticket() -> None:
+def test_a_turn_ends_with_its_ticket():
     turn, mine, another = Turn(), Caller(), Caller()
     assert turn.take(mine)
     assert not turn.take(another)
@@ -344,7 +331,7 @@ def test_a_turn_ends_with_its_ticket() -> None:
 
 
 @pytest.mark.long
-def test_an_async_renewal_waits_for_the_one_under_way_but_not_for_ever(make: Make, client: LockClient) -> None:
+def test_an_async_renewal_waits_for_the_one_under_way_but_not_for_ever(make, client):
     hangs = Hangs(client.transport)
 
     async def work() -> None:

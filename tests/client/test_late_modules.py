@@ -47,7 +47,7 @@ print("ended")
 """
 
 
-def test_nothing_is_imported_after_a_client_was_made(table: str) -> None:
+def test_nothing_is_imported_after_a_client_was_made(table):
     ran = subprocess.run(
         [sys.executable, "-c", SCRIPT, table],
         capture_output=True,
@@ -109,11 +109,11 @@ def ran(script: str) -> str:
     return done.stdout
 
 
-def test_without_a_file_descriptor_an_acquire_gets_no_answer_and_the_client_closes(table: str) -> None:
+def test_without_a_file_descriptor_an_acquire_gets_no_answer_and_the_client_closes(table):
     assert ran(EXHAUSTED) == "TransportError\nFalse\n"
 
 
-def test_a_module_that_is_not_there_any_more_is_told_with_its_remedy(table: str) -> None:
+def test_a_module_that_is_not_there_any_more_is_told_with_its_remedy(table):
     told = ran(CHANGED)
     assert "as by an upgrade: restart it" in told
     assert told.endswith("ModuleNotFoundError\n")

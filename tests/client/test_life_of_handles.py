@@ -33,7 +33,7 @@ def no_collector() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("memory", "no_collector")
-def test_a_handle_that_was_waited_for_is_collected_as_soon_as_it_is_dropped() -> None:
+def test_a_handle_that_was_waited_for_is_collected_as_soon_as_it_is_dropped():
     clock = ManualClock()
     with LockClient("locks", clock=clock) as other, LockClient("locks", clock=clock) as client:
         before = other.acquire("a")
@@ -49,7 +49,7 @@ def test_a_handle_that_was_waited_for_is_collected_as_soon_as_it_is_dropped() ->
 
 
 @pytest.mark.usefixtures("memory", "no_collector")
-def test_a_refused_acquire_leaves_nothing_to_the_garbage_collector() -> None:
+def test_a_refused_acquire_leaves_nothing_to_the_garbage_collector():
     class Argument:
         def __call__(self, lock: Lock) -> None: ...
 
@@ -62,7 +62,7 @@ def test_a_refused_acquire_leaves_nothing_to_the_garbage_collector() -> None:
 
 
 @pytest.mark.usefixtures("memory")
-def test_a_callback_that_comes_before_acquire_returns_gets_the_whole_lock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_callback_that_comes_before_acquire_returns_gets_the_whole_lock(monkeypatch):
     watch, told, is_told = Heartbeat.watch, list[Any](), threading.Event()
 
     def watched(heartbeat: Heartbeat, *arguments: Any) -> None:
@@ -82,7 +82,7 @@ def test_a_callback_that_comes_before_acquire_returns_gets_the_whole_lock(monkey
 
 
 @pytest.mark.usefixtures("memory")
-def test_the_hooks_of_an_async_client_get_one_and_the_same_lock() -> None:
+def test_the_hooks_of_an_async_client_get_one_and_the_same_lock():
     class Hook:
         def __init__(self) -> None:
             self.began = weakref.WeakKeyDictionary[Lock, float]()
@@ -109,7 +109,7 @@ def test_the_hooks_of_an_async_client_get_one_and_the_same_lock() -> None:
     assert hook.seen == [True]
 
 
-def test_a_heartbeat_that_waits_for_another_one_leaves_a_manual_clock_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_heartbeat_that_waits_for_another_one_leaves_a_manual_clock_alone(monkeypatch):
     clock, send, sending = ManualClock(), Memory.send, threading.Event()
 
     def slowly(*arguments: Any, **options: Any) -> Any:
@@ -131,9 +131,7 @@ def test_a_heartbeat_that_waits_for_another_one_leaves_a_manual_clock_alone(monk
 
 
 @pytest.mark.usefixtures("memory")
-def test_an_async_client_takes_its_options_though_the_application_wraps_acquire(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_async_client_takes_its_options_though_the_application_wraps_acquire(monkeypatch):
     acquire = LockClient.acquire
 
     @functools.wraps(acquire)
@@ -148,7 +146,7 @@ def test_an_async_client_takes_its_options_though_the_application_wraps_acquire(
     assert asyncio.run(take()) == 5
 
 
-def test_a_handle_that_is_dropped_after_its_lease_leaves_nothing_behind() -> None:
+def test_a_handle_that_is_dropped_after_its_lease_leaves_nothing_behind():
     clock = ManualClock()
     with in_memory(clock=clock):
         client = LockClient(clock=clock, heartbeat_period=0, lease_duration=10)

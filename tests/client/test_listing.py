@@ -6,7 +6,7 @@ import gc
 import pickle
 import time
 from base64 import b64encode
-from typing import Any, Literal
+from typing import Any
 
 import pytest
 
@@ -20,10 +20,7 @@ from lambda_lock.client.reads import PREWARM_KEY
 from lambda_lock.errors import ClientClosedError, LockArgumentError, LockError
 from lambda_lock.testing import ManualClock, in_memory
 from rig.engine import Ministack
-from rig.wire import Wire
-from tests.support.clients import Make
 from tests.support.clocks import SkewedClock
-from tests.support.rows import Rows
 
 LARGE = {"B": b64encode(bytes(350_000)).decode()}  # of which two fill a page of a megabyte, or three on DynamoDB Local
 
@@ -42,7 +39,7 @@ def held_row(**more: dict[str, Any]) -> dict[str, Any]:
 # list()
 
 
-def test_all_locks_are_listed_held_dead_and_released(client: LockClient, rows: Rows) -> None:
+def test_all_locks_are_listed_held_dead_and_released(client, rows):
     held = client.acquire("held", data=b"x", attributes={"colour": "red"})
     client.acquire("released").release()
     rows.put_held("dead", expires_at=time.time() - 10)
@@ -57,14 +54,14 @@ def test_all_locks_are_listed_held_dead_and_released(client: LockClient, rows: R
     assert records["foreign"].expires_at is None
 
 
-def test_rows_that_are_no_locks_are_passed_over(client: LockClient, rows: Rows) -> None:
+def test_rows_that_are_no_locks_are_passed_over(client, rows):
     rows.put("config", colour={"S": "red"})
     rows.put("marker")
     client.acquire("a")
     assert [record.key for record in client.list()] == ["a"]
 
 
-def test_a_row_whose_version_is_no_string_does_not_end_the_list(client: LockClient, rows: Rows) -> None:
+def test_a_row_whose_version_is_no_string_does_not_end_the_list(client, rows):
     for key in ("a", "z"):
         client.acquire(key)
     for number in range(5):
@@ -72,7 +69,7 @@ def test_a_row_whose_version_is_no_string_does_not_end_the_list(client: LockClie
     assert {record.key for record in client.list()} == {"a", "z"}
 
 
-def test_a_lock_whose_lease_cannot_be_read_is_listed_all_the_same(client: LockClient, rows: Rows) -> None:
+def test_a_lock_whose_lease_cannot_be_read_is_listed_all_the_same(client, rows):
     rows.put("a", **held_row(leaseDuration={"S": "20s"}))
     (record,) = client.list()
     assert (record.key, record.lease_duration, record.is_released) == ("a", None, False)
@@ -98,7 +95,7 @@ DAMAGED: list[dict[str, Any]] = [
 ]
 
 
-def test_rows_that_cannot_be_read_are_listed_as_such_among_the_others(client: LockClient, rows: Rows) -> None:
+def test_rows_that_cannot_be_read_are_listed_as_such_among_the_others(client, rows):
     for number, damage in enumerate(DAMAGED):
         rows.put(f"m{number:02}", **held_row(**damage))
     for key in ("a", "z"):
@@ -113,7 +110,7 @@ def test_rows_that_cannot_be_read_are_listed_as_such_among_the_others(client: Lo
         assert read.unreadable == tuple(damage)
 
 
-def test_all_that_cannot_be_read_in_a_row_is_named_and_none(client: LockClient, rows: Rows) -> None:
+def test_all_that_cannot_be_read_in_a_row_is_named_and_none(client, rows):
     rows.put("a", **held_row(**UNREADABLE))
     record = client.get("a")
     assert record is not None
@@ -123,13 +120,11 @@ def test_all_that_cannot_be_read_in_a_row_is_named_and_none(client: LockClient, 
     assert pickle.loads(pickle.dumps(record)) == record
 
 
-def test_an_empty_table_has_no_locks(client: LockClient) -> None:
+def test_an_empty_table_has_no_locks(client):
     assert list(client.list()) == []
 
 
-def test_a_table_of_several_pages_is_read_page_by_page_as_it_is_asked_for(
-    wire: Wire, wired: LockClient, rows: Rows
-) -> None:
+def test_a_table_of_several_pages_is_read_page_by_page_as_it_is_asked_for(wire, wired, rows):
     keys = {f"a{number}" for number in range(7)}
     for key in keys:
         rows.put(key, **held_row(data=LARGE))
@@ -144,7 +139,7 @@ def test_a_table_of_several_pages_is_read_page_by_page_as_it_is_asked_for(
     assert all(request.body["ConsistentRead"] for request in wire.requests)
 
 
-def test_a_page_without_locks_does_not_end_the_list(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_page_without_locks_does_not_end_the_list(wire, wired, rows):
     for number in range(7):
         rows.put(f"a{number}", payload=LARGE)
     rows.put("z", **held_row())
@@ -152,7 +147,7 @@ def test_a_page_without_locks_does_not_end_the_list(wire: Wire, wired: LockClien
     assert wire.count("Scan") >= 3
 
 
-def test_a_list_that_is_left_reads_no_further(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_list_that_is_left_reads_no_further(wire, wired, rows):
     for number in range(5):
         rows.put(f"a{number}", **held_row(data=LARGE))
     for _ in wired.list():
@@ -161,7 +156,7 @@ def test_a_list_that_is_left_reads_no_further(wire: Wire, wired: LockClient, row
 
 
 @pytest.mark.parametrize("page", [1, 2])
-def test_a_page_whose_reply_is_lost_is_asked_for_again(page: int, wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_page_whose_reply_is_lost_is_asked_for_again(page, wire, wired, rows):
     for number in range(5):
         rows.put(f"a{number}", **held_row(data=LARGE))
     wire.drop_reply("Scan", when=lambda request: (page == 2) == ("ExclusiveStartKey" in request.body))
@@ -173,7 +168,7 @@ def sorted_table(engine: Ministack, table: str) -> str:
     return engine.create_table(f"{table}-sorted", "key", "part")
 
 
-def test_the_locks_of_one_partition_are_queried(sorted_table: str, wire: Wire, make: Make) -> None:
+def test_the_locks_of_one_partition_are_queried(sorted_table, wire, make):
     client = make(sorted_table, sort_key_name="part")
     for key, part in (("a", "one"), ("a", "two"), ("b", "one")):
         client.acquire(key, sort_key=part)
@@ -185,9 +180,7 @@ def test_the_locks_of_one_partition_are_queried(sorted_table: str, wire: Wire, m
     assert list(client.list(key="c")) == []
 
 
-def test_a_partition_of_several_pages_is_read_whole(
-    sorted_table: str, engine: Ministack, wire: Wire, make: Make
-) -> None:
+def test_a_partition_of_several_pages_is_read_whole(sorted_table, engine, wire, make):
     for number in range(7):
         item = {"key": {"S": "a"}, "part": {"S": str(number)}, **held_row(data=LARGE)}
         engine.dynamodb("PutItem", {"TableName": sorted_table, "Item": item})
@@ -197,19 +190,19 @@ def test_a_partition_of_several_pages_is_read_whole(
     assert all(request.body["ConsistentRead"] for request in wire.requests)
 
 
-def test_in_a_table_without_sort_key_a_partition_is_one_lock(client: LockClient) -> None:
+def test_in_a_table_without_sort_key_a_partition_is_one_lock(client):
     client.acquire("a")
     client.acquire("b")
     assert [record.key for record in client.list(key="a")] == ["a"]
 
 
-def test_key_names_that_dynamodb_reserves_can_be_queried(engine: Ministack, table: str, make: Make) -> None:
+def test_key_names_that_dynamodb_reserves_can_be_queried(engine, table, make):
     client = make(engine.create_table(f"{table}-reserved", "key", "order"), sort_key_name="order")
     client.acquire("a", sort_key="one")
     assert [record.sort_key for record in client.list(key="a")] == ["one"]
 
 
-def test_other_schemas_are_listed_in_their_own_words(engine: Ministack, table: str, make: Make) -> None:
+def test_other_schemas_are_listed_in_their_own_words(engine, table, make):
     go = make(schema=GO)
     go.acquire("a", lease_duration=7)
     assert [record.lease_duration for record in go.list()] == [7]
@@ -219,22 +212,20 @@ def test_other_schemas_are_listed_in_their_own_words(engine: Ministack, table: s
 
 
 @pytest.mark.parametrize(("key", "error"), [("", LockArgumentError), (5, TypeError), ("x" * 2049, LockArgumentError)])
-def test_a_partition_that_is_no_key_is_refused(key: Any, error: type[Exception], wire: Wire, wired: LockClient) -> None:
+def test_a_partition_that_is_no_key_is_refused(key, error, wire, wired):
     with pytest.raises(error, match="key"):
         next(wired.list(key=key))
     assert wire.operations == []
 
 
 @pytest.mark.parametrize("options", [{"partition_key_name": "pk"}, {"sort_key_name": "part"}])
-def test_a_list_by_other_key_names_than_the_tables_is_an_error_with_the_remedy(
-    options: dict[str, str], make: Make, client: LockClient
-) -> None:
+def test_a_list_by_other_key_names_than_the_tables_is_an_error_with_the_remedy(options, make, client):
     client.acquire("a")
     with pytest.raises(LockConfigurationError, match="partition_key_name"):
         list(make(**options).list())
 
 
-def test_a_closed_client_lists_nothing(wire: Wire, wired: LockClient) -> None:
+def test_a_closed_client_lists_nothing(wire, wired):
     wired.close()
     with pytest.raises(ClientClosedError):
         next(wired.list())
@@ -242,24 +233,20 @@ def test_a_closed_client_lists_nothing(wire: Wire, wired: LockClient) -> None:
 
 
 @pytest.mark.parametrize(("operation", "key"), [("Scan", None), ("Query", "a")])
-def test_a_list_that_is_not_permitted_names_the_permission(
-    operation: str, key: str | None, wire: Wire, wired: LockClient
-) -> None:
+def test_a_list_that_is_not_permitted_names_the_permission(operation, key, wire, wired):
     wire.answer(400, "AccessDeniedException", operation)
     with pytest.raises(LockConfigurationError, match=f"permission dynamodb:{operation} "):
         list(wired.list(key=key))
 
 
-def test_a_list_of_a_table_that_is_not_there_names_it(make: Make) -> None:
+def test_a_list_of_a_table_that_is_not_there_names_it(make):
     with pytest.raises(LockConfigurationError, match="'no-such-table' was not found"):
         list(make("no-such-table").list())
 
 
 @pytest.mark.parametrize("failure", ["denied", "throttled", "unreachable"])
 @pytest.mark.parametrize("key", [None, "a"])
-def test_an_error_of_a_list_is_about_the_key_that_was_asked_for(
-    failure: Literal["denied", "throttled", "unreachable"], key: str | None
-) -> None:
+def test_an_error_of_a_list_is_about_the_key_that_was_asked_for(failure, key):
     clock = ManualClock()
     with in_memory(clock=clock) as memory:
         memory.fail(failure, times=99)
@@ -272,7 +259,7 @@ def test_an_error_of_a_list_is_about_the_key_that_was_asked_for(
 
 
 @pytest.mark.plain
-def test_held_are_the_locks_of_this_client_that_somebody_still_has(make: Make) -> None:
+def test_held_are_the_locks_of_this_client_that_somebody_still_has(make):
     client = make(keeping=False)
     first = client.acquire("a", reentrant=True)
     again = client.acquire("a", reentrant=True)
@@ -293,7 +280,7 @@ def test_held_are_the_locks_of_this_client_that_somebody_still_has(make: Make) -
 # prewarm()
 
 
-def test_prewarm_opens_the_connection_that_the_first_lock_uses(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_prewarm_opens_the_connection_that_the_first_lock_uses(wire, wired, rows):
     wired.prewarm()
     assert wire.operations == ["GetItem"]
     assert wire.connections == 1
@@ -305,7 +292,7 @@ def test_prewarm_opens_the_connection_that_the_first_lock_uses(wire: Wire, wired
 
 
 @pytest.mark.parametrize("off", [-600, 600])
-def test_after_prewarm_a_wrong_clock_costs_the_first_lock_nothing(off: float, wire: Wire, make: Make) -> None:
+def test_after_prewarm_a_wrong_clock_costs_the_first_lock_nothing(off, wire, make):
     client = make(clock=SkewedClock(off))
     client.prewarm()
     with client.acquire("a") as lock:
@@ -313,7 +300,7 @@ def test_after_prewarm_a_wrong_clock_costs_the_first_lock_nothing(off: float, wi
         assert lock.remaining > 19
 
 
-def test_prewarm_fits_every_table(engine: Ministack, table: str, sorted_table: str, wire: Wire, make: Make) -> None:
+def test_prewarm_fits_every_table(engine, table, sorted_table, wire, make):
     make(sorted_table, sort_key_name="part").prewarm()
     make(engine.create_table(f"{table}-python", "lock_key", "sort_key"), schema=PYTHON).prewarm()
     assert wire.operations == ["GetItem", "GetItem"]
@@ -330,15 +317,13 @@ def test_prewarm_fits_every_table(engine: Ministack, table: str, sorted_table: s
     ],
     ids=["another type", "no text", "damaged", "a semaphore's", "large"],
 )
-def test_prewarm_does_not_look_at_what_is_in_its_row(
-    attributes: dict[str, Any], wired: LockClient, wire: Wire, rows: Rows
-) -> None:
+def test_prewarm_does_not_look_at_what_is_in_its_row(attributes, wired, wire, rows):
     rows.put(PREWARM_KEY, **attributes)
     wired.prewarm()
     assert wire.operations == ["GetItem"]
 
 
-def test_prewarm_says_what_is_not_set_up(make: Make, wired: LockClient) -> None:
+def test_prewarm_says_what_is_not_set_up(make, wired):
     with pytest.raises(LockConfigurationError, match="was not found"):
         make("no-such-table").prewarm()
     wired.close()
@@ -346,7 +331,7 @@ def test_prewarm_says_what_is_not_set_up(make: Make, wired: LockClient) -> None:
         wired.prewarm()
 
 
-def test_a_record_says_whether_somebody_holds_it() -> None:
+def test_a_record_says_whether_somebody_holds_it():
     clock = ManualClock()
     with in_memory(clock=clock) as memory, LockClient(clock=clock) as client:
         memory.hold("a", lease_duration=10)

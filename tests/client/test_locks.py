@@ -10,17 +10,14 @@ import pytest
 
 from lambda_lock import GO, PYTHON, LockClient
 from lambda_lock.errors import LockNotGrantedError, LockTimeoutError
-from rig.engine import Ministack
 from rig.wire import Wire
-from tests.support.clients import Make
 from tests.support.clocks import LeapingClock
 from tests.support.elsewhere import in_thread
-from tests.support.rows import Rows
 
 from .conftest import reading
 
 
-def test_an_uncontended_lock_costs_one_request_to_acquire_and_one_to_release(wire: Wire, wired: LockClient) -> None:
+def test_an_uncontended_lock_costs_one_request_to_acquire_and_one_to_release(wire, wired):
     lock = wired.acquire("a")
     assert wire.operations == ["UpdateItem"]
     assert lock.release() is True
@@ -28,19 +25,19 @@ def test_an_uncontended_lock_costs_one_request_to_acquire_and_one_to_release(wir
     assert [request.delivered for request in wire.requests] == [1, 1]
 
 
-def test_taking_a_released_row_again_costs_one_request(wire: Wire, wired: LockClient) -> None:
+def test_taking_a_released_row_again_costs_one_request(wire, wired):
     wired.acquire("a").release()
     wire.clear()
     with wired.acquire("a"):
         assert wire.operations == ["UpdateItem"]
 
 
-def test_a_new_client_sends_nothing_before_its_first_lock(wire: Wire, wired: LockClient) -> None:
+def test_a_new_client_sends_nothing_before_its_first_lock(wire, wired):
     assert wired.held() == ()
     assert wire.operations == []
 
 
-def test_a_held_lock_is_refused_to_others_in_one_request(wire: Wire, wired: LockClient, make: Make) -> None:
+def test_a_held_lock_is_refused_to_others_in_one_request(wire, wired, make):
     held = wired.acquire("a")
     wire.clear()
     with pytest.raises(LockNotGrantedError) as caught:
@@ -54,7 +51,7 @@ def test_a_held_lock_is_refused_to_others_in_one_request(wire: Wire, wired: Lock
     assert not isinstance(caught.value, LockTimeoutError)
 
 
-def test_a_wait_that_runs_out_names_the_holder_and_how_long_it_waited(client: LockClient, make: Make) -> None:
+def test_a_wait_that_runs_out_names_the_holder_and_how_long_it_waited(client, make):
     held = client.acquire("a")
     with pytest.raises(LockTimeoutError) as caught:
         make(clock=LeapingClock()).acquire("a", wait=10, refresh_period=1)
@@ -62,7 +59,7 @@ def test_a_wait_that_runs_out_names_the_holder_and_how_long_it_waited(client: Lo
     assert 9.9 <= caught.value.waited < 60  # it is measured from the first request on
 
 
-def test_who_waits_gets_the_lock_once_it_is_released(client: LockClient, make: Make, rows: Rows) -> None:
+def test_who_waits_gets_the_lock_once_it_is_released(client, make, rows):
     held = client.acquire("a")
     with Wire(rows.engine.url) as wire:
         waiter = make(endpoint_url=wire.url)
@@ -76,7 +73,7 @@ def test_who_waits_gets_the_lock_once_it_is_released(client: LockClient, make: M
     assert rows["a"]["ownerName"]["S"] == lock.owner
 
 
-def test_try_acquire_gives_none_for_contention_only(client: LockClient, make: Make) -> None:
+def test_try_acquire_gives_none_for_contention_only(client, make):
     with client.acquire("a"):
         assert make().try_acquire("a") is None
         assert make().try_acquire("a", wait=0.1) is None
@@ -85,7 +82,7 @@ def test_try_acquire_gives_none_for_contention_only(client: LockClient, make: Ma
     assert lock.is_held
 
 
-def test_the_handle_says_what_it_holds(client: LockClient, rows: Rows) -> None:
+def test_the_handle_says_what_it_holds(client, rows):
     lock = client.acquire("a", lease_duration=30, data=b"x")
     item = rows["a"]
     assert (lock.key, lock.sort_key, lock.data, lock.lease_duration) == ("a", None, b"x", 30.0)
@@ -105,7 +102,7 @@ def test_the_handle_says_what_it_holds(client: LockClient, rows: Rows) -> None:
     assert "released" in repr(lock)
 
 
-def test_the_row_is_what_the_older_clients_read(client: LockClient, rows: Rows) -> None:
+def test_the_row_is_what_the_older_clients_read(client, rows):
     lock = client.acquire("a", lease_duration=12.5)
     item = rows["a"]
     assert set(item) == {"key", "ownerName", "leaseDuration", "recordVersionNumber", "fencingToken", "ttl"}
@@ -119,7 +116,7 @@ def test_the_row_is_what_the_older_clients_read(client: LockClient, rows: Rows) 
     assert "isReleased" not in rows["a"]
 
 
-def test_get_reads_without_taking(wire: Wire, wired: LockClient) -> None:
+def test_get_reads_without_taking(wire, wired):
     assert wired.get("a") is None
     lock = wired.acquire("a", data=b"x", attributes={"colour": "red"})
     wire.clear()
@@ -142,7 +139,7 @@ def test_get_reads_without_taking(wire: Wire, wired: LockClient) -> None:
     assert not record.is_expired
 
 
-def test_get_says_that_a_dead_holders_lease_is_over(client: LockClient, rows: Rows) -> None:
+def test_get_says_that_a_dead_holders_lease_is_over(client, rows):
     rows.put_held("a", expires_at=time.time() - 5)
     record = client.get("a")
     assert record is not None
@@ -150,7 +147,7 @@ def test_get_says_that_a_dead_holders_lease_is_over(client: LockClient, rows: Ro
     assert not record.is_released
 
 
-def test_held_lists_what_is_held_now(client: LockClient) -> None:
+def test_held_lists_what_is_held_now(client):
     first, second = client.acquire("a"), client.acquire("b")
     assert set(client.held()) == {first, second}
     first.release()
@@ -160,7 +157,7 @@ def test_held_lists_what_is_held_now(client: LockClient) -> None:
 # What is stored
 
 
-def test_data_comes_back_to_the_next_holder_and_to_readers(client: LockClient) -> None:
+def test_data_comes_back_to_the_next_holder_and_to_readers(client):
     every_byte = bytes(range(256))
     client.acquire("a", data=every_byte).release()
     lock = client.acquire("a")
@@ -170,7 +167,7 @@ def test_data_comes_back_to_the_next_holder_and_to_readers(client: LockClient) -
     assert record.data == every_byte
 
 
-def test_no_data_leaves_what_is_stored_and_empty_data_empties_it(client: LockClient) -> None:
+def test_no_data_leaves_what_is_stored_and_empty_data_empties_it(client):
     client.acquire("a", data=b"x").release()
     with client.acquire("a") as lock:
         assert lock.data == b"x"
@@ -180,7 +177,7 @@ def test_no_data_leaves_what_is_stored_and_empty_data_empties_it(client: LockCli
         assert lock.data == b""
 
 
-def test_without_replace_data_only_a_row_without_data_gets_some(client: LockClient) -> None:
+def test_without_replace_data_only_a_row_without_data_gets_some(client):
     with client.acquire("a", data=b"first", replace_data=False) as lock:
         assert lock.data == b"first"
     with client.acquire("a", data=b"second", replace_data=False) as lock:
@@ -189,7 +186,7 @@ def test_without_replace_data_only_a_row_without_data_gets_some(client: LockClie
         assert lock.data == b"third"
 
 
-def test_release_and_heartbeat_can_store_data(client: LockClient, rows: Rows) -> None:
+def test_release_and_heartbeat_can_store_data(client, rows):
     lock = client.acquire("a", data=b"x")
     lock.heartbeat(data=b"y")
     assert lock.data == b"y"
@@ -202,7 +199,7 @@ def test_release_and_heartbeat_can_store_data(client: LockClient, rows: Rows) ->
     assert rows["a"]["isReleased"] == {"S": "1"}
 
 
-def test_attributes_come_back_as_the_python_values_they_were(client: LockClient, rows: Rows) -> None:
+def test_attributes_come_back_as_the_python_values_they_were(client, rows):
     values = {
         "text": "ünï",
         "whole": -12,
@@ -229,12 +226,12 @@ def test_attributes_come_back_as_the_python_values_they_were(client: LockClient,
     assert client.acquire("a").attributes == values  # the row is kept, and so are they
 
 
-def test_attributes_of_the_next_holder_go_beside_the_ones_there(client: LockClient) -> None:
+def test_attributes_of_the_next_holder_go_beside_the_ones_there(client):
     client.acquire("a", attributes={"one": 1, "two": 2}).release()
     assert client.acquire("a", attributes={"two": 3}).attributes == {"one": 1, "two": 3}
 
 
-def test_owners_begin_with_the_prefix_given_and_are_never_the_same(make: Make) -> None:
+def test_owners_begin_with_the_prefix_given_and_are_never_the_same(make):
     client = make(owner_prefix="billing")
     owners = []
     for _ in range(3):
@@ -244,11 +241,11 @@ def test_owners_begin_with_the_prefix_given_and_are_never_the_same(make: Make) -
     assert len(set(owners)) == 3
 
 
-def test_owners_name_host_and_process_where_no_prefix_is_given(client: LockClient) -> None:
+def test_owners_name_host_and_process_where_no_prefix_is_given(client):
     assert client.acquire("a").owner.startswith(f"{os.uname().nodename}/{os.getpid()}#")
 
 
-def test_the_row_says_the_lease_that_was_asked_for(make: Make, rows: Rows) -> None:
+def test_the_row_says_the_lease_that_was_asked_for(make, rows):
     client = make(lease_duration=7)
     assert client.acquire("a").lease_duration == 7.0
     assert rows["a"]["leaseDuration"] == {"S": "7000"}
@@ -256,7 +253,7 @@ def test_the_row_says_the_lease_that_was_asked_for(make: Make, rows: Rows) -> No
     assert rows["b"]["leaseDuration"] == {"S": "1250"}
 
 
-def test_heartbeat_can_change_the_lease(client: LockClient, rows: Rows) -> None:
+def test_heartbeat_can_change_the_lease(client, rows):
     lock = client.acquire("a")
     lock.heartbeat(lease_duration=60)
     assert lock.lease_duration == 60
@@ -266,7 +263,7 @@ def test_heartbeat_can_change_the_lease(client: LockClient, rows: Rows) -> None:
     assert 5 < lock.remaining <= 10
 
 
-def test_a_row_is_kept_for_its_ttl_after_its_expiry(make: Make, rows: Rows) -> None:
+def test_a_row_is_kept_for_its_ttl_after_its_expiry(make, rows):
     client = make(ttl=100)
     lock = client.acquire("a")
     assert 0 <= int(rows["a"]["ttl"]["N"]) - (rows.expiry("a") + 100) <= 1
@@ -276,12 +273,12 @@ def test_a_row_is_kept_for_its_ttl_after_its_expiry(make: Make, rows: Rows) -> N
     assert 0 <= int(rows["a"]["ttl"]["N"]) - (rows.expiry("a") + 100) <= 1
 
 
-def test_the_default_ttl_is_a_day(client: LockClient, rows: Rows) -> None:
+def test_the_default_ttl_is_a_day(client, rows):
     client.acquire("a")
     assert 0 <= int(rows["a"]["ttl"]["N"]) - (rows.expiry("a") + 86_400) <= 1
 
 
-def test_without_ttl_none_is_written_and_an_old_one_goes(make: Make, rows: Rows) -> None:
+def test_without_ttl_none_is_written_and_an_old_one_goes(make, rows):
     client = make(ttl=None)
     make().acquire("a").release()
     assert "ttl" in rows["a"]
@@ -293,7 +290,7 @@ def test_without_ttl_none_is_written_and_an_old_one_goes(make: Make, rows: Rows)
     assert "ttl" not in rows["a"]
 
 
-def test_a_row_with_only_another_applications_attributes_is_a_free_lock(client: LockClient, rows: Rows) -> None:
+def test_a_row_with_only_another_applications_attributes_is_a_free_lock(client, rows):
     rows.put("a", colour={"S": "red"})
     with client.acquire("a", wait=0) as lock:
         assert lock.attributes == {"colour": "red"}
@@ -302,7 +299,7 @@ def test_a_row_with_only_another_applications_attributes_is_a_free_lock(client: 
 # Tables with a sort key, other schemas, other key names
 
 
-def test_a_sort_key_makes_locks_of_one_key_independent(engine: Ministack, table: str, make: Make) -> None:
+def test_a_sort_key_makes_locks_of_one_key_independent(engine, table, make):
     engine.create_table(f"{table}-sorted", "key", "part")
     client, other = (make(f"{table}-sorted", sort_key_name="part") for _ in range(2))
     lock = client.acquire("a", sort_key="one")
@@ -317,9 +314,7 @@ def test_a_sort_key_makes_locks_of_one_key_independent(engine: Ministack, table:
     assert lock.release() is True
 
 
-def test_key_names_come_from_arguments_or_the_environment(
-    engine: Ministack, table: str, make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_key_names_come_from_arguments_or_the_environment(engine, table, make, monkeypatch):
     name = engine.create_table(f"{table}-named", "pk", "sk")
     with make(name, partition_key_name="pk", sort_key_name="sk").acquire("a", sort_key="s"):
         assert [(item["pk"], item["sk"]) for item in engine.scan(name)] == [({"S": "a"}, {"S": "s"})]
@@ -329,7 +324,7 @@ def test_key_names_come_from_arguments_or_the_environment(
     assert make().acquire("a", sort_key="s").release() is True
 
 
-def test_the_go_schema_writes_go_durations(make: Make, rows: Rows) -> None:
+def test_the_go_schema_writes_go_durations(make, rows):
     client = make(schema=GO)
     with client.acquire("a", lease_duration=20):
         assert rows["a"]["leaseDuration"] == {"S": "20s"}
@@ -337,7 +332,7 @@ def test_the_go_schema_writes_go_durations(make: Make, rows: Rows) -> None:
     assert rows["a"]["isReleased"] == {"S": "1"}
 
 
-def test_the_python_schema_deletes_its_rows(engine: Ministack, table: str, make: Make) -> None:
+def test_the_python_schema_deletes_its_rows(engine, table, make):
     name = engine.create_table(f"{table}-python", "lock_key", "sort_key")
     client = make(name, schema=PYTHON)
     lock = client.acquire("a", lease_duration=20.5)
@@ -353,7 +348,7 @@ def test_the_python_schema_deletes_its_rows(engine: Ministack, table: str, make:
 # Rows that come and go, tokens
 
 
-def test_fencing_tokens_rise_over_releases(client: LockClient, make: Make) -> None:
+def test_fencing_tokens_rise_over_releases(client, make):
     tokens = []
     for taker in (client, make(), client):
         with taker.acquire("a") as lock:
@@ -362,19 +357,19 @@ def test_fencing_tokens_rise_over_releases(client: LockClient, make: Make) -> No
     assert abs(tokens[0] / 1000 - time.time()) < 60  # a new row's tokens begin with the time
 
 
-def test_fencing_tokens_rise_over_a_take_over(client: LockClient, rows: Rows) -> None:
+def test_fencing_tokens_rise_over_a_take_over(client, rows):
     rows.put_held("a", expires_at=time.time() - 5)
     assert client.acquire("a", wait=0).fencing_token == 8
 
 
-def test_delete_on_release_leaves_no_row(client: LockClient, rows: Rows) -> None:
+def test_delete_on_release_leaves_no_row(client, rows):
     lock = client.acquire("a", delete_on_release=True)
     assert rows.is_held("a")
     assert lock.release() is True
     assert rows.get("a") is None
 
 
-def test_one_clients_fencing_tokens_rise_also_where_each_release_deletes_the_row(client: LockClient) -> None:
+def test_one_clients_fencing_tokens_rise_also_where_each_release_deletes_the_row(client):
     tokens = []
     for _ in range(20):
         with client.acquire("a", delete_on_release=True) as lock:
@@ -382,14 +377,14 @@ def test_one_clients_fencing_tokens_rise_also_where_each_release_deletes_the_row
     assert tokens == sorted(set(tokens))
 
 
-def test_release_can_decide_whether_the_row_goes(client: LockClient, rows: Rows) -> None:
+def test_release_can_decide_whether_the_row_goes(client, rows):
     assert client.acquire("a").release(delete=True) is True
     assert rows.get("a") is None
     assert client.acquire("a", delete_on_release=True).release(delete=False) is True
     assert rows["a"]["isReleased"] == {"S": "1"}
 
 
-def test_only_if_exists_takes_no_lock_without_a_row(client: LockClient, rows: Rows) -> None:
+def test_only_if_exists_takes_no_lock_without_a_row(client, rows):
     with pytest.raises(LockNotGrantedError) as caught:
         client.acquire("a", only_if_exists=True, wait=0)
     assert caught.value.holder is None
@@ -404,7 +399,7 @@ def test_only_if_exists_takes_no_lock_without_a_row(client: LockClient, rows: Ro
 # Context managers
 
 
-def test_leaving_the_lock_releases_it_also_on_an_error(client: LockClient, rows: Rows) -> None:
+def test_leaving_the_lock_releases_it_also_on_an_error(client, rows):
     lock = client.acquire("a")
     assert rows.is_held("a")
     with pytest.raises(ZeroDivisionError), lock:
@@ -412,12 +407,12 @@ def test_leaving_the_lock_releases_it_also_on_an_error(client: LockClient, rows:
     assert not rows.is_held("a")
 
 
-def test_leaving_a_lock_that_was_released_inside_is_no_error(client: LockClient) -> None:
+def test_leaving_a_lock_that_was_released_inside_is_no_error(client):
     with client.acquire("a") as lock:
         lock.release()
 
 
-def test_leaving_the_client_releases_what_it_holds(rows: Rows, table: str) -> None:
+def test_leaving_the_client_releases_what_it_holds(rows, table):
     with LockClient() as client:
         locks = [client.acquire("a"), client.acquire("b", delete_on_release=True)]
     assert not rows.is_held("a")
@@ -426,7 +421,7 @@ def test_leaving_the_client_releases_what_it_holds(rows: Rows, table: str) -> No
     client.close()  # a second time: nothing
 
 
-def test_closing_without_release_leaves_the_rows_to_their_lease(make: Make, rows: Rows) -> None:
+def test_closing_without_release_leaves_the_rows_to_their_lease(make, rows):
     client = make()
     lock = client.acquire("a")
     client.close(release=False)

@@ -13,8 +13,6 @@ import pytest
 from lambda_lock import Lock, LockClient
 from lambda_lock.runtime import heartbeat
 from rig.engine import ROOT
-from rig.wire import Wire
-from tests.support.clients import Make
 from tests.support.waiting import wait_until
 
 LINK = 0.2  # seconds for which each reply is held
@@ -38,9 +36,7 @@ def _hold(client: LockClient, count: int) -> list[Lock]:
 
 
 @pytest.mark.long
-def test_of_twice_as_many_locks_as_can_be_kept_over_a_slow_link_most_of_a_half_is_kept(
-    wire: Wire, make: Make, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_of_twice_as_many_locks_as_can_be_kept_over_a_slow_link_most_of_a_half_is_kept(wire, make, caplog):
     """By the ends of their leases alone, all were lost: each renewal was sent when it was just too late."""
     caplog.set_level(logging.WARNING, "lambda_lock")
     locks = _hold(make(lease_duration=LEASE), 2 * BOUND)
@@ -73,7 +69,7 @@ class _Client:
     """What has renewals sent."""
 
 
-def test_a_lock_that_can_hardly_be_kept_any_more_waits_for_those_that_can(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_that_can_hardly_be_kept_any_more_waits_for_those_that_can(monkeypatch):
     monkeypatch.setattr(heartbeat, "_MOST_SENDERS", 1)
     client, go = _Client(), threading.Event()
     renewals, renewed = heartbeat.Renewals(client), list[str]()
@@ -92,7 +88,7 @@ def _is_done(renewals: heartbeat.Renewals, name: str, renewed: list[str]) -> boo
     return name in renewed and len(renewals._idle) == len(renewals.senders)
 
 
-def test_a_renewal_that_was_not_sent_says_nothing_of_how_long_one_takes() -> None:
+def test_a_renewal_that_was_not_sent_says_nothing_of_how_long_one_takes():
     client, go, renewed = _Client(), threading.Event(), list[str]()
     go.set()
     renewals = heartbeat.Renewals(client)
@@ -104,14 +100,14 @@ def test_a_renewal_that_was_not_sent_says_nothing_of_how_long_one_takes() -> Non
     renewals.close()
 
 
-def test_a_lock_that_is_late_but_alone_is_renewed_all_the_same(wire: Wire, make: Make) -> None:
+def test_a_lock_that_is_late_but_alone_is_renewed_all_the_same(wire, make):
     lock = make(heartbeat_period=0.2).acquire("a", lease_duration=2)
     wire.delay_reply("UpdateItem", seconds=1.5)  # it learns that a renewal takes long
     wait_until(lambda: wire.count("UpdateItem") >= 6)
     assert lock.is_held
 
 
-def test_the_page_has_the_numbers_of_locks_that_a_client_can_keep() -> None:
+def test_the_page_has_the_numbers_of_locks_that_a_client_can_keep():
     page = (ROOT / "docs" / "workers.md").read_text()
     rows = re.findall(r"^\| (\d+) ms \| ([\d,]+) \| ([\d,]+) \| ([\d,]+) \|$", page, re.MULTILINE)
     assert len(rows) == 4

@@ -12,7 +12,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,29 +56,29 @@ def bundles() -> dict[str, set[str]]:
     return found
 
 
-def test_acquire_has_the_options_of_the_table_in_its_order() -> None:
+def test_acquire_has_the_options_of_the_table_in_its_order():
     assert list(listed(LockClient.acquire).items()) == [(name, option.default) for name, option in TABLE.items()]
 
 
 @pytest.mark.parametrize("taker", LISTING)
-def test_what_lists_the_options_lists_those_that_the_table_gives_it(taker: str) -> None:
+def test_what_lists_the_options_lists_those_that_the_table_gives_it(taker):
     assert listed(LISTING[taker]).keys() & TABLE.keys() == {*names_of(taker)}
 
 
 @pytest.mark.parametrize("function", [LockClient.acquire_all, with_lock, deduplicate], ids=lambda each: each.__name__)
-def test_who_shares_an_option_with_acquire_has_its_default(function: Callable[..., object]) -> None:
+def test_who_shares_an_option_with_acquire_has_its_default(function):
     shared = {name: default for name, default in listed(function).items() if name in TABLE}
     assert "wait" in shared
     assert shared == {name: TABLE[name].default for name in shared} | OWN.get(function.__name__, {})
 
 
-def test_adopt_and_resume_have_the_same_options_among_them_all_that_name_a_hold() -> None:
+def test_adopt_and_resume_have_the_same_options_among_them_all_that_name_a_hold():
     assert listed(LockClient.adopt) == listed(LockClient.resume)
     assert bundles()["HoldParts"] < listed(LockClient.resume).keys()
 
 
 @pytest.mark.parametrize("taker", BUNDLES)
-def test_a_bundle_has_the_options_that_the_table_gives_what_it_is_for(taker: str) -> None:
+def test_a_bundle_has_the_options_that_the_table_gives_what_it_is_for(taker):
     bundle, left_out = BUNDLES[taker]
     assert bundles()[bundle] == {*names_of(taker)} - left_out
 
@@ -87,7 +86,7 @@ def test_a_bundle_has_the_options_that_the_table_gives_what_it_is_for(taker: str
 @pytest.mark.parametrize(
     "function", [LockClient.acquire, LockClient.acquire_all, LockClient.rate_limit, with_lock, deduplicate]
 )
-def test_a_signature_has_no_parameter_for_what_is_unknown(function: Callable[..., object]) -> None:
+def test_a_signature_has_no_parameter_for_what_is_unknown(function):
     assert not {"unknown", "more"} & inspect.signature(function).parameters.keys()
 
 
@@ -95,7 +94,7 @@ INTERNAL = ("method", "window", "owner", "prefix", "session")
 
 
 @pytest.mark.parametrize("name", INTERNAL)
-def test_what_is_no_option_is_refused_by_name(name: str) -> None:
+def test_what_is_no_option_is_refused_by_name(name):
     given: Mapping[str, Any] = {name: "7"}
     with in_memory(), LockClient("locks") as client:
         for act in (client.acquire, client.try_acquire):
@@ -107,7 +106,7 @@ def test_what_is_no_option_is_refused_by_name(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", INTERNAL)
-def test_what_is_no_option_is_refused_by_name_to_tasks(name: str) -> None:
+def test_what_is_no_option_is_refused_by_name_to_tasks(name):
     given: Mapping[str, Any] = {name: "7"}
 
     async def call() -> None:
@@ -128,7 +127,7 @@ def test_what_is_no_option_is_refused_by_name_to_tasks(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["data", "permits", "holder", "reentrant"])
-def test_several_locks_refuse_the_options_of_one(name: str) -> None:
+def test_several_locks_refuse_the_options_of_one(name):
     given: Mapping[str, Any] = {name: None}
 
     async def call(tasks: AsyncLockClient) -> None:
@@ -142,7 +141,7 @@ def test_several_locks_refuse_the_options_of_one(name: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"timeout": 1}, {"holder": "work"}], ids=lambda each: next(iter(each)))
-def test_a_lock_is_not_entered_again_with_an_option_that_does_not_fit(wrong: dict[str, Any]) -> None:
+def test_a_lock_is_not_entered_again_with_an_option_that_does_not_fit(wrong):
     async def enter(tasks: AsyncLockClient) -> None:
         await tasks.acquire("a", reentrant=True, **wrong)
 
@@ -212,7 +211,7 @@ assert set(seen) == {"red"}, seen
 """
 
 
-def test_an_option_that_everything_takes_is_added_in_five_places(tmp_path: Path) -> None:
+def test_an_option_that_everything_takes_is_added_in_five_places(tmp_path):
     assert len(EDITS) <= 5
     shutil.copytree(ROOT / "lambda_lock", tmp_path / "lambda_lock", ignore=shutil.ignore_patterns("__pycache__"))
     for path, before, words in EDITS:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from lambda_lock import PYTHON, LockClient
+from lambda_lock import PYTHON
 from lambda_lock.errors import (
     LockAlreadyReleasedError,
     LockArgumentError,
@@ -22,13 +21,11 @@ from lambda_lock.errors import (
     TransportError,
 )
 from lambda_lock.runtime.heartbeat import Renewals
-from rig.engine import Ministack
 from rig.wire import Wire
 from tests.support.clients import Make
 from tests.support.clocks import LeapingClock, StandingClock
 from tests.support.context import Context
 from tests.support.elsewhere import in_thread
-from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
 from .conftest import reading
@@ -36,7 +33,7 @@ from .conftest import reading
 # replace=True: the row is rewritten
 
 
-def test_a_replacement_reads_and_puts_and_leaves_no_foreign_column(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_replacement_reads_and_puts_and_leaves_no_foreign_column(wire, wired, rows):
     first = wired.acquire("a", data=b"kept", attributes={"colour": "red"})
     first.release()
     wire.clear()
@@ -66,9 +63,7 @@ def test_a_replacement_reads_and_puts_and_leaves_no_foreign_column(wire: Wire, w
         (None, {}, None),
     ],
 )
-def test_a_replacement_carries_the_data_over_unless_other_is_given(
-    stored: bytes | None, options: dict[str, Any], after: bytes | None, client: LockClient
-) -> None:
+def test_a_replacement_carries_the_data_over_unless_other_is_given(stored, options, after, client):
     client.acquire("a", data=stored).release()
     lock = client.acquire("a", replace=True, **options)
     record = client.get("a")
@@ -76,14 +71,14 @@ def test_a_replacement_carries_the_data_over_unless_other_is_given(
     assert lock.data == record.data == after
 
 
-def test_a_replacement_of_nothing_makes_the_row(client: LockClient, rows: Rows) -> None:
+def test_a_replacement_of_nothing_makes_the_row(client, rows):
     lock = client.acquire("a", replace=True, data=b"x")
     assert rows["a"]["ownerName"] == {"S": lock.owner}
     assert lock.release() is True
     assert client.acquire("a").fencing_token == lock.fencing_token + 1
 
 
-def test_a_replacement_keeps_what_belongs_to_an_event(client: LockClient, rows: Rows) -> None:
+def test_a_replacement_keeps_what_belongs_to_an_event(client, rows):
     rows.put("a", completedUntil={"N": "1800000000"}, result={"S": "1"}, colour={"S": "red"})
     client.acquire("a", replace=True)
     assert (rows["a"]["completedUntil"], rows["a"]["result"]) == ({"N": "1800000000"}, {"S": "1"})
@@ -91,7 +86,7 @@ def test_a_replacement_keeps_what_belongs_to_an_event(client: LockClient, rows: 
     assert "colour" not in rows["a"]
 
 
-def test_a_held_lock_is_not_replaced_and_costs_one_read_to_ask(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_held_lock_is_not_replaced_and_costs_one_read_to_ask(wire, wired, rows):
     rows.put_held("a", expires_at=time.time() + 60, owner="other#1")
     before = rows["a"]
     with pytest.raises(LockNotGrantedError) as caught:
@@ -101,30 +96,28 @@ def test_a_held_lock_is_not_replaced_and_costs_one_read_to_ask(wire: Wire, wired
     assert rows["a"] == before
 
 
-def test_a_dead_holders_row_is_replaced_at_once(client: LockClient, rows: Rows) -> None:
+def test_a_dead_holders_row_is_replaced_at_once(client, rows):
     rows.put_held("a", expires_at=time.time() - 10)
     lock = client.acquire("a", replace=True, wait=0)
     assert lock.fencing_token == 8
     assert rows["a"]["ownerName"] == {"S": lock.owner}
 
 
-def test_a_replacement_waits_for_its_turn(client: LockClient, make: Make) -> None:
+def test_a_replacement_waits_for_its_turn(client, make):
     held = make().acquire("a", attributes={"colour": "red"})
     result = in_thread(lambda: client.acquire("a", replace=True, wait=60, refresh_period=0.1))
     held.release()
     assert result().attributes == {}
 
 
-def test_a_foreign_holders_row_without_token_is_replaced_after_its_lease(make: Make, rows: Rows) -> None:
+def test_a_foreign_holders_row_without_token_is_replaced_after_its_lease(make, rows):
     rows.put_foreign("a", lease_seconds=1)
     lock = make(clock=LeapingClock(), heartbeat_period=0).acquire("a", replace=True, wait=10)
     assert rows["a"]["ownerName"] == {"S": lock.owner}
 
 
 @pytest.mark.parametrize("wait", [0, 0.5])
-def test_a_replacement_loses_the_race_against_a_claim_between_its_read_and_its_put(
-    wait: float, wire: Wire, wired: LockClient, make: Make, rows: Rows
-) -> None:
+def test_a_replacement_loses_the_race_against_a_claim_between_its_read_and_its_put(wait, wire, wired, make, rows):
     other = make(endpoint_url=rows.engine.url)
     other.acquire("a", attributes={"colour": "red"}).release()
     put = wire.hold("PutItem")
@@ -140,9 +133,7 @@ def test_a_replacement_loses_the_race_against_a_claim_between_its_read_and_its_p
     assert winner.release() is True
 
 
-def test_a_replacement_loses_the_race_for_a_row_that_was_not_there(
-    wire: Wire, wired: LockClient, make: Make, rows: Rows
-) -> None:
+def test_a_replacement_loses_the_race_for_a_row_that_was_not_there(wire, wired, make, rows):
     put = wire.hold("PutItem")
     result = in_thread(lambda: wired.try_acquire("a", replace=True))
     assert put.reached.wait(30)
@@ -155,9 +146,7 @@ def test_a_replacement_loses_the_race_for_a_row_that_was_not_there(
 @pytest.mark.parametrize(
     ("name", "value"), [("data", {"B": "bGF0ZQ=="}), ("completedUntil", {"N": "1800000000"}), ("result", {"S": "1"})]
 )
-def test_what_a_late_release_stores_between_read_and_put_is_not_overwritten(
-    name: str, value: dict[str, Any], wire: Wire, wired: LockClient, rows: Rows
-) -> None:
+def test_what_a_late_release_stores_between_read_and_put_is_not_overwritten(name, value, wire, wired, rows):
     """The release keeps version and token: they alone do not show that anything changed."""
     rows.put_held("a", expires_at=time.time() - 10)
     put = wire.hold("PutItem")
@@ -173,9 +162,7 @@ def test_what_a_late_release_stores_between_read_and_put_is_not_overwritten(
     assert rows.is_held("a")
 
 
-def test_a_lost_reply_to_a_replacement_costs_one_more_request_and_one_token(
-    wire: Wire, wired: LockClient, rows: Rows
-) -> None:
+def test_a_lost_reply_to_a_replacement_costs_one_more_request_and_one_token(wire, wired, rows):
     first = wired.acquire("a")
     first.release()
     wire.clear()
@@ -188,7 +175,7 @@ def test_a_lost_reply_to_a_replacement_costs_one_more_request_and_one_token(
     assert not rows.is_held("a")
 
 
-def test_a_replacement_without_an_answer_is_given_back(wire: Wire, impatient: LockClient, rows: Rows) -> None:
+def test_a_replacement_without_an_answer_is_given_back(wire, impatient, rows):
     put = wire.drop_reply("PutItem", times=float("inf"))
     with pytest.raises(TransportError):
         impatient.acquire("a", replace=True, wait=0)
@@ -197,7 +184,7 @@ def test_a_replacement_without_an_answer_is_given_back(wire: Wire, impatient: Lo
     assert impatient.held() == ()
 
 
-def test_a_replacement_in_a_table_with_a_sort_key_keeps_it(engine: Ministack, table: str, make: Make) -> None:
+def test_a_replacement_in_a_table_with_a_sort_key_keeps_it(engine, table, make):
     client = make(engine.create_table(f"{table}-sorted", "key", "part"), sort_key_name="part")
     for _ in range(2):
         lock = client.acquire("a", sort_key="one", replace=True, data=b"x")
@@ -207,7 +194,7 @@ def test_a_replacement_in_a_table_with_a_sort_key_keeps_it(engine: Ministack, ta
         lock.release()
 
 
-def test_a_replacement_in_the_python_schema(engine: Ministack, table: str, make: Make) -> None:
+def test_a_replacement_in_the_python_schema(engine, table, make):
     client = make(engine.create_table(f"{table}-python", "lock_key", "sort_key"), schema=PYTHON)
     lock = client.acquire("a", replace=True)
     assert client.try_acquire("a", replace=True) is None
@@ -218,7 +205,7 @@ def test_a_replacement_in_the_python_schema(engine: Ministack, table: str, make:
 # only_if_exists
 
 
-def test_a_replacement_of_what_must_exist_makes_no_row(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_replacement_of_what_must_exist_makes_no_row(wire, wired, rows):
     assert wired.try_acquire("a", replace=True, only_if_exists=True) is None
     assert wire.operations == ["GetItem"]
     rows.put("a", colour={"S": "red"})
@@ -227,7 +214,7 @@ def test_a_replacement_of_what_must_exist_makes_no_row(wire: Wire, wired: LockCl
     assert "colour" not in rows["a"]
 
 
-def test_a_row_deleted_between_read_and_put_is_not_made_again(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_row_deleted_between_read_and_put_is_not_made_again(wire, wired, rows):
     rows.put("a")
     put = wire.hold("PutItem")
     result = in_thread(lambda: wired.try_acquire("a", replace=True, only_if_exists=True))
@@ -239,9 +226,7 @@ def test_a_row_deleted_between_read_and_put_is_not_made_again(wire: Wire, wired:
 
 
 @pytest.mark.parametrize("replace", [False, True])
-def test_who_waits_for_a_row_to_exist_gets_the_lock_once_it_does(
-    replace: bool, wire: Wire, wired: LockClient, rows: Rows
-) -> None:
+def test_who_waits_for_a_row_to_exist_gets_the_lock_once_it_does(replace, wire, wired, rows):
     polled = wire.delay_reply("GetItem", seconds=0)
     result = in_thread(lambda: wired.acquire("a", only_if_exists=True, replace=replace, wait=60, refresh_period=0.1))
     assert polled.reached.wait(30)
@@ -251,7 +236,7 @@ def test_who_waits_for_a_row_to_exist_gets_the_lock_once_it_does(
     assert rows.is_held("a")
 
 
-def test_a_wait_for_a_row_that_never_comes_runs_out_and_says_why(impatient: LockClient, rows: Rows) -> None:
+def test_a_wait_for_a_row_that_never_comes_runs_out_and_says_why(impatient, rows):
     with pytest.raises(LockTimeoutError, match="'a' does not exist") as caught:
         impatient.acquire("a", only_if_exists=True, wait=3)
     assert caught.value.holder is None
@@ -259,9 +244,7 @@ def test_a_wait_for_a_row_that_never_comes_runs_out_and_says_why(impatient: Lock
     assert rows.get("a") is None
 
 
-def test_a_row_that_is_deleted_while_somebody_waits_is_not_made_again(
-    wire: Wire, impatient: LockClient, rows: Rows
-) -> None:
+def test_a_row_that_is_deleted_while_somebody_waits_is_not_made_again(wire, impatient, rows):
     rows.put_held("a", expires_at=time.time() + 3600, lease_seconds=3600)
     polled = wire.hold("GetItem")
     result = in_thread(lambda: impatient.acquire("a", only_if_exists=True, wait=30))
@@ -276,7 +259,7 @@ def test_a_row_that_is_deleted_while_somebody_waits_is_not_made_again(
 # Data of a lock, held and released
 
 
-def test_a_heartbeat_deletes_the_data(client: LockClient, rows: Rows) -> None:
+def test_a_heartbeat_deletes_the_data(client, rows):
     lock = client.acquire("a", data=b"x", attributes={"colour": "red"})
     lock.heartbeat(delete_data=True)
     assert lock.data is None
@@ -287,7 +270,7 @@ def test_a_heartbeat_deletes_the_data(client: LockClient, rows: Rows) -> None:
     assert (reading(lock).data, rows["a"]["data"]) == (b"y", {"B": "eQ=="})
 
 
-def test_a_heartbeat_that_is_refused_leaves_the_handles_data(client: LockClient, rows: Rows) -> None:
+def test_a_heartbeat_that_is_refused_leaves_the_handles_data(client, rows):
     lock = client.acquire("a", data=b"x")
     rows.put_held("a", expires_at=time.time() + 60)
     with pytest.raises(LockLostError):
@@ -295,7 +278,7 @@ def test_a_heartbeat_that_is_refused_leaves_the_handles_data(client: LockClient,
     assert lock.data == b"x"
 
 
-def test_data_cannot_be_given_and_deleted_at_once(wire: Wire, wired: LockClient) -> None:
+def test_data_cannot_be_given_and_deleted_at_once(wire, wired):
     lock = wired.acquire("a", data=b"x")
     wire.clear()
     with pytest.raises(LockArgumentError, match="delete_data"):
@@ -304,7 +287,7 @@ def test_data_cannot_be_given_and_deleted_at_once(wire: Wire, wired: LockClient)
     assert (lock.data, lock.is_held) == (b"x", True)
 
 
-def test_the_data_of_a_released_lock_is_read_consistently(wire: Wire, wired: LockClient) -> None:
+def test_the_data_of_a_released_lock_is_read_consistently(wire, wired):
     lock = wired.acquire("a", data=b"first", attributes={"colour": "red"})
     lock.release(data=b"last")
     wire.clear()
@@ -318,7 +301,7 @@ def test_the_data_of_a_released_lock_is_read_consistently(wire: Wire, wired: Loc
 # ensure(seconds)
 
 
-def test_ensure_sends_nothing_where_enough_is_left(wire: Wire, wired: LockClient) -> None:
+def test_ensure_sends_nothing_where_enough_is_left(wire, wired):
     lock = wired.acquire("a", lease_duration=20)
     wire.clear()
     lock.ensure(10)
@@ -326,7 +309,7 @@ def test_ensure_sends_nothing_where_enough_is_left(wire: Wire, wired: LockClient
     assert wire.operations == []
 
 
-def test_ensure_renews_with_a_lease_that_is_enough(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_ensure_renews_with_a_lease_that_is_enough(wire, wired, rows):
     lock = wired.acquire("a", lease_duration=20)
     before = rows.expiry("a")
     wire.clear()
@@ -338,7 +321,7 @@ def test_ensure_renews_with_a_lease_that_is_enough(wire: Wire, wired: LockClient
     assert wire.count() == 1
 
 
-def test_ensure_never_shortens_the_lease(wire: Wire, make: Make) -> None:
+def test_ensure_never_shortens_the_lease(wire, make):
     clock = StandingClock()
     lock = make(clock=clock, heartbeat_period=0).acquire("a", lease_duration=100)
     clock.now += 60
@@ -349,14 +332,14 @@ def test_ensure_never_shortens_the_lease(wire: Wire, make: Make) -> None:
     assert lock.remaining > 90
 
 
-def test_ensure_within_the_invocation_lasts_as_long_as_it_says(client: LockClient) -> None:
+def test_ensure_within_the_invocation_lasts_as_long_as_it_says(client):
     lock = client.acquire("a", lease_duration=2, context=Context(60))
     lock.ensure(30)
     assert lock.remaining >= 30
 
 
 @pytest.mark.parametrize("seconds", [9.995, 10, 60])
-def test_what_the_invocation_cannot_keep_is_not_promised(seconds: float, make: Make, wire: Wire, rows: Rows) -> None:
+def test_what_the_invocation_cannot_keep_is_not_promised(seconds, make, wire, rows):
     lock = make(clock=StandingClock(), heartbeat_period=0).acquire("a", lease_duration=2, context=Context(10))
     wire.clear()
     with pytest.raises(LockArgumentError, match="the invocation ends"):
@@ -366,7 +349,7 @@ def test_what_the_invocation_cannot_keep_is_not_promised(seconds: float, make: M
     assert lock.release() is True
 
 
-def test_a_renewal_that_left_less_than_was_asked_for_is_no_success(make: Make, wire: Wire) -> None:
+def test_a_renewal_that_left_less_than_was_asked_for_is_no_success(make, wire):
     clock = StandingClock()
     lock = make(clock=clock, heartbeat_period=0).acquire("a", lease_duration=2, context=Context(20))
     reply = wire.delay_reply("UpdateItem")
@@ -379,7 +362,7 @@ def test_a_renewal_that_left_less_than_was_asked_for_is_no_success(make: Make, w
     assert lock.is_held
 
 
-def test_ensure_of_a_lock_that_another_took_is_lost(client: LockClient, rows: Rows) -> None:
+def test_ensure_of_a_lock_that_another_took_is_lost(client, rows):
     lock = client.acquire("a")
     rows.put_held("a", expires_at=time.time() + 60, owner="other#1")
     with pytest.raises(LockLostError) as caught:
@@ -388,7 +371,7 @@ def test_ensure_of_a_lock_that_another_took_is_lost(client: LockClient, rows: Ro
     assert lock.lost
 
 
-def test_ensure_of_a_lost_lock_sends_nothing(wire: Wire, make: Make) -> None:
+def test_ensure_of_a_lost_lock_sends_nothing(wire, make):
     clock = LeapingClock()
     lock = make(clock=clock, heartbeat_period=0).acquire("a")
     clock.leapt += 100
@@ -398,7 +381,7 @@ def test_ensure_of_a_lost_lock_sends_nothing(wire: Wire, make: Make) -> None:
     assert wire.operations == []
 
 
-def test_ensure_of_a_released_lock_is_an_error(client: LockClient) -> None:
+def test_ensure_of_a_released_lock_is_an_error(client):
     lock = client.acquire("a")
     lock.release()
     with pytest.raises(LockAlreadyReleasedError):
@@ -409,7 +392,7 @@ def test_ensure_of_a_released_lock_is_an_error(client: LockClient) -> None:
     ("seconds", "error"),
     [(-1, LockArgumentError), (float("nan"), LockArgumentError), ("5", TypeError), (True, TypeError)],
 )
-def test_ensure_looks_at_its_argument(seconds: Any, error: type[Exception], wire: Wire, wired: LockClient) -> None:
+def test_ensure_looks_at_its_argument(seconds, error, wire, wired):
     lock = wired.acquire("a")
     wire.clear()
     with pytest.raises(error, match="seconds"):
@@ -442,7 +425,7 @@ def renewed(wire: Wire) -> list[str]:
     return [request.body["Key"]["key"]["S"] for request in wire.requests]
 
 
-def test_the_renewals_of_all_locks_of_a_client_share_its_rate(wire: Wire, make: Make) -> None:
+def test_the_renewals_of_all_locks_of_a_client_share_its_rate(wire, make):
     clock = StandingClock()
     locks = ticking(clock, make, 4, rate=2)
     wire.clear()
@@ -459,7 +442,7 @@ def test_the_renewals_of_all_locks_of_a_client_share_its_rate(wire: Wire, make: 
     assert wire.count() == 4
 
 
-def test_without_a_rate_all_are_renewed_when_they_are_due(wire: Wire, make: Make) -> None:
+def test_without_a_rate_all_are_renewed_when_they_are_due(wire, make):
     locks = ticking(StandingClock(), make, 4, rate=None)
     wire.clear()
     for lock in locks:
@@ -467,7 +450,7 @@ def test_without_a_rate_all_are_renewed_when_they_are_due(wire: Wire, make: Make
     assert renewed(wire) == ["a0", "a1", "a2", "a3"]
 
 
-def test_a_failed_renewal_takes_a_new_slot(wire: Wire, make: Make) -> None:
+def test_a_failed_renewal_takes_a_new_slot(wire, make):
     clock = StandingClock()
     first, second = ticking(clock, make, 2, rate=0.1)
     wire.clear()
@@ -484,7 +467,7 @@ def test_a_failed_renewal_takes_a_new_slot(wire: Wire, make: Make) -> None:
     assert renewed(wire) == ["a0", "a1", "a0"]
 
 
-def test_two_clients_have_a_rate_each(wire: Wire, make: Make) -> None:
+def test_two_clients_have_a_rate_each(wire, make):
     clock = StandingClock()
     (first,) = ticking(clock, make, 1, rate=0.1)
     another = make(clock=clock, heartbeat_rate=0.1, heartbeat_period=100, lease_duration=1000)
@@ -497,7 +480,7 @@ def test_two_clients_have_a_rate_each(wire: Wire, make: Make) -> None:
     assert renewed(wire) == ["a0", "b"]
 
 
-def test_a_renewal_by_hand_does_not_wait_for_a_slot(wire: Wire, make: Make) -> None:
+def test_a_renewal_by_hand_does_not_wait_for_a_slot(wire, make):
     first, second = ticking(StandingClock(), make, 2, rate=0.1)
     wire.clear()
     first.__held__.renewer.tick()
@@ -505,7 +488,7 @@ def test_a_renewal_by_hand_does_not_wait_for_a_slot(wire: Wire, make: Make) -> N
     assert renewed(wire) == ["a0", "a1"]
 
 
-def test_a_slot_that_was_not_used_is_not_kept_for_later(wire: Wire, make: Make) -> None:
+def test_a_slot_that_was_not_used_is_not_kept_for_later(wire, make):
     clock = StandingClock()
     first, second = ticking(clock, make, 2, rate=2)
     first.__held__.renewer.tick()
@@ -518,7 +501,7 @@ def test_a_slot_that_was_not_used_is_not_kept_for_later(wire: Wire, make: Make) 
     assert renewed(wire) == ["a0"]
 
 
-def test_under_a_rate_no_lock_is_forgotten(wire: Wire, make: Make) -> None:
+def test_under_a_rate_no_lock_is_forgotten(wire, make):
     client = make(heartbeat_rate=20, heartbeat_period=0.1)  # five locks ask for 50 renewals a second
     locks = [client.acquire(f"a{n}") for n in range(5)]
     wire.clear()
@@ -533,7 +516,7 @@ def test_under_a_rate_no_lock_is_forgotten(wire: Wire, make: Make) -> None:
     ("rate", "error"), [(0, LockArgumentError), (-1, LockArgumentError), (float("inf"), LockArgumentError),
                         (float("nan"), LockArgumentError), ("2", TypeError), (True, TypeError)],
 )  # fmt: skip
-def test_a_rate_that_is_none_is_refused(rate: Any, error: type[Exception], make: Make) -> None:
+def test_a_rate_that_is_none_is_refused(rate, error, make):
     with pytest.raises(error, match="heartbeat_rate"):
         make(heartbeat_rate=rate)
 
@@ -541,7 +524,7 @@ def test_a_rate_that_is_none_is_refused(rate: Any, error: type[Exception], make:
 # The session monitor
 
 
-def test_safe_time_says_when_a_lock_is_almost_expired(make: Make) -> None:
+def test_safe_time_says_when_a_lock_is_almost_expired(make):
     clock = LeapingClock()
     lock = make(clock=clock, heartbeat_period=0).acquire("a", lease_duration=20, safe_time=5)
     assert lock.is_almost_expired is False
@@ -553,7 +536,7 @@ def test_safe_time_says_when_a_lock_is_almost_expired(make: Make) -> None:
     assert reading(lock).is_almost_expired is True
 
 
-def test_danger_and_loss_are_told_apart(make: Make, rows: Rows) -> None:
+def test_danger_and_loss_are_told_apart(make, rows):
     told: list[tuple[str, bool]] = []
     clock = LeapingClock()
     lock = make(clock=clock, heartbeat_period=0).acquire(
@@ -574,7 +557,7 @@ def test_danger_and_loss_are_told_apart(make: Make, rows: Rows) -> None:
     assert told[1] == ("lost", False)
 
 
-def test_danger_is_not_told_again_after_a_renewal(make: Make) -> None:
+def test_danger_is_not_told_again_after_a_renewal(make):
     told: list[object] = []
     clock = LeapingClock()
     lock = make(clock=clock, heartbeat_period=0).acquire("a", lease_duration=20, safe_time=5, on_danger=told.append)
@@ -593,15 +576,13 @@ def test_danger_is_not_told_again_after_a_renewal(make: Make) -> None:
         pytest.param(lambda client: client.acquire("a", lease_duration=5, safe_time=5), id="safe_time"),
     ],
 )
-def test_a_monitor_that_would_never_tell_is_refused(
-    act: Callable[[LockClient], object], wire: Wire, wired: LockClient
-) -> None:
+def test_a_monitor_that_would_never_tell_is_refused(act, wire, wired):
     with pytest.raises(LockArgumentError, match="safe_time"):
         act(wired)
     assert wire.operations == []
 
 
-def test_a_lock_without_a_monitor_says_how_to_set_one(client: LockClient) -> None:
+def test_a_lock_without_a_monitor_says_how_to_set_one(client):
     with client.acquire("a") as lock, pytest.raises(SessionMonitorNotSetError, match="safe_time=seconds") as caught:
         _ = lock.is_almost_expired
     assert caught.value.key == "a"
@@ -611,18 +592,14 @@ def test_a_lock_without_a_monitor_says_how_to_set_one(client: LockClient) -> Non
 # Names from the environment
 
 
-def test_key_names_of_the_environment_belong_to_its_table(
-    table: str, make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_key_names_of_the_environment_belong_to_its_table(table, make, monkeypatch):
     monkeypatch.setenv("LAMBDA_LOCK_TABLE", "another-table")
     monkeypatch.setenv("LAMBDA_LOCK_PARTITION_KEY", "pk")
     monkeypatch.setenv("LAMBDA_LOCK_SORT_KEY", "sk")
     assert make(table).acquire("a").release() is True
 
 
-def test_a_key_name_given_beats_the_environments(
-    engine: Ministack, table: str, make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_name_given_beats_the_environments(engine, table, make, monkeypatch):
     monkeypatch.setenv("LAMBDA_LOCK_TABLE", engine.create_table(f"{table}-named", "pk"))
     monkeypatch.setenv("LAMBDA_LOCK_PARTITION_KEY", "another")
     monkeypatch.setenv("LAMBDA_LOCK_SORT_KEY", "")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import JAVA, PYTHON, Lock, LockClient, Schema
+from lambda_lock import JAVA, PYTHON, Lock, LockClient
 from lambda_lock.core import lease
 from lambda_lock.errors import (
     LockAlreadyReleasedError,
@@ -18,7 +18,6 @@ from lambda_lock.errors import (
     TransportError,
 )
 from lambda_lock.testing import ManualClock, in_memory
-from rig.engine import Ministack
 from rig.wire import Fault, Wire
 from tests.support.clients import Make
 from tests.support.clocks import LeapingClock
@@ -70,7 +69,7 @@ def limbo(wire: Wire, make: Make) -> Limbo:
 
 @pytest.mark.long
 @pytest.mark.parametrize("outage", OUTAGES)
-def test_a_lock_is_held_again_once_a_renewal_comes_through(outage: Outage, wire: Wire, make: Make, rows: Rows) -> None:
+def test_a_lock_is_held_again_once_a_renewal_comes_through(outage, wire, make, rows):
     told: list[Lock] = []
     client = make(heartbeat_period=0.2, hold_on_unavailable=True)
     lock = client.acquire("a", lease_duration=2, on_lost=told.append)
@@ -90,7 +89,7 @@ def test_a_lock_is_held_again_once_a_renewal_comes_through(outage: Outage, wire:
 
 
 @pytest.mark.parametrize("outage", OUTAGES[:2])  # while renewals arrive, no other client can take it
-def test_a_lock_that_another_took_in_the_outage_is_lost(outage: Outage, wire: Wire, make: Make, rows: Rows) -> None:
+def test_a_lock_that_another_took_in_the_outage_is_lost(outage, wire, make, rows):
     told: list[Lock] = []
     lock = make(heartbeat_period=0.2, hold_on_unavailable=True).acquire("a", lease_duration=2, on_lost=told.append)
     outage(wire)
@@ -112,9 +111,7 @@ def test_a_lock_that_another_took_in_the_outage_is_lost(outage: Outage, wire: Wi
 
 
 @pytest.mark.parametrize("then", ["released", "deleted"])
-def test_a_lock_that_another_had_in_the_outage_is_lost_although_it_is_free_again(
-    then: str, limbo: Limbo, make: Make, rows: Rows
-) -> None:
+def test_a_lock_that_another_had_in_the_outage_is_lost_although_it_is_free_again(then, limbo, make, rows):
     other = take_over(make, rows)
     other.release(delete=then == "deleted")
     limbo.end()
@@ -126,9 +123,7 @@ def test_a_lock_that_another_had_in_the_outage_is_lost_although_it_is_free_again
 
 
 @pytest.mark.parametrize("schema", [JAVA, PYTHON], ids=str)
-def test_a_lock_that_deletes_its_row_is_lost_at_the_end_of_its_validity(
-    schema: Schema, engine: Ministack, table: str, wire: Wire, make: Make
-) -> None:
+def test_a_lock_that_deletes_its_row_is_lost_at_the_end_of_its_validity(schema, engine, table, wire, make):
     """Another may have had it and deleted the row, and a late copy of the claim have brought owner and token back."""
     clock = LeapingClock()
     name = engine.create_table(f"{table}-deleting", schema.partition_key, schema.sort_key)
@@ -146,9 +141,7 @@ def test_a_lock_that_deletes_its_row_is_lost_at_the_end_of_its_validity(
     assert wire.operations == []
 
 
-def test_a_late_copy_of_the_claim_does_not_bring_a_lock_back_that_another_had_and_deleted(
-    wire: Wire, make: Make, rows: Rows
-) -> None:
+def test_a_late_copy_of_the_claim_does_not_bring_a_lock_back_that_another_had_and_deleted(wire, make, rows):
     late, clock = wire.deliver_late("UpdateItem"), LeapingClock()
     client = make(clock=clock, heartbeat_period=0, hold_on_unavailable=True)
     lock = client.acquire("a", lease_duration=1, delete_on_release=True)
@@ -166,7 +159,7 @@ def test_a_late_copy_of_the_claim_does_not_bring_a_lock_back_that_another_had_an
     assert not lock.is_held
 
 
-def test_a_renewal_by_hand_brings_it_back(limbo: Limbo) -> None:
+def test_a_renewal_by_hand_brings_it_back(limbo):
     assert not limbo.lock.lost
     limbo.end()
     limbo.lock.heartbeat()
@@ -175,7 +168,7 @@ def test_a_renewal_by_hand_brings_it_back(limbo: Limbo) -> None:
     assert limbo.told == []
 
 
-def test_ensure_brings_it_back_or_says_that_the_outcome_is_unknown(limbo: Limbo) -> None:
+def test_ensure_brings_it_back_or_says_that_the_outcome_is_unknown(limbo):
     with pytest.raises(TransportError):
         limbo.lock.ensure(1)
     limbo.end()
@@ -183,7 +176,7 @@ def test_ensure_brings_it_back_or_says_that_the_outcome_is_unknown(limbo: Limbo)
     assert limbo.lock.is_held
 
 
-def test_a_freeze_alone_loses_it(wire: Wire, make: Make) -> None:
+def test_a_freeze_alone_loses_it(wire, make):
     clock = LeapingClock()
     lock = make(clock=clock, heartbeat_period=0, hold_on_unavailable=True).acquire("a", lease_duration=2)
     clock.leapt += 3
@@ -194,7 +187,7 @@ def test_a_freeze_alone_loses_it(wire: Wire, make: Make) -> None:
     assert wire.operations == []
 
 
-def test_a_freeze_after_an_outage_that_was_over_loses_it(limbo: Limbo) -> None:
+def test_a_freeze_after_an_outage_that_was_over_loses_it(limbo):
     limbo.end()
     limbo.lock.heartbeat()
     limbo.clock.leapt += 3
@@ -202,7 +195,7 @@ def test_a_freeze_after_an_outage_that_was_over_loses_it(limbo: Limbo) -> None:
     wait_until(lambda: limbo.told)
 
 
-def test_a_refusal_of_dynamodbs_is_no_outage(wire: Wire, make: Make) -> None:
+def test_a_refusal_of_dynamodbs_is_no_outage(wire, make):
     clock = LeapingClock()
     lock = make(clock=clock, heartbeat_period=0, hold_on_unavailable=True).acquire("a", lease_duration=2)
     wire.answer(400, "AccessDeniedException", "UpdateItem")
@@ -212,7 +205,7 @@ def test_a_refusal_of_dynamodbs_is_no_outage(wire: Wire, make: Make) -> None:
     assert lock.lost
 
 
-def test_without_the_setting_the_end_of_validity_is_the_end(wire: Wire, make: Make) -> None:
+def test_without_the_setting_the_end_of_validity_is_the_end(wire, make):
     clock = LeapingClock()
     lock = make(clock=clock, heartbeat_period=0).acquire("a", lease_duration=2)
     wire.unavailable(times=ALWAYS)
@@ -221,7 +214,7 @@ def test_without_the_setting_the_end_of_validity_is_the_end(wire: Wire, make: Ma
     assert lock.lost
 
 
-def test_danger_is_told_in_an_outage_and_loss_is_not(wire: Wire, make: Make) -> None:
+def test_danger_is_told_in_an_outage_and_loss_is_not(wire, make):
     danger: list[Lock] = []
     lost: list[Lock] = []
     lock = make(heartbeat_period=0.2, hold_on_unavailable=True).acquire(
@@ -236,7 +229,7 @@ def test_danger_is_told_in_an_outage_and_loss_is_not(wire: Wire, make: Make) -> 
     assert lock.is_almost_expired
 
 
-def test_the_heartbeat_does_not_spin_in_an_outage(wire: Wire, make: Make) -> None:
+def test_the_heartbeat_does_not_spin_in_an_outage(wire, make):
     lock = make(heartbeat_period=0.2, hold_on_unavailable=True).acquire("a", lease_duration=2)
     wire.unavailable(times=ALWAYS)
     wait_until(lambda: not lock.is_held)
@@ -246,9 +239,7 @@ def test_the_heartbeat_does_not_spin_in_an_outage(wire: Wire, make: Make) -> Non
     assert wire.count() - seen <= 10 + 10 * (time.monotonic() - before)
 
 
-def test_a_lock_that_nobody_renews_by_itself_is_let_go_by_the_heartbeat(
-    limbo: Limbo, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_lock_that_nobody_renews_by_itself_is_let_go_by_the_heartbeat(limbo, caplog):
     assert limbo.lock.__held__.renewer.tick() is None  # until a renewal by hand comes through
     limbo.end()
     limbo.lock.heartbeat()
@@ -257,9 +248,7 @@ def test_a_lock_that_nobody_renews_by_itself_is_let_go_by_the_heartbeat(
 
 
 @pytest.mark.parametrize("hold_on", [False, True])
-def test_an_outage_met_by_a_renewal_by_hand_does_not_break_the_monitor(
-    hold_on: bool, wire: Wire, make: Make, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_outage_met_by_a_renewal_by_hand_does_not_break_the_monitor(hold_on, wire, make, caplog):
     told: list[Lock] = []
     lock = make(heartbeat_period=0, hold_on_unavailable=hold_on).acquire(
         "a", lease_duration=1, safe_time=0.5, on_danger=told.append
@@ -284,7 +273,7 @@ class CountingClock(LeapingClock):
 
 
 @pytest.mark.plain
-def test_waiting_for_the_loss_does_not_spin_in_an_outage(wire: Wire, make: Make) -> None:
+def test_waiting_for_the_loss_does_not_spin_in_an_outage(wire, make):
     clock = CountingClock()
     lock = make(clock=clock, heartbeat_period=0, hold_on_unavailable=True).acquire("a", lease_duration=2)
     wire.unavailable(times=ALWAYS)
@@ -299,7 +288,7 @@ def test_waiting_for_the_loss_does_not_spin_in_an_outage(wire: Wire, make: Make)
 # The end of a lock in an outage
 
 
-def test_a_release_in_the_outage_is_unknown_and_a_later_one_tells(limbo: Limbo, rows: Rows) -> None:
+def test_a_release_in_the_outage_is_unknown_and_a_later_one_tells(limbo, rows):
     with pytest.raises(TransportError):
         limbo.lock.release()
     assert rows.is_held("a")
@@ -308,13 +297,13 @@ def test_a_release_in_the_outage_is_unknown_and_a_later_one_tells(limbo: Limbo, 
     assert not rows.is_held("a")
 
 
-def test_a_release_after_the_outage_gives_back_what_nobody_took(limbo: Limbo, rows: Rows) -> None:
+def test_a_release_after_the_outage_gives_back_what_nobody_took(limbo, rows):
     limbo.end()
     assert limbo.lock.release() is True
     assert not rows.is_held("a")
 
 
-def test_a_release_after_the_outage_leaves_alone_what_another_took(limbo: Limbo, make: Make, rows: Rows) -> None:
+def test_a_release_after_the_outage_leaves_alone_what_another_took(limbo, make, rows):
     other = take_over(make, rows)
     limbo.end()
     assert limbo.lock.release() is False
@@ -322,7 +311,7 @@ def test_a_release_after_the_outage_leaves_alone_what_another_took(limbo: Limbo,
     assert rows["a"]["ownerName"] == {"S": other.owner}
 
 
-def test_closing_the_client_gives_back_what_is_held_on(limbo: Limbo, rows: Rows) -> None:
+def test_closing_the_client_gives_back_what_is_held_on(limbo, rows):
     limbo.end()
     limbo.client.close()
     assert not rows.is_held("a")
@@ -330,7 +319,7 @@ def test_closing_the_client_gives_back_what_is_held_on(limbo: Limbo, rows: Rows)
         limbo.lock.heartbeat()
 
 
-def test_closing_the_client_without_release_ends_what_is_held_on(limbo: Limbo, wire: Wire, rows: Rows) -> None:
+def test_closing_the_client_without_release_ends_what_is_held_on(limbo, wire, rows):
     limbo.end()
     limbo.client.close(release=False)
     with pytest.raises(LockAlreadyReleasedError):
@@ -340,7 +329,7 @@ def test_closing_the_client_without_release_ends_what_is_held_on(limbo: Limbo, w
     assert rows.is_held("a")
 
 
-def test_a_closed_client_does_not_go_on_trying(wire: Wire, make: Make) -> None:
+def test_a_closed_client_does_not_go_on_trying(wire, make):
     client = make(heartbeat_period=0.2, hold_on_unavailable=True)
     lock = client.acquire("a", lease_duration=2)
     wire.unavailable(times=ALWAYS)
@@ -352,9 +341,7 @@ def test_a_closed_client_does_not_go_on_trying(wire: Wire, make: Make) -> None:
     assert lock.wait_lost(0.1) is False
 
 
-def test_a_look_at_the_end_of_an_outage_does_not_lose_the_lock(
-    make: Make, client: LockClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_look_at_the_end_of_an_outage_does_not_lose_the_lock(make, client, monkeypatch):
     clock = ManualClock()
     with in_memory(clock=clock) as memory:
         holder = LockClient(clock=clock, heartbeat_period=0, lease_duration=10, hold_on_unavailable=True)

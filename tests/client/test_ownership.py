@@ -8,7 +8,6 @@ import time
 
 import pytest
 
-from lambda_lock import LockClient
 from lambda_lock.client.renewer import Renewer
 from lambda_lock.errors import (
     ClientClosedError,
@@ -17,11 +16,8 @@ from lambda_lock.errors import (
     LockNotGrantedError,
     SessionMonitorNotSetError,
 )
-from rig.wire import Wire
-from tests.support.clients import Make
 from tests.support.clocks import StandingClock
 from tests.support.elsewhere import in_thread
-from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
 from .conftest import reading
@@ -30,7 +26,7 @@ from .conftest import reading
 
 
 @pytest.mark.plain
-def test_the_same_thread_enters_again_and_only_the_last_release_sends(wire: Wire, wired: LockClient) -> None:
+def test_the_same_thread_enters_again_and_only_the_last_release_sends(wire, wired):
     outer = wired.acquire("a", reentrant=True)
     inner = wired.acquire("a", reentrant=True)
     assert inner is outer
@@ -45,7 +41,7 @@ def test_the_same_thread_enters_again_and_only_the_last_release_sends(wire: Wire
 
 
 @pytest.mark.plain
-def test_context_managers_nest(client: LockClient, rows: Rows) -> None:
+def test_context_managers_nest(client, rows):
     with client.acquire("a", reentrant=True):
         with client.acquire("a", reentrant=True):
             pass
@@ -53,22 +49,22 @@ def test_context_managers_nest(client: LockClient, rows: Rows) -> None:
     assert not rows.is_held("a")
 
 
-def test_without_reentrant_the_same_thread_contends_with_itself(client: LockClient) -> None:
+def test_without_reentrant_the_same_thread_contends_with_itself(client):
     with client.acquire("a", reentrant=True), pytest.raises(LockNotGrantedError):
         client.acquire("a", wait=0)
 
 
-def test_another_thread_contends_whatever_it_asks(client: LockClient) -> None:
+def test_another_thread_contends_whatever_it_asks(client):
     with client.acquire("a", reentrant=True):
         assert in_thread(lambda: client.try_acquire("a", reentrant=True))() is None
 
 
-def test_another_client_of_the_same_thread_contends(client: LockClient, make: Make) -> None:
+def test_another_client_of_the_same_thread_contends(client, make):
     with client.acquire("a", reentrant=True):
         assert make().try_acquire("a", reentrant=True) is None
 
 
-def test_a_thread_does_not_inherit_the_locks_of_an_ended_one(client: LockClient) -> None:
+def test_a_thread_does_not_inherit_the_locks_of_an_ended_one(client):
     """The system gives a new thread the number of one that has ended."""
     held = []
     first = threading.Thread(target=lambda: held.append(client.acquire("a", reentrant=True)))
@@ -86,7 +82,7 @@ def test_a_thread_does_not_inherit_the_locks_of_an_ended_one(client: LockClient)
     pytest.skip("the system did not give out a thread's number again")
 
 
-def test_a_lost_lock_is_not_entered_again(client: LockClient, rows: Rows) -> None:
+def test_a_lost_lock_is_not_entered_again(client, rows):
     lock = client.acquire("a", reentrant=True)
     rows.put_held("a", expires_at=time.time() + 60)
     with pytest.raises(LockLostError):
@@ -97,7 +93,7 @@ def test_a_lost_lock_is_not_entered_again(client: LockClient, rows: Rows) -> Non
 # Old handles and new locks
 
 
-def test_the_second_release_is_an_error(wire: Wire, wired: LockClient) -> None:
+def test_the_second_release_is_an_error(wire, wired):
     lock = wired.acquire("a")
     assert lock.release() is True
     wire.clear()
@@ -108,7 +104,7 @@ def test_the_second_release_is_an_error(wire: Wire, wired: LockClient) -> None:
     assert wire.operations == []
 
 
-def test_an_old_handle_does_nothing_to_the_next_lock_of_its_key(client: LockClient, rows: Rows) -> None:
+def test_an_old_handle_does_nothing_to_the_next_lock_of_its_key(client, rows):
     old = client.acquire("a")
     old.release()
     new = client.acquire("a")
@@ -121,7 +117,7 @@ def test_an_old_handle_does_nothing_to_the_next_lock_of_its_key(client: LockClie
     assert rows.is_held("a")
 
 
-def test_an_old_handle_that_was_lost_does_not_release_the_next_lock(client: LockClient, rows: Rows) -> None:
+def test_an_old_handle_that_was_lost_does_not_release_the_next_lock(client, rows):
     old = client.acquire("a")
     rows.delete("a")
     new = client.acquire("a")
@@ -133,7 +129,7 @@ def test_an_old_handle_that_was_lost_does_not_release_the_next_lock(client: Lock
     assert new.release() is True
 
 
-def test_an_old_handle_does_not_stop_the_heartbeat_of_the_next_lock(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_an_old_handle_does_not_stop_the_heartbeat_of_the_next_lock(wire, wired, rows):
     old = wired.acquire("a")
     rows.delete("a")
     new = wired.acquire("a", lease_duration=3)
@@ -145,7 +141,7 @@ def test_an_old_handle_does_not_stop_the_heartbeat_of_the_next_lock(wire: Wire, 
     assert new.is_held
 
 
-def test_the_same_owner_with_another_token_is_not_the_same_lock(client: LockClient, rows: Rows) -> None:
+def test_the_same_owner_with_another_token_is_not_the_same_lock(client, rows):
     """As a late copy of the claim would leave it, after release and deletion."""
     lock = client.acquire("a")
     item = rows["a"]
@@ -159,7 +155,7 @@ def test_the_same_owner_with_another_token_is_not_the_same_lock(client: LockClie
 # Lost
 
 
-def test_release_says_false_where_another_has_the_row_and_leaves_it_alone(client: LockClient, rows: Rows) -> None:
+def test_release_says_false_where_another_has_the_row_and_leaves_it_alone(client, rows):
     lock = client.acquire("a")
     rows.put_held("a", expires_at=time.time() + 60, owner="other#1")
     before = rows["a"]
@@ -167,21 +163,21 @@ def test_release_says_false_where_another_has_the_row_and_leaves_it_alone(client
     assert rows["a"] == before
 
 
-def test_release_says_false_where_the_row_is_gone(client: LockClient, rows: Rows) -> None:
+def test_release_says_false_where_the_row_is_gone(client, rows):
     lock = client.acquire("a")
     rows.delete("a")
     assert lock.release() is False
     assert rows.get("a") is None
 
 
-def test_release_after_the_end_of_validity_still_releases_a_row_that_nobody_took(make: Make, rows: Rows) -> None:
+def test_release_after_the_end_of_validity_still_releases_a_row_that_nobody_took(make, rows):
     lock = make(heartbeat_period=0).acquire("a", lease_duration=1)
     assert lock.wait_lost(10)
     assert lock.release() is True
     assert not rows.is_held("a")
 
 
-def test_a_refused_renewal_is_lost_and_names_the_new_holder(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_refused_renewal_is_lost_and_names_the_new_holder(wire, wired, rows):
     lock = wired.acquire("a")
     rows.put_held("a", expires_at=time.time() + 60, owner="other#1")
     with pytest.raises(LockLostError) as caught:
@@ -200,7 +196,7 @@ def test_a_refused_renewal_is_lost_and_names_the_new_holder(wire: Wire, wired: L
     assert wire.operations == []  # lost is final
 
 
-def test_a_handle_says_what_became_of_it(client: LockClient, rows: Rows) -> None:
+def test_a_handle_says_what_became_of_it(client, rows):
     lost = client.acquire("a")
     rows.put_held("a", expires_at=time.time() + 60, owner="other#1")
     assert lost.release() is False
@@ -212,14 +208,14 @@ def test_a_handle_says_what_became_of_it(client: LockClient, rows: Rows) -> None
     assert "'b' held for" in repr(adopted)
 
 
-def test_a_handle_whose_release_got_no_answer_does_not_say_released(wire: Wire, impatient: LockClient) -> None:
+def test_a_handle_whose_release_got_no_answer_does_not_say_released(wire, impatient):
     lock = impatient.acquire("a")
     wire.drop_request("UpdateItem", times=float("inf"))
     assert lock.release(best_effort=True) is False
     assert "'a' given up, release not confirmed" in repr(lock)
 
 
-def test_a_row_that_is_gone_is_lost(client: LockClient, rows: Rows) -> None:
+def test_a_row_that_is_gone_is_lost(client, rows):
     lock = client.acquire("a")
     rows.delete("a")
     with pytest.raises(LockLostError):
@@ -227,7 +223,7 @@ def test_a_row_that_is_gone_is_lost(client: LockClient, rows: Rows) -> None:
     assert rows.get("a") is None  # a renewal never makes a row
 
 
-def test_validity_ends_without_renewals_by_itself(make: Make) -> None:
+def test_validity_ends_without_renewals_by_itself(make):
     lock = make(heartbeat_period=0).acquire("a", lease_duration=1)
     lock.raise_if_lost()
     assert lock.wait_lost(10) is True
@@ -239,7 +235,7 @@ def test_validity_ends_without_renewals_by_itself(make: Make) -> None:
         lock.heartbeat()
 
 
-def test_a_holders_validity_ends_before_anybody_may_take_over(make: Make, rows: Rows) -> None:
+def test_a_holders_validity_ends_before_anybody_may_take_over(make, rows):
     lock = make(heartbeat_period=0).acquire("a", lease_duration=1)
     other = make()
     wait_until(lambda: not lock.is_held)
@@ -251,7 +247,7 @@ def test_a_holders_validity_ends_before_anybody_may_take_over(make: Make, rows: 
     assert rows.is_held("a")
 
 
-def test_wait_lost_ends_with_the_release_and_with_its_timeout(client: LockClient) -> None:
+def test_wait_lost_ends_with_the_release_and_with_its_timeout(client):
     lock = client.acquire("a")
     assert lock.wait_lost(0.05) is False
     result = in_thread(lock.wait_lost)
@@ -259,7 +255,7 @@ def test_wait_lost_ends_with_the_release_and_with_its_timeout(client: LockClient
     assert result() is False
 
 
-def test_wait_lost_wakes_when_a_renewal_is_refused(client: LockClient, rows: Rows) -> None:
+def test_wait_lost_wakes_when_a_renewal_is_refused(client, rows):
     lock = client.acquire("a", lease_duration=1.5)
     result = in_thread(lambda: lock.wait_lost(20))
     rows.put_held("a", expires_at=time.time() + 60, owner="other#1")
@@ -270,7 +266,7 @@ def test_wait_lost_wakes_when_a_renewal_is_refused(client: LockClient, rows: Row
 # Almost expired
 
 
-def test_almost_expired_is_asked_of_locks_with_a_safe_time(client: LockClient) -> None:
+def test_almost_expired_is_asked_of_locks_with_a_safe_time(client):
     with client.acquire("a") as lock, pytest.raises(SessionMonitorNotSetError, match="safe_time"):
         _ = lock.is_almost_expired
     with client.acquire("a", safe_time=1) as lock:
@@ -283,7 +279,7 @@ def test_almost_expired_is_asked_of_locks_with_a_safe_time(client: LockClient) -
 # Closed clients
 
 
-def test_a_closed_client_takes_reads_and_renews_nothing(make: Make) -> None:
+def test_a_closed_client_takes_reads_and_renews_nothing(make):
     client = make()
     client.close()
     for act in (lambda: client.acquire("a"), lambda: client.try_acquire("a"), lambda: client.get("a")):
@@ -291,7 +287,7 @@ def test_a_closed_client_takes_reads_and_renews_nothing(make: Make) -> None:
             act()
 
 
-def test_closing_the_client_ends_a_waiting_acquire(wire: Wire, wired: LockClient, make: Make, rows: Rows) -> None:
+def test_closing_the_client_ends_a_waiting_acquire(wire, wired, make, rows):
     held = make(endpoint_url=rows.engine.url).acquire("a")
     polled = wire.delay_reply("GetItem", seconds=0)
     result = in_thread(lambda: wired.acquire("a", wait=60))
@@ -303,9 +299,7 @@ def test_closing_the_client_ends_a_waiting_acquire(wire: Wire, wired: LockClient
 
 
 @pytest.mark.parametrize("wait", [0, 60])
-def test_a_grant_that_arrives_after_closing_is_given_back(
-    wait: float, wire: Wire, wired: LockClient, rows: Rows
-) -> None:
+def test_a_grant_that_arrives_after_closing_is_given_back(wait, wire, wired, rows):
     claim = wire.delay_reply("UpdateItem")
     result = in_thread(lambda: wired.acquire("a", wait=wait))
     assert claim.reached.wait(30)
@@ -317,7 +311,7 @@ def test_a_grant_that_arrives_after_closing_is_given_back(
     assert wired.held() == ()
 
 
-def test_closing_releases_the_other_locks_although_one_fails(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_closing_releases_the_other_locks_although_one_fails(wire, wired, rows):
     locks = [wired.acquire(key) for key in "abc"]
     wire.answer(400, "AccessDeniedException", "UpdateItem", when=lambda request: request.body["Key"]["key"]["S"] == "b")
     wired.close()
@@ -325,7 +319,7 @@ def test_closing_releases_the_other_locks_although_one_fails(wire: Wire, wired: 
     assert not any(lock.is_held for lock in locks)
 
 
-def test_closing_is_not_disturbed_by_a_release_at_the_same_moment(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_closing_is_not_disturbed_by_a_release_at_the_same_moment(wire, wired, rows):
     locks = [wired.acquire(key) for key in "abc"]
     held = wire.hold("UpdateItem")
     result = in_thread(wired.close)
@@ -338,7 +332,7 @@ def test_closing_is_not_disturbed_by_a_release_at_the_same_moment(wire: Wire, wi
     assert not any(rows.is_held(key) for key in "abc")
 
 
-def test_two_threads_that_see_the_danger_at_once_tell_it_once(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_two_threads_that_see_the_danger_at_once_tell_it_once(make, monkeypatch):
     barrier, is_first = threading.Barrier(2), Renewer._is_first
 
     def meet(renewer: Renewer, signal: str) -> bool:

@@ -31,9 +31,7 @@ from lambda_lock import (
     with_lock,
 )
 from lambda_lock.testing import lambda_context
-from rig.engine import Engine
 from rig.wire import Wire
-from tests.support.clients import Make
 from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
@@ -44,7 +42,7 @@ def operations(wire: Wire) -> list[str]:
     return [request.operation for request in wire.requests]
 
 
-def test_a_free_permit_takes_one_request_the_very_first_two_and_a_release_one(wire: Wire, wired: LockClient) -> None:
+def test_a_free_permit_takes_one_request_the_very_first_two_and_a_release_one(wire, wired):
     first = wired.acquire("api", permits=2, wait=5)
     assert operations(wire) == ["UpdateItem"] * 2
     second = wired.acquire("api", permits=2, wait=5)
@@ -58,7 +56,7 @@ def test_a_free_permit_takes_one_request_the_very_first_two_and_a_release_one(wi
     assert operations(wire) == ["UpdateItem"] * 7
 
 
-def test_no_more_than_n_are_granted_and_a_refusal_names_who_holds_in_one_request(wire: Wire, wired: LockClient) -> None:
+def test_no_more_than_n_are_granted_and_a_refusal_names_who_holds_in_one_request(wire, wired):
     held = [wired.acquire("api", permits=3) for _ in range(3)]
     before = len(wire.requests)
     with pytest.raises(LockNotGrantedError, match=r"^semaphore .* has no free permit: 3 of 3 are held, by") as refused:
@@ -71,7 +69,7 @@ def test_no_more_than_n_are_granted_and_a_refusal_names_who_holds_in_one_request
     assert wired.try_acquire("api", permits=3) is not None
 
 
-def test_a_record_shows_the_holders_of_a_semaphore_and_of_a_lock(make: Make) -> None:
+def test_a_record_shows_the_holders_of_a_semaphore_and_of_a_lock(make):
     client = make()
     held = [client.acquire("api", permits=3, data=b"x", attributes={"colour": "red"}) for _ in range(2)]
     record = client.get("api")
@@ -93,10 +91,10 @@ def test_a_record_shows_the_holders_of_a_semaphore_and_of_a_lock(make: Make) -> 
     with client.acquire("lock") as lock:
         assert [one.holders[0].owner for one in client.list() if one.holders] == [lock.owner]
         assert repr(client.get("lock")).count(lock.owner) == 1
-    assert client.get("lock").holders == ()  # type: ignore[union-attr]
+    assert client.get("lock").holders == ()
 
 
-def test_a_semaphore_is_held_while_anybody_holds_a_permit_and_the_dead_hold_none(make: Make, rows: Rows) -> None:
+def test_a_semaphore_is_held_while_anybody_holds_a_permit_and_the_dead_hold_none(make, rows):
     client = make()
 
     def is_held(key: str = "api") -> bool:
@@ -135,8 +133,8 @@ def test_a_semaphore_is_held_while_anybody_holds_a_permit_and_the_dead_hold_none
     ],
 )
 def test_a_record_of_a_damaged_semaphore_says_what_cannot_be_read_and_not_that_it_is_free(
-    damage: dict[str, Any], unreadable: tuple[str, ...], make: Make, rows: Rows
-) -> None:
+    damage, unreadable, make, rows
+):
     make().acquire("api", permits=2)
     row = {**rows["api"], **damage}
     rows.put("api", **{name: value for name, value in row.items() if name != "key" and value is not None})
@@ -145,7 +143,7 @@ def test_a_record_of_a_damaged_semaphore_says_what_cannot_be_read_and_not_that_i
     assert (record.is_released, record.unreadable) == (False, unreadable)
 
 
-def test_a_record_of_a_semaphore_names_tokens_without_entries(make: Make, rows: Rows) -> None:
+def test_a_record_of_a_semaphore_names_tokens_without_entries(make, rows):
     make().acquire("api", permits=2)
     rows.put("api", **{name: value for name, value in rows["api"].items() if name != "key"} | {"permits": {"M": {}}})
     record = make().get("api")
@@ -153,28 +151,28 @@ def test_a_record_of_a_semaphore_names_tokens_without_entries(make: Make, rows: 
     assert (record.is_released, record.unreadable) == (True, ("permitTokens",))
 
 
-def test_a_schema_without_semaphores_does_not_take_one_for_free(make: Make) -> None:
+def test_a_schema_without_semaphores_does_not_take_one_for_free(make):
     make().acquire("api", permits=2)
     record = make(schema=JAVA.replace(permits=None)).get("api")
     assert record is not None
     assert (record.is_released, record.holders) == (False, ())
 
 
-def test_renewals_keep_each_permit_for_itself(make: Make) -> None:
+def test_renewals_keep_each_permit_for_itself(make):
     client = make()
     one, other = (client.acquire("api", permits=2, lease_duration=20) for _ in range(2))
     before = other.version
     one.heartbeat(data=b"new")
     one.ensure(60)
     assert one.remaining > 50
-    assert client.get("api").data == b"new"  # type: ignore[union-attr]
+    assert client.get("api").data == b"new"
     other.heartbeat()
     assert other.version > before
     assert (one.is_held, other.is_held) == (True, True)
 
 
 @pytest.mark.parametrize("held", [True, False])
-def test_a_key_is_a_lock_or_a_semaphore_in_either_order(held: bool, make: Make, rows: Rows) -> None:
+def test_a_key_is_a_lock_or_a_semaphore_in_either_order(held, make, rows):
     client = make()
     for key, first, then, said in (
         ("a", None, 2, "'a' is a lock, not a semaphore"),
@@ -193,7 +191,7 @@ def test_a_key_is_a_lock_or_a_semaphore_in_either_order(held: bool, make: Make, 
 
 
 @pytest.mark.parametrize("permits", [0, -1, 101, 10**9])
-def test_a_number_of_permits_out_of_range_is_refused(permits: int, wire: Wire, wired: LockClient) -> None:
+def test_a_number_of_permits_out_of_range_is_refused(permits, wire, wired):
     with pytest.raises(LockArgumentError, match=f"permits={permits} is out of range: pass 1 to 100"):
         wired.acquire("api", permits=permits)
     with pytest.raises(LockArgumentError, match=f"permits={permits} is out of range: pass 1 to 100"):
@@ -202,7 +200,7 @@ def test_a_number_of_permits_out_of_range_is_refused(permits: int, wire: Wire, w
 
 
 @pytest.mark.parametrize("permits", ["5", 2.0, True])
-def test_a_number_of_permits_that_is_no_int_is_refused(permits: Any, wired: LockClient, wire: Wire) -> None:
+def test_a_number_of_permits_that_is_no_int_is_refused(permits, wired, wire):
     with pytest.raises(TypeError, match="permits must be an int"):
         wired.acquire("api", permits=permits)
     assert not wire.requests
@@ -216,15 +214,13 @@ def test_a_number_of_permits_that_is_no_int_is_refused(permits: Any, wired: Lock
         ({"lease_duration": 31_622_401}, "lease_duration=31622401 is out of range: pass 1 to 31622400 seconds"),
     ],
 )
-def test_what_a_semaphore_cannot_do_is_refused_before_anything_is_sent(
-    options: dict[str, Any], said: str, wire: Wire, wired: LockClient
-) -> None:
+def test_what_a_semaphore_cannot_do_is_refused_before_anything_is_sent(options, said, wire, wired):
     with pytest.raises(LockArgumentError, match=said):
         wired.acquire("api", permits=2, **options)
     assert not wire.requests
 
 
-def test_the_schema_of_rows_that_are_deleted_has_no_semaphores(make: Make) -> None:
+def test_the_schema_of_rows_that_are_deleted_has_no_semaphores(make):
     with pytest.raises(LockConfigurationError, match="permits=2 needs a row that is kept"):
         LockClient(schema=PYTHON).acquire("api", permits=2)
 
@@ -237,20 +233,18 @@ def test_the_schema_of_rows_that_are_deleted_has_no_semaphores(make: Make) -> No
         ({"released": None}, "rows of the schema JAVA are deleted on release"),
     ],
 )
-def test_a_schema_that_lacks_what_a_semaphore_needs_is_refused_before_anything_is_sent(
-    changes: dict[str, Any], said: str, wire: Wire, make: Make
-) -> None:
+def test_a_schema_that_lacks_what_a_semaphore_needs_is_refused_before_anything_is_sent(changes, said, wire, make):
     with pytest.raises(LockConfigurationError, match=f"^permits=2 needs .*{said}"):
         make(schema=JAVA.replace(**changes)).acquire("api", permits=2)
     assert not wire.requests
 
 
-def test_a_lease_that_is_too_long_for_a_semaphore_is_refused_when_decorating() -> None:
+def test_a_lease_that_is_too_long_for_a_semaphore_is_refused_when_decorating():
     with pytest.raises(LockArgumentError, match="lease_duration=31622401 is out of range"):
         with_lock("api", permits=2, lease_duration=31_622_401)(lambda event, context: None)
 
 
-def test_what_a_held_permit_cannot_do_is_refused_and_it_stays_held(wire: Wire, wired: LockClient) -> None:
+def test_what_a_held_permit_cannot_do_is_refused_and_it_stays_held(wire, wired):
     lock = wired.acquire("api", permits=2)
     before = len(wire.requests)
     with pytest.raises(LockArgumentError, match=r"release\(delete=True\) is not possible for a permit"):
@@ -262,7 +256,7 @@ def test_what_a_held_permit_cannot_do_is_refused_and_it_stays_held(wire: Wire, w
     assert lock.release()
 
 
-def test_the_names_of_the_maps_are_the_lock_s_own(make: Make, engine: Engine) -> None:
+def test_the_names_of_the_maps_are_the_lock_s_own(make, engine):
     for name in ("permits", "permitTokens"):
         with pytest.raises(LockArgumentError, match=f"attributes: '{name}' belongs to the lock itself"):
             make().acquire("a", attributes={name: 1})
@@ -270,7 +264,7 @@ def test_the_names_of_the_maps_are_the_lock_s_own(make: Make, engine: Engine) ->
         assert lock.attributes == {}
 
 
-def test_a_commit_writes_and_releases_the_own_permit(make: Make, rows: Rows, table: str) -> None:
+def test_a_commit_writes_and_releases_the_own_permit(make, rows, table):
     client = make()
     one, other = (client.acquire("api", permits=2) for _ in range(2))
     put = {"Put": {"TableName": table, "Item": {"key": {"S": "order#7"}, "total": {"N": "5"}}}}
@@ -279,9 +273,7 @@ def test_a_commit_writes_and_releases_the_own_permit(make: Make, rows: Rows, tab
     assert list(rows["api"]["permits"]["M"]) == [other.owner.rpartition("#")[2]]
 
 
-def test_a_refused_commit_is_told_though_the_reply_of_the_release_was_lost(
-    wire: Wire, wired: LockClient, rows: Rows, table: str
-) -> None:
+def test_a_refused_commit_is_told_though_the_reply_of_the_release_was_lost(wire, wired, rows, table):
     rows.put("taken")
     lock = wired.acquire("api", permits=2)
     new = {"ConditionExpression": "attribute_not_exists(#k)", "ExpressionAttributeNames": {"#k": "key"}}
@@ -293,7 +285,7 @@ def test_a_refused_commit_is_told_though_the_reply_of_the_release_was_lost(
     assert rows["api"]["permits"] == {"M": {}}
 
 
-def test_a_commit_of_a_permit_that_was_replaced_writes_nothing(make: Make, rows: Rows, table: str) -> None:
+def test_a_commit_of_a_permit_that_was_replaced_writes_nothing(make, rows, table):
     client = make()
     lock = client.acquire("api", permits=1)
     forget_holders(rows)
@@ -303,9 +295,7 @@ def test_a_commit_of_a_permit_that_was_replaced_writes_nothing(make: Make, rows:
     assert rows.get("order#7") is None
 
 
-def test_a_transact_item_guards_a_transaction_of_the_application(
-    make: Make, rows: Rows, engine: Engine, table: str
-) -> None:
+def test_a_transact_item_guards_a_transaction_of_the_application(make, rows, engine, table):
     client = make()
     lock = client.acquire("api", permits=1)
     put = {"Put": {"TableName": table, "Item": {"key": {"S": "order#7"}}}}
@@ -324,7 +314,7 @@ def forget_holders(rows: Rows) -> None:
     rows.put("api", **{**item, "permits": {"M": {}}, "permitTokens": {"M": {}}})
 
 
-def test_a_holder_whose_entry_is_gone_hears_of_it_at_its_renewal_and_releases_nothing(make: Make, rows: Rows) -> None:
+def test_a_holder_whose_entry_is_gone_hears_of_it_at_its_renewal_and_releases_nothing(make, rows):
     client = make()
     lock = client.acquire("api", permits=1)
     forget_holders(rows)
@@ -334,7 +324,7 @@ def test_a_holder_whose_entry_is_gone_hears_of_it_at_its_renewal_and_releases_no
     assert not lock.release()
 
 
-def test_with_lock_lets_n_calls_in_and_the_others_wait(make: Make) -> None:
+def test_with_lock_lets_n_calls_in_and_the_others_wait(make):
     client, inside, most, guard = make(), [0], [0], threading.Lock()
 
     @with_lock("api#{tenant}", permits=3, client=client, wait=60)
@@ -352,7 +342,7 @@ def test_with_lock_lets_n_calls_in_and_the_others_wait(make: Make) -> None:
     assert 2 <= most[0] <= 3
 
 
-def test_asyncio_waits_for_permits_in_order_too(make: Make, table: str) -> None:
+def test_asyncio_waits_for_permits_in_order_too(make, table):
     async def run() -> int:
         inside = most = 0
         async with AsyncLockClient() as client:
@@ -371,7 +361,7 @@ def test_asyncio_waits_for_permits_in_order_too(make: Make, table: str) -> None:
     assert asyncio.run(run()) in (1, 2)  # a slow engine may let one leave before the next comes
 
 
-def test_waiters_are_served_in_the_order_in_which_they_came(make: Make, rows: Rows) -> None:
+def test_waiters_are_served_in_the_order_in_which_they_came(make, rows):
     held, order = [make().acquire("api", permits=2) for _ in range(2)], list[int]()
     leave = threading.Event()
 
@@ -396,14 +386,14 @@ def test_waiters_are_served_in_the_order_in_which_they_came(make: Make, rows: Ro
 
 
 @pytest.mark.parametrize(("permits", "rounds"), [(3, 12)])
-def test_no_more_than_n_of_eight_processes_are_inside(permits: int, rounds: int, table: str, tmp_path: Path) -> None:
+def test_no_more_than_n_of_eight_processes_are_inside(permits, rounds, table, tmp_path):
     command = [sys.executable, str(WORKER), str(tmp_path), str(permits), str(rounds)]
     workers = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(8)]
     most = [int(worker.communicate(timeout=120)[0]) for worker in workers]
     assert 1 < max(most) <= permits
 
 
-def test_a_holder_that_is_killed_is_replaced_at_its_expiry(table: str, make: Make, tmp_path: Path) -> None:
+def test_a_holder_that_is_killed_is_replaced_at_its_expiry(table, make, tmp_path):
     code = (
         "from lambda_lock import LockClient; import time\n"
         "lock = LockClient().acquire('api', permits=1, lease_duration=2)\nprint(flush=True); time.sleep(60)"

@@ -17,11 +17,8 @@ import pytest
 from lambda_lock import Lock, LockClient
 from lambda_lock.core.protocol import Entropy
 from lambda_lock.errors import LockAlreadyReleasedError, LockError, LockLostError, OwnerMismatchError
-from rig.engine import ROOT, Ministack
-from rig.wire import Wire
-from tests.support.clients import Make
+from rig.engine import ROOT
 from tests.support.elsewhere import in_child, in_thread
-from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
 from .conftest import versions
@@ -51,7 +48,7 @@ def start(table: str) -> Iterator[Start]:
 
 
 @pytest.mark.long
-def test_many_processes_and_threads_lose_no_increment(engine: Ministack, table: str, rows: Rows, start: Start) -> None:
+def test_many_processes_and_threads_lose_no_increment(engine, table, rows, start):
     counters = engine.create_table(f"{table}-counters")
     processes, threads, rounds = 4, 4, 15
     workers = [start("count", engine.port, counters, threads, rounds) for _ in range(processes)]
@@ -63,7 +60,7 @@ def test_many_processes_and_threads_lose_no_increment(engine: Ministack, table: 
     assert not rows.is_held("count")
 
 
-def test_a_holder_killed_at_work_is_replaced(client: LockClient, rows: Rows, start: Start) -> None:
+def test_a_holder_killed_at_work_is_replaced(client, rows, start):
     process = start("hold", "a", 1.5)
     token = int(process.stdout.readline())
     first = rows.version("a")
@@ -105,7 +102,7 @@ def child_view(client: LockClient, key: str) -> dict[str, Any]:
     return {"held": (lock.is_held, lock.remaining, lock.lost), "errors": errors, "list": client_held}
 
 
-def test_a_child_neither_holds_nor_releases_its_parents_lock(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_child_neither_holds_nor_releases_its_parents_lock(wire, wired, rows):
     lock = wired.acquire("a")
     wire.clear()
     view = in_child(lambda: child_view(wired, "a"))()
@@ -118,7 +115,7 @@ def test_a_child_neither_holds_nor_releases_its_parents_lock(wire: Wire, wired: 
     assert lock.release() is True
 
 
-def test_a_child_renews_none_of_its_parents_locks(wire: Wire, make: Make) -> None:
+def test_a_child_renews_none_of_its_parents_locks(wire, make):
     client = make(heartbeat_period=0.2)
     lock = client.acquire("a")
     wait_until(lambda: wire.count() >= 3)
@@ -143,7 +140,7 @@ def take_and_keep(client: LockClient, key: str) -> tuple[bool, list[str]]:
     return kept, names
 
 
-def test_a_child_takes_and_renews_locks_of_its_own(client: LockClient, rows: Rows) -> None:
+def test_a_child_takes_and_renews_locks_of_its_own(client, rows):
     parents = client.acquire("a", lease_duration=2.5)
     kept, names = in_child(lambda: take_and_keep(client, "b"))()
     assert kept
@@ -153,7 +150,7 @@ def test_a_child_takes_and_renews_locks_of_its_own(client: LockClient, rows: Row
     assert parents.release() is True
 
 
-def test_a_child_contends_with_its_parent(client: LockClient) -> None:
+def test_a_child_contends_with_its_parent(client):
     client.acquire("a", reentrant=True)
 
     def attempt() -> bool:
@@ -162,7 +159,7 @@ def test_a_child_contends_with_its_parent(client: LockClient) -> None:
     assert in_child(attempt)()
 
 
-def test_forked_workers_share_neither_owner_nor_nonce(wire: Wire, wired: LockClient) -> None:
+def test_forked_workers_share_neither_owner_nor_nonce(wire, wired):
     wired.acquire("before").release()  # all there is to copy is there
     wire.clear()
 
@@ -182,7 +179,7 @@ def test_forked_workers_share_neither_owner_nor_nonce(wire: Wire, wired: LockCli
     assert len(set(nonces)) == 12
 
 
-def test_a_fork_in_the_middle_of_other_threads_locks_leaves_the_child_working(client: LockClient) -> None:
+def test_a_fork_in_the_middle_of_other_threads_locks_leaves_the_child_working(client):
     """A lock that a thread of the parent holds at that moment is never given back in the child."""
     stop = threading.Event()
 
@@ -206,7 +203,7 @@ def test_a_fork_in_the_middle_of_other_threads_locks_leaves_the_child_working(cl
         thread()
 
 
-def test_the_parents_connections_survive_its_children(wire: Wire, wired: LockClient) -> None:
+def test_the_parents_connections_survive_its_children(wire, wired):
     lock = wired.acquire("a")
     connections = wire.connections
     in_child(lambda: wired.get("a") is not None)()
@@ -237,9 +234,7 @@ def taken_by_the_parent_alone(client: LockClient, take: Callable[[], Lock], fork
     return lock
 
 
-def test_a_child_forked_in_the_middle_of_an_acquire_does_not_get_its_parents_lock(
-    client: LockClient, make: Make, rows: Rows
-) -> None:
+def test_a_child_forked_in_the_middle_of_an_acquire_does_not_get_its_parents_lock(client, make, rows):
     """As a signal handler may fork, and return in both processes."""
     inner, forked = client.transport, list[int]()
 
@@ -269,9 +264,7 @@ def test_a_child_forked_in_the_middle_of_an_acquire_does_not_get_its_parents_loc
     ],
     ids=["acquire", "permits", "holder", "acquire_all", "resume"],
 )
-def test_a_child_forked_once_an_owner_or_version_was_drawn_never_holds_a_lock_under_it(
-    draw: int, take: Callable[..., Lock], client: LockClient, make: Make
-) -> None:
+def test_a_child_forked_once_an_owner_or_version_was_drawn_never_holds_a_lock_under_it(draw, take, client, make):
     key = f"drawn {draw}"
     string = client.acquire("handed over").hand_over()
     forking = make()

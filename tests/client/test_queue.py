@@ -9,9 +9,7 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import LockClient, LockTimeoutError
-from rig.wire import Wire
-from tests.support.clients import Make
+from lambda_lock import LockTimeoutError
 from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
@@ -20,7 +18,7 @@ def waiting(rows: Rows, key: str = "a") -> int:
     return len(rows[key].get("waiters", {"L": []})["L"])
 
 
-def test_waiters_are_served_in_the_order_in_which_they_came(make: Make, rows: Rows) -> None:
+def test_waiters_are_served_in_the_order_in_which_they_came(make, rows):
     held, order = make().acquire("a"), list[int]()
 
     def take(number: int) -> None:
@@ -32,7 +30,7 @@ def test_waiters_are_served_in_the_order_in_which_they_came(make: Make, rows: Ro
         for number in range(5):
             taken.append(pool.submit(take, number))
             wait_until(lambda: waiting(rows) == len(taken))
-        assert make().get("a").waiters == 5  # type: ignore[union-attr]
+        assert make().get("a").waiters == 5
         held.release()
         for future in taken:
             future.result(60)
@@ -40,7 +38,7 @@ def test_waiters_are_served_in_the_order_in_which_they_came(make: Make, rows: Ro
     assert waiting(rows) == 0
 
 
-def test_a_caller_that_does_not_wait_may_come_first(make: Make, rows: Rows) -> None:
+def test_a_caller_that_does_not_wait_may_come_first(make, rows):
     held = make().acquire("a")
     with ThreadPoolExecutor(1) as pool:
         later = pool.submit(lambda: make().acquire("a", wait=60))
@@ -53,7 +51,7 @@ def test_a_caller_that_does_not_wait_may_come_first(make: Make, rows: Rows) -> N
 
 
 @pytest.mark.parametrize("of", ["client", "acquire"])
-def test_queue_false_takes_no_ticket(of: str, make: Make, rows: Rows, wire: Wire) -> None:
+def test_queue_false_takes_no_ticket(of, make, rows, wire):
     settings: dict[str, Any] = {"queue": False} if of == "client" else {}
     options: dict[str, Any] = {"queue": False} if of == "acquire" else {}
     held, client, seen = make().acquire("a"), make(**settings), threading.Event()
@@ -71,14 +69,14 @@ def test_queue_false_takes_no_ticket(of: str, make: Make, rows: Rows, wire: Wire
     assert not any("list_append" in str(request.body) for request in wire.requests)
 
 
-def test_a_wait_that_is_cancelled_in_the_queue_leaves_no_ticket(make: Make, rows: Rows) -> None:
+def test_a_wait_that_is_cancelled_in_the_queue_leaves_no_ticket(make, rows):
     make().acquire("a")
     with pytest.raises(LockTimeoutError, match="cancelled"):
         make().acquire("a", wait=60, cancel_check=lambda: waiting(rows) == 1)
     assert waiting(rows) == 0
 
 
-def test_a_client_that_is_closed_in_the_queue_leaves_no_ticket(make: Make, rows: Rows) -> None:
+def test_a_client_that_is_closed_in_the_queue_leaves_no_ticket(make, rows):
     make().acquire("a")
     client = make()
     with ThreadPoolExecutor(1) as pool:
@@ -90,16 +88,14 @@ def test_a_client_that_is_closed_in_the_queue_leaves_no_ticket(make: Make, rows:
 
 
 @pytest.mark.parametrize("waiters", [{"S": "x"}, {"N": "4"}, {"L": [{"N": "1"}]}, {"L": [{"S": "x"}] * 3000}])
-def test_waiters_that_cannot_be_read_count_as_nobody_and_are_logged_once(
-    waiters: dict[str, Any], make: Make, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_waiters_that_cannot_be_read_count_as_nobody_and_are_logged_once(waiters, make, rows, caplog):
     make().acquire("a").release()
     rows.put("a", **{name: value for name, value in rows["a"].items() if name != "key"}, waiters=waiters)
     client = make()
     with caplog.at_level(logging.WARNING, "lambda_lock"):
         for _ in range(3):
             client.acquire("a", wait=30).release()
-    assert [record.lock_event for record in caplog.records] == ["waiters_unreadable"]  # type: ignore[attr-defined]
+    assert [record.lock_event for record in caplog.records] == ["waiters_unreadable"]
     assert "the attribute waiters of lock 'a' is not a list of at most 64 tickets" in caplog.text
     assert rows["a"]["waiters"] == waiters
     record = client.get("a")
@@ -107,9 +103,7 @@ def test_waiters_that_cannot_be_read_count_as_nobody_and_are_logged_once(
     assert record.waiters == 0
 
 
-def test_an_append_to_waiters_that_became_unreadable_ends_the_queueing_and_not_the_wait(
-    wire: Wire, make: Make, rows: Rows
-) -> None:
+def test_an_append_to_waiters_that_became_unreadable_ends_the_queueing_and_not_the_wait(wire, make, rows):
     held, client = make().acquire("a"), make()
 
     read = wire.delay_reply("GetItem", seconds=0.5)
@@ -122,6 +116,6 @@ def test_an_append_to_waiters_that_became_unreadable_ends_the_queueing_and_not_t
         later.result(60).release()
 
 
-def test_an_uncontended_acquire_that_may_wait_is_one_request_and_loads_no_queue(wire: Wire, wired: LockClient) -> None:
+def test_an_uncontended_acquire_that_may_wait_is_one_request_and_loads_no_queue(wire, wired):
     wired.acquire("a", wait=60)
     assert [request.operation for request in wire.requests] == ["UpdateItem"]

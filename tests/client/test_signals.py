@@ -10,13 +10,11 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import LockClient, transport
+from lambda_lock import transport
 from lambda_lock.errors import ClientClosedError
 from lambda_lock.runtime.signalsafe import Caller, Flag, Turn
 from lambda_lock.runtime.timeline import SystemClock
-from tests.support.clients import Make
 from tests.support.elsewhere import in_child, in_thread
-from tests.support.rows import Rows
 
 PATIENCE = 60  # seconds: what hangs, hangs for ever
 
@@ -56,7 +54,7 @@ print("ended")
 """
 
 
-def test_a_signal_handler_may_release_close_and_look_whatever_it_interrupts(table: str) -> None:
+def test_a_signal_handler_may_release_close_and_look_whatever_it_interrupts(table):
     ran = subprocess.run(
         [sys.executable, "-c", HANDLER_SCRIPT], capture_output=True, text=True, timeout=PATIENCE, check=False
     )
@@ -79,7 +77,7 @@ except ClientClosedError:
 
 
 @pytest.mark.parametrize("attempt", range(3))
-def test_a_signal_handler_that_closes_the_client_ends_a_wait(client: LockClient, attempt: int) -> None:
+def test_a_signal_handler_that_closes_the_client_ends_a_wait(client, attempt):
     with client.acquire("a"):
         process = subprocess.Popen([sys.executable, "-c", CLOSE_SCRIPT], stdout=subprocess.PIPE, text=True)
         assert process.stdout is not None
@@ -89,7 +87,7 @@ def test_a_signal_handler_that_closes_the_client_ends_a_wait(client: LockClient,
     assert (process.returncode, rest) == (0, "closed\n")
 
 
-def test_a_lock_may_be_asked_from_within_a_look_at_the_clocks(make: Make) -> None:
+def test_a_lock_may_be_asked_from_within_a_look_at_the_clocks(make):
     """As a finalizer does that the collector runs there."""
     asked: list[bool] = []
 
@@ -111,9 +109,7 @@ def test_a_lock_may_be_asked_from_within_a_look_at_the_clocks(make: Make) -> Non
     clock.lock = None
 
 
-def test_a_child_that_is_forked_while_a_thread_chooses_the_transport_can_choose_its_own(
-    client: LockClient, rows: Rows, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_child_that_is_forked_while_a_thread_chooses_the_transport_can_choose_its_own(client, rows, monkeypatch):
     choosing, go_on, parent, choose = threading.Event(), threading.Event(), os.getpid(), transport.choose
 
     def choose_slowly(**arguments: Any) -> Any:
@@ -131,9 +127,7 @@ def test_a_child_that_is_forked_while_a_thread_chooses_the_transport_can_choose_
     assert result() is True
 
 
-def test_a_client_may_be_closed_while_its_transport_is_chosen(
-    client: LockClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_may_be_closed_while_its_transport_is_chosen(client, monkeypatch):
     """As a signal handler does: it runs on the thread that chooses, in the middle of it."""
     choose = transport.choose
 
@@ -146,7 +140,7 @@ def test_a_client_may_be_closed_while_its_transport_is_chosen(
         in_thread(lambda: client.acquire("a"))()
 
 
-def test_threads_that_come_at_once_choose_one_transport(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_threads_that_come_at_once_choose_one_transport(make, monkeypatch):
     choose, chosen, gate = transport.choose, [], threading.Barrier(8)
 
     def count(**arguments: Any) -> Any:
@@ -165,9 +159,7 @@ def test_threads_that_come_at_once_choose_one_transport(make: Make, monkeypatch:
     assert len(chosen) == 1
 
 
-def test_the_transport_that_a_signal_handler_chose_meanwhile_is_the_one(
-    client: LockClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_transport_that_a_signal_handler_chose_meanwhile_is_the_one(client, monkeypatch):
     choose, nested = transport.choose, list[object]()
 
     def choose_within(**arguments: Any) -> Any:
@@ -181,7 +173,7 @@ def test_the_transport_that_a_signal_handler_chose_meanwhile_is_the_one(
     assert client.transport is nested[1]
 
 
-def test_a_flag_wakes_all_who_wait_and_those_who_come_later_do_not_wait() -> None:
+def test_a_flag_wakes_all_who_wait_and_those_who_come_later_do_not_wait():
     flag = Flag()
     assert not flag.wait(0)
     waiting = [in_thread(lambda: flag.wait(PATIENCE)) for _ in range(5)]
@@ -191,7 +183,7 @@ def test_a_flag_wakes_all_who_wait_and_those_who_come_later_do_not_wait() -> Non
     assert flag.is_set
 
 
-def test_a_turn_is_one_holders_until_that_one_gives_it_back() -> None:
+def test_a_turn_is_one_holders_until_that_one_gives_it_back():
     turn, mine, another = Turn(), Caller(), Caller()
     assert turn.take(mine)
     assert turn.take(mine)

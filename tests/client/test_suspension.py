@@ -13,12 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from lambda_lock import ClientClosedError, LockClient, LockLostError
+from lambda_lock import ClientClosedError, LockLostError
 from rig.engine import ROOT
-from tests.support.clients import Make
 from tests.support.clocks import StandingClock
 from tests.support.elsewhere import in_thread
-from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
 from .conftest import reading
@@ -55,9 +53,7 @@ def stopped(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
-def test_what_is_released_before_a_suspension_is_free_during_it_and_can_be_taken_anew_after_it(
-    table: str, make: Make, rows: Rows
-) -> None:
+def test_what_is_released_before_a_suspension_is_free_during_it_and_can_be_taken_anew_after_it(table, make, rows):
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     with subprocess.Popen(
         [sys.executable, "-c", SERVER], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -90,9 +86,7 @@ def test_what_is_released_before_a_suspension_is_free_during_it_and_can_be_taken
     assert not rows.is_held("job")
 
 
-def test_an_acquire_that_waits_when_the_machine_is_to_be_suspended_ends_without_the_lock(
-    make: Make, rows: Rows
-) -> None:
+def test_an_acquire_that_waits_when_the_machine_is_to_be_suspended_ends_without_the_lock(make, rows):
     holder, waiting = make().acquire("a"), make()
 
     def wait() -> object:
@@ -111,7 +105,7 @@ def test_an_acquire_that_waits_when_the_machine_is_to_be_suspended_ends_without_
 # A machine that came back with all clocks where they stood: no time has passed for it
 
 
-def test_a_renewal_after_the_suspension_tells_the_truth_where_no_clock_does(make: Make, client: LockClient) -> None:
+def test_a_renewal_after_the_suspension_tells_the_truth_where_no_clock_does(make, client):
     lock = make(clock=StandingClock(), lease_duration=2, heartbeat_period=0).acquire("a")
     with client.acquire("a", wait=30):
         assert reading(lock).is_held  # it believes so
@@ -121,7 +115,7 @@ def test_a_renewal_after_the_suspension_tells_the_truth_where_no_clock_does(make
         assert lock.lost
 
 
-def test_a_renewal_after_a_short_suspension_goes_on_with_the_lock(make: Make, client: LockClient) -> None:
+def test_a_renewal_after_a_short_suspension_goes_on_with_the_lock(make, client):
     lock = make(clock=StandingClock(), heartbeat_period=0).acquire("a")
     lock.heartbeat()
     assert lock.is_held

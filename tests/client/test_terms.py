@@ -17,7 +17,6 @@ from lambda_lock.client.options import Terms, terms_of
 from lambda_lock.decorators.functions import undecorated
 from lambda_lock.errors import TransportError
 from lambda_lock.testing import in_memory
-from rig.wire import Wire
 
 untyped: Any = with_lock
 
@@ -40,7 +39,7 @@ FLAGS = ["replace_data", "delete_on_release", "replace", "only_if_exists", "queu
 
 @pytest.mark.parametrize("value", ["false", 1, None])
 @pytest.mark.parametrize("name", FLAGS)
-def test_a_switch_is_true_or_false(name: str, value: object, wire: Wire, wired: LockClient) -> None:
+def test_a_switch_is_true_or_false(name, value, wire, wired):
     options: dict[str, Any] = {name: value}
     with pytest.raises(TypeError, match=f"^{name} must be True or False, not {value!r}"):
         wired.acquire("a", **options)
@@ -74,9 +73,7 @@ def batches(**options: Any) -> dict[str, Callable[[], object]]:
     ],
 )
 @pytest.mark.parametrize("act", [*decorators(), *batches()])
-def test_an_option_that_is_wrong_for_every_client_is_told_when_decorating(
-    act: str, option: dict[str, Any], words: str
-) -> None:
+def test_an_option_that_is_wrong_for_every_client_is_told_when_decorating(act, option, words):
     with pytest.raises((TypeError, LockArgumentError), match=words):
         (decorators(**option) | batches(**option))[act]()
 
@@ -91,9 +88,7 @@ def test_an_option_that_is_wrong_for_every_client_is_told_when_decorating(
     ],
 )
 @pytest.mark.parametrize("act", decorators())
-def test_an_option_of_a_decorator_that_is_wrong_is_told_when_decorating(
-    act: str, option: dict[str, Any], words: str
-) -> None:
+def test_an_option_of_a_decorator_that_is_wrong_is_told_when_decorating(act, option, words):
     with pytest.raises((TypeError, LockArgumentError), match=words):
         decorators(**option)[act]()
 
@@ -107,15 +102,13 @@ def test_an_option_of_a_decorator_that_is_wrong_is_told_when_decorating(
     ],
 )
 @pytest.mark.parametrize("act", decorators())
-def test_what_does_not_fit_the_settings_of_the_client_is_told_when_decorating(
-    act: str, option: dict[str, Any], words: str
-) -> None:
+def test_what_does_not_fit_the_settings_of_the_client_is_told_when_decorating(act, option, words):
     client = LockClient("locks", heartbeat_period=8)
     with pytest.raises(LockArgumentError, match=words):
         decorators(client=client, **option)[act]()
 
 
-def test_an_option_of_something_else_is_refused_with_what_takes_it(local: LockClient) -> None:
+def test_an_option_of_something_else_is_refused_with_what_takes_it(local):
     options: dict[str, Any] = {"data": b"x"}
     acts: list[tuple[str, Callable[[], object]]] = [
         ("acquire_all", lambda: local.acquire_all(["a"], **options)),
@@ -132,13 +125,13 @@ def test_an_option_of_something_else_is_refused_with_what_takes_it(local: LockCl
         assert str(caught.value) == said
 
 
-def test_errors_of_python_name_the_class_that_applications_know(local: LockClient) -> None:
+def test_errors_of_python_name_the_class_that_applications_know(local):
     for name in ("get", "rate_limit", "sleep", "acquire", "acquire_all", "forget"):
         with pytest.raises(TypeError, match=rf"^LockClient\.{name}\(\) missing [12] required"):
             getattr(local, name)()
 
 
-def test_the_terms_of_a_decorator_are_made_once(local: LockClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_terms_of_a_decorator_are_made_once(local, monkeypatch):
     made: list[Terms] = []
     real = Terms.__init__
 
@@ -156,7 +149,7 @@ def test_the_terms_of_a_decorator_are_made_once(local: LockClient, monkeypatch: 
         assert len(made) == 1
 
 
-def test_the_terms_of_a_decorator_are_those_of_the_client_of_the_call() -> None:
+def test_the_terms_of_a_decorator_are_those_of_the_client_of_the_call():
     from lambda_lock import current_lock, set_default_client
 
     @with_lock("a")
@@ -172,7 +165,7 @@ def test_the_terms_of_a_decorator_are_those_of_the_client_of_the_call() -> None:
         set_default_client(None)
 
 
-def test_threads_with_different_clients_never_get_the_terms_of_each_other() -> None:
+def test_threads_with_different_clients_never_get_the_terms_of_each_other():
     one, other = (LockClient(table).__session__.settings for table in ("one", "other"))
     terms = terms_of({}, None)
     got: list[Terms] = []
@@ -198,7 +191,7 @@ def test_threads_with_different_clients_never_get_the_terms_of_each_other() -> N
     assert [found.settings for found in got] == [one, one]
 
 
-def test_a_client_whose_acquire_is_replaced_is_asked_by_it(local: LockClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_whose_acquire_is_replaced_is_asked_by_it(local, monkeypatch):
     asked: list[str] = []
     acquire, acquire_all = LockClient.acquire, LockClient.acquire_all
 
@@ -241,7 +234,7 @@ class Traced(Passing):
         return self.wrapped(key, **options)  # type: ignore[operator]
 
 
-def test_a_client_may_be_wrapped(local: LockClient) -> None:
+def test_a_client_may_be_wrapped(local):
     wrapped: Any = Passing(local)
     namespace: Any = SimpleNamespace(acquire=local.acquire, acquire_all=local.acquire_all)
     for client in (wrapped, namespace):
@@ -249,20 +242,20 @@ def test_a_client_may_be_wrapped(local: LockClient) -> None:
         assert with_lock(["b", "c"], client=client)(handler)("event") == "ran"
 
 
-def test_a_mock_of_a_client_may_be_given(local: LockClient) -> None:
+def test_a_mock_of_a_client_may_be_given(local):
     mocked = Mock(spec=LockClient)
     assert with_lock("a", client=mocked)(handler)("event") == "ran"
     mocked.acquire.assert_called_once()
     mocked.acquire.return_value.release.assert_called_once_with()
 
 
-def test_a_mock_of_a_client_may_get_no_answer(local: LockClient) -> None:
+def test_a_mock_of_a_client_may_get_no_answer(local):
     mocked = Mock(spec=LockClient)
     mocked.acquire.side_effect = TransportError(False, "no answer")
     assert with_lock("a", client=mocked, on_unavailable="run")(handler)("event") == "ran"
 
 
-def test_a_method_that_a_tracer_has_wrapped_is_called(local: LockClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_method_that_a_tracer_has_wrapped_is_called(local, monkeypatch):
     asked: list[object] = []
     for name in ("acquire", "acquire_all"):
         monkeypatch.setattr(local, name, Traced(getattr(local, name), asked))
@@ -271,7 +264,7 @@ def test_a_method_that_a_tracer_has_wrapped_is_called(local: LockClient, monkeyp
     assert asked == ["a", ("b", "c")]
 
 
-def test_a_decorator_of_an_async_function_checks_as_that_of_a_plain_one(local: LockClient) -> None:
+def test_a_decorator_of_an_async_function_checks_as_that_of_a_plain_one(local):
     client = AsyncLockClient.over(local)
 
     async def work(event: object) -> str:
@@ -283,7 +276,7 @@ def test_a_decorator_of_an_async_function_checks_as_that_of_a_plain_one(local: L
     assert asyncio.run(with_lock(["a"], client=client, queue=False)(work)("event")) == "ran"
 
 
-def test_a_walk_through_decorators_in_a_circle_ends() -> None:
+def test_a_walk_through_decorators_in_a_circle_ends():
     def first() -> None: ...
     def second() -> None: ...
 

@@ -13,9 +13,7 @@ import pytest
 from lambda_lock import Lock, LockClient
 from lambda_lock.errors import LockAlreadyReleasedError
 from lambda_lock.testing import in_memory
-from rig.wire import Wire
 from tests.support.elsewhere import in_thread
-from tests.support.rows import Rows
 
 from .test_heartbeat import Told
 
@@ -33,7 +31,7 @@ def _item(lock: Lock) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("act", ACTS)
-def test_a_lock_that_has_ended_is_freed_at_once_and_not_by_the_garbage_collector(act: str) -> None:
+def test_a_lock_that_has_ended_is_freed_at_once_and_not_by_the_garbage_collector(act):
     with in_memory():
         client = LockClient("locks")
         ACTS[act](client.acquire("before"))  # loads what is loaded once
@@ -51,9 +49,7 @@ def test_a_lock_that_has_ended_is_freed_at_once_and_not_by_the_garbage_collector
 
 @pytest.mark.parametrize("second", ACTS)
 @pytest.mark.parametrize("first", ACTS)
-def test_of_two_last_acts_one_wins_and_the_other_is_told(
-    first: str, second: str, wire: Wire, wired: LockClient, rows: Rows
-) -> None:
+def test_of_two_last_acts_one_wins_and_the_other_is_told(first, second, wire, wired, rows):
     lost = Told()
     lock = wired.acquire("a", on_lost=lost)
     stall = wire.hold("TransactWriteItems" if first == "commit" else "UpdateItem")
@@ -72,7 +68,7 @@ def test_of_two_last_acts_one_wins_and_the_other_is_told(
         lock.release()
 
 
-def test_closing_while_the_block_is_left_disturbs_neither(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_closing_while_the_block_is_left_disturbs_neither(wire, wired, rows):
     lost = Told()
     lock = wired.acquire("a", on_lost=lost)
 
@@ -90,7 +86,7 @@ def test_closing_while_the_block_is_left_disturbs_neither(wire: Wire, wired: Loc
     assert not rows.is_held("a")
 
 
-def test_the_block_may_be_left_while_close_releases_its_lock(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_the_block_may_be_left_while_close_releases_its_lock(wire, wired, rows):
     lost = Told()
     with wired.acquire("a", on_lost=lost):
         stall = wire.hold("UpdateItem")
@@ -102,7 +98,7 @@ def test_the_block_may_be_left_while_close_releases_its_lock(wire: Wire, wired: 
     assert not rows.is_held("a")
 
 
-def test_after_a_last_act_that_failed_the_lock_can_be_released(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_after_a_last_act_that_failed_the_lock_can_be_released(wire, wired, rows):
     lock = wired.acquire("a")
     refused = wire.answer(400, "AccessDeniedException", "UpdateItem")
     with pytest.raises(Exception, match=r"denied|permission"):
@@ -113,7 +109,7 @@ def test_after_a_last_act_that_failed_the_lock_can_be_released(wire: Wire, wired
     assert not rows.is_held("a")
 
 
-def test_many_threads_that_release_at_once_release_once(wire: Wire, wired: LockClient) -> None:
+def test_many_threads_that_release_at_once_release_once(wire, wired):
     for number in range(10):
         lost, gate = Told(), threading.Barrier(6)
         lock = wired.acquire(f"a{number}", on_lost=lost)

@@ -6,19 +6,15 @@ import threading
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import pytest
 
-from lambda_lock import LockClient
 from lambda_lock.errors import ClientClosedError, LockAlreadyReleasedError, LockNotGrantedError, LockTimeoutError
 from lambda_lock.runtime.timeline import SystemClock
-from rig.wire import Request, Wire
-from tests.support.clients import Make
+from rig.wire import Request
 from tests.support.clocks import LeapingClock
 from tests.support.context import Context
 from tests.support.elsewhere import in_thread
-from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
 # The invocation's deadline
@@ -61,9 +57,7 @@ from tests.support.waiting import wait_until
     ],
     ids=str,
 )
-def test_a_wait_that_the_deadline_cut_short_is_not_told_to_wait_longer(
-    left: float, options: dict[str, Any], says: str, make: Make, rows: Rows
-) -> None:
+def test_a_wait_that_the_deadline_cut_short_is_not_told_to_wait_longer(left, options, says, make, rows):
     rows.put_held("a", expires_at=time.time() + 3600, lease_seconds=3600)
     with pytest.raises(LockNotGrantedError) as caught:
         make(clock=LeapingClock()).acquire("a", context=Context(left), **options)
@@ -77,9 +71,7 @@ def test_a_wait_that_the_deadline_cut_short_is_not_told_to_wait_longer(
 
 @pytest.mark.parametrize("wait", [60, float("inf")])
 @pytest.mark.parametrize("replace", [False, True])
-def test_a_wait_is_cancelled_from_another_thread(
-    wait: float, replace: bool, wire: Wire, wired: LockClient, rows: Rows
-) -> None:
+def test_a_wait_is_cancelled_from_another_thread(wait, replace, wire, wired, rows):
     rows.put_held("a", expires_at=time.time() + 3600, lease_seconds=3600)
     before = rows["a"]
     cancelled = threading.Event()
@@ -97,7 +89,7 @@ def test_a_wait_is_cancelled_from_another_thread(
     assert {**rows["a"], "waiters": None} == {**before, "waiters": None}
 
 
-def test_a_cancelled_wait_does_not_take_the_lock_later(client: LockClient, make: Make, rows: Rows) -> None:
+def test_a_cancelled_wait_does_not_take_the_lock_later(client, make, rows):
     held = make().acquire("a")
     with pytest.raises(LockTimeoutError):
         client.acquire("a", wait=60, cancel_check=lambda: True)
@@ -106,14 +98,12 @@ def test_a_cancelled_wait_does_not_take_the_lock_later(client: LockClient, make:
         assert client.held() == ()
 
 
-def test_try_acquire_gives_none_for_a_cancelled_wait(client: LockClient, make: Make) -> None:
+def test_try_acquire_gives_none_for_a_cancelled_wait(client, make):
     make().acquire("a")
     assert client.try_acquire("a", wait=60, cancel_check=lambda: True) is None
 
 
-def test_an_error_of_cancel_check_ends_the_wait_and_leaves_nothing_held_whatever_it_is(
-    wire: Wire, wired: LockClient, make: Make, rows: Rows
-) -> None:
+def test_an_error_of_cancel_check_ends_the_wait_and_leaves_nothing_held_whatever_it_is(wire, wired, make, rows):
     def exhausted() -> bool:
         raise StopIteration("of an iterator of the application's")
 
@@ -124,7 +114,7 @@ def test_an_error_of_cancel_check_ends_the_wait_and_leaves_nothing_held_whatever
     assert not rows.is_held("a")
 
 
-def test_a_wait_that_is_not_cancelled_goes_on(client: LockClient, make: Make) -> None:
+def test_a_wait_that_is_not_cancelled_goes_on(client, make):
     held = make().acquire("a")
     asked: list[int] = []
 
@@ -137,7 +127,7 @@ def test_a_wait_that_is_not_cancelled_goes_on(client: LockClient, make: Make) ->
     assert client.acquire("a", wait=60, refresh_period=0.1, cancel_check=cancel).is_held
 
 
-def test_a_free_lock_is_taken_without_asking(client: LockClient) -> None:
+def test_a_free_lock_is_taken_without_asking(client):
     asked: list[bool] = []
 
     def cancel() -> bool:
@@ -148,9 +138,7 @@ def test_a_free_lock_is_taken_without_asking(client: LockClient) -> None:
     assert asked == []
 
 
-def test_a_cancel_after_a_claim_whose_replies_are_lost_leaves_nothing_held(
-    wire: Wire, wired: LockClient, rows: Rows
-) -> None:
+def test_a_cancel_after_a_claim_whose_replies_are_lost_leaves_nothing_held(wire, wired, rows):
     claim = wire.drop_reply("UpdateItem", times=3)  # each is carried out
     with pytest.raises(LockTimeoutError, match="cancelled"):
         wired.acquire("a", wait=60, cancel_check=claim.reached.is_set)
@@ -159,14 +147,14 @@ def test_a_cancel_after_a_claim_whose_replies_are_lost_leaves_nothing_held(
     assert rows["a"]["isReleased"] == {"S": "1"}
 
 
-def test_a_cancel_while_dynamodb_is_away_ends_the_wait(wire: Wire, impatient: LockClient, rows: Rows) -> None:
+def test_a_cancel_while_dynamodb_is_away_ends_the_wait(wire, impatient, rows):
     outage = wire.unavailable(times=float("inf"))
     with pytest.raises(LockTimeoutError, match="cancelled"):
         impatient.acquire("a", wait=60, cancel_check=outage.reached.is_set)
     assert rows.get("a") is None
 
 
-def test_an_error_of_cancel_check_ends_the_wait_and_comes_out(client: LockClient, make: Make, rows: Rows) -> None:
+def test_an_error_of_cancel_check_ends_the_wait_and_comes_out(client, make, rows):
     held = make().acquire("a")
 
     def fail() -> bool:
@@ -178,16 +166,16 @@ def test_an_error_of_cancel_check_ends_the_wait_and_comes_out(client: LockClient
     assert rows["a"]["ownerName"] == {"S": held.owner}
 
 
-def test_a_cancel_check_that_cannot_be_called_is_refused(wire: Wire, wired: LockClient) -> None:
+def test_a_cancel_check_that_cannot_be_called_is_refused(wire, wired):
     with pytest.raises(TypeError, match="cancel_check"):
-        wired.acquire("a", cancel_check=True)  # type: ignore[arg-type]
+        wired.acquire("a", cancel_check=True)
     assert wire.operations == []
 
 
 # Closing
 
 
-def test_closing_ends_all_waits_and_releases_all_locks(wire: Wire, wired: LockClient, make: Make, rows: Rows) -> None:
+def test_closing_ends_all_waits_and_releases_all_locks(wire, wired, make, rows):
     others = make(endpoint_url=rows.engine.url)
     theirs = [others.acquire(key) for key in ("x", "y")]
     locks = [wired.acquire(key, lease_duration=3) for key in ("a", "b")]
@@ -210,9 +198,7 @@ def _about(key: str) -> Callable[[Request], bool]:
     return lambda request: request.body["Key"]["key"]["S"] == key
 
 
-def test_closing_does_not_wait_for_a_renewal_in_flight_which_then_changes_nothing(
-    wire: Wire, wired: LockClient, rows: Rows
-) -> None:
+def test_closing_does_not_wait_for_a_renewal_in_flight_which_then_changes_nothing(wire, wired, rows):
     lock = wired.acquire("a", lease_duration=3)
     renewal = wire.hold("UpdateItem")
     assert renewal.reached.wait(30)
@@ -226,7 +212,7 @@ def test_closing_does_not_wait_for_a_renewal_in_flight_which_then_changes_nothin
     assert not lock.lost
 
 
-def test_closing_one_client_leaves_another_ones_locks_and_renewals_alone(make: Make, rows: Rows) -> None:
+def test_closing_one_client_leaves_another_ones_locks_and_renewals_alone(make, rows):
     one, other = make(), make()
     one.acquire("a")
     lock = other.acquire("b", lease_duration=3)
@@ -236,9 +222,7 @@ def test_closing_one_client_leaves_another_ones_locks_and_renewals_alone(make: M
     assert lock.is_held
 
 
-def test_closing_without_release_sends_nothing_and_stops_the_renewals(
-    wire: Wire, wired: LockClient, rows: Rows
-) -> None:
+def test_closing_without_release_sends_nothing_and_stops_the_renewals(wire, wired, rows):
     locks = [wired.acquire(key, lease_duration=3) for key in ("a", "b")]
     wired.close(release=False)
     wire.clear()
@@ -251,9 +235,7 @@ def test_closing_without_release_sends_nothing_and_stops_the_renewals(
 
 
 @pytest.mark.parametrize("outage", ["503", "cut off", "denied"])
-def test_one_release_that_fails_does_not_stop_the_others(
-    outage: str, wire: Wire, make: Make, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_one_release_that_fails_does_not_stop_the_others(outage, wire, make, rows, caplog):
     client = make(clock=LeapingClock(), heartbeat_period=0)
     locks = [client.acquire(key) for key in "abc"]
     always = {"times": float("inf"), "when": _about("b")}
@@ -266,11 +248,11 @@ def test_one_release_that_fails_does_not_stop_the_others(
     client.close()
     assert [rows.is_held(key) for key in "abc"] == [False, True, False]
     assert not any(lock.is_held for lock in locks)
-    assert [record.lock_key for record in caplog.records if "was not released" in record.message] == ["b"]  # type: ignore[attr-defined]
+    assert [record.lock_key for record in caplog.records if "was not released" in record.message] == ["b"]
 
 
 @pytest.mark.plain
-def test_closing_releases_a_lock_that_was_entered_several_times(client: LockClient, rows: Rows) -> None:
+def test_closing_releases_a_lock_that_was_entered_several_times(client, rows):
     lock = client.acquire("a")
     for _ in range(3):
         assert client.acquire("a", reentrant=True, wait=0) is lock
@@ -279,7 +261,7 @@ def test_closing_releases_a_lock_that_was_entered_several_times(client: LockClie
     assert not lock.is_held
 
 
-def test_closing_twice_sends_nothing_more(wire: Wire, wired: LockClient) -> None:
+def test_closing_twice_sends_nothing_more(wire, wired):
     lock = wired.acquire("a")
     wired.close()
     wire.clear()
@@ -289,7 +271,7 @@ def test_closing_twice_sends_nothing_more(wire: Wire, wired: LockClient) -> None
     assert not lock.is_held
 
 
-def test_a_lost_lock_is_not_released_by_closing(wire: Wire, make: Make, rows: Rows) -> None:
+def test_a_lost_lock_is_not_released_by_closing(wire, make, rows):
     clock = LeapingClock()
     client = make(clock=clock, heartbeat_period=0)
     lock = client.acquire("a")
@@ -302,9 +284,7 @@ def test_a_lost_lock_is_not_released_by_closing(wire: Wire, make: Make, rows: Ro
 
 
 @pytest.mark.parametrize("looks", [1, 2])  # at the clocks, before the first request
-def test_an_acquire_that_begins_while_another_thread_closes_the_client_sends_nothing(
-    looks: int, make: Make, wire: Wire
-) -> None:
+def test_an_acquire_that_begins_while_another_thread_closes_the_client_sends_nothing(looks, make, wire):
     """The process may end right after that, before a grant can be given back."""
 
     class Closes(SystemClock):

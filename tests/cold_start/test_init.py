@@ -67,16 +67,14 @@ def variables_of(initialization: str, kind: str, url: str, table: str) -> dict[s
         *zip(itertools.cycle(TYPES), ("given", "set", "async", "several", "several-async"), strict=False),
     ],
 )
-def test_the_first_invocation_imports_nothing(run: Run, initialization: str, kind: str) -> None:
+def test_the_first_invocation_imports_nothing(run, initialization, kind):
     told = run(initialization, kind)
     assert told["new"] == []
     assert set(told["init"]) >= TRANSPORT
 
 
 @pytest.mark.parametrize("initialization", TYPES)
-def test_the_first_invocation_over_tls_imports_nothing(
-    run: Run, initialization: str, engine: Ministack, tmp_path: Path
-) -> None:
+def test_the_first_invocation_over_tls_imports_nothing(run, initialization, engine, tmp_path):
     with TlsTerminator(engine.port, tmp_path) as terminator:
         told = run(initialization, url=terminator.url, AWS_CA_BUNDLE=str(terminator.authority))
     assert told["new"] == []
@@ -86,32 +84,32 @@ def test_the_first_invocation_over_tls_imports_nothing(
 
 
 @pytest.mark.parametrize("initialization", TYPES)
-def test_init_opens_no_connection(run: Run, initialization: str) -> None:
+def test_init_opens_no_connection(run, initialization):
     told = run(initialization)
     assert told["at_init"]["sockets"] == 0
     assert told["after"]["sockets"] == 1
 
 
-def test_a_client_in_a_snapshot_knows_no_secret(run: Run) -> None:
+def test_a_client_in_a_snapshot_knows_no_secret(run):
     told = run("snap-start")
     assert not told["at_init"]["secret"]
     assert told["after"]["secret"], "the search finds no secret that is there"
 
 
-def test_copies_of_one_snapshot_write_different_versions(engine: Ministack, table: str) -> None:
+def test_copies_of_one_snapshot_write_different_versions(engine, table):
     environment = variables_of("snap-start", "plain", engine.url, table)
     environment |= {"PATH": os.environ["PATH"], "PYTHONPATH": f"{HANDLERS}{os.pathsep}{ROOT}"}
     versions = finish([Path(sys.executable), "-c", RESTORED_TWICE], environment).split()
     assert len({version.rpartition(":")[2] for version in versions}) == 2
 
 
-def test_outside_lambda_nothing_is_loaded_before_the_first_lock(run: Run) -> None:
+def test_outside_lambda_nothing_is_loaded_before_the_first_lock(run):
     told = run("")
     assert not TRANSPORT & set(told["init"])
     assert set(told["new"]) >= TRANSPORT
 
 
-def test_an_environment_that_changed_since_is_what_counts(run: Run, engine: Ministack) -> None:
+def test_an_environment_that_changed_since_is_what_counts(run, engine):
     told = run("on-demand", "moved", url=f"http://127.0.0.1:{free_port()}", MOVED_TO=engine.url)
     assert told["version"]
 
@@ -136,9 +134,7 @@ _FAILURES: list[tuple[str, dict[str, str]]] = [
         ),
     ],
 )
-def test_what_fails_in_init_is_raised_by_the_first_lock(
-    initialization: str, named: str, variables: dict[str, str], engine: Ministack, table: str, tmp_path: Path
-) -> None:
+def test_what_fails_in_init_is_raised_by_the_first_lock(initialization, named, variables, engine, table, tmp_path):
     if "AWS_PROFILE" in variables:
         (tmp_path / "boto3.py").write_text("raise ModuleNotFoundError('No module named boto3', name='boto3')\n")
         variables = variables | {"PYTHONPATH": os.pathsep.join(map(str, (tmp_path, HANDLERS, ROOT)))}

@@ -71,18 +71,14 @@ def refuse_unlisted(modules: dict[str, list[str]], *allowed: dict[str, str]) -> 
     )
 
 
-def test_the_first_lock_loads_only_what_is_listed(
-    loaded: Callable[..., dict[str, list[str]]], engine: Ministack
-) -> None:
+def test_the_first_lock_loads_only_what_is_listed(loaded, engine):
     modules = loaded(engine.url)
     refuse_unlisted(modules, STANDARD, PACKAGE)
     assert not roots(set(modules["held"]) - set(modules["before"])) & NEVER
     assert modules["released"] == modules["held"], "the release loads more"
 
 
-def test_the_first_lock_over_tls_loads_only_tls_in_addition(
-    loaded: Callable[..., dict[str, list[str]]], engine: Ministack, tmp_path: Path
-) -> None:
+def test_the_first_lock_over_tls_loads_only_tls_in_addition(loaded, engine, tmp_path):
     with TlsTerminator(engine.port, tmp_path) as terminator:
         modules = loaded(terminator.url, AWS_CA_BUNDLE=str(terminator.authority))
     refuse_unlisted(modules, STANDARD, PACKAGE, TLS)
@@ -91,9 +87,7 @@ def test_the_first_lock_over_tls_loads_only_tls_in_addition(
     assert modules["released"] == modules["held"], "the release loads more"
 
 
-def test_no_list_has_a_module_that_is_not_loaded_any_more(
-    loaded: Callable[..., dict[str, list[str]]], engine: Ministack, tmp_path: Path
-) -> None:
+def test_no_list_has_a_module_that_is_not_loaded_any_more(loaded, engine, tmp_path):
     with TlsTerminator(engine.port, tmp_path) as terminator:
         modules = loaded(terminator.url, AWS_CA_BUNDLE=str(terminator.authority))
     # Accelerators are built in, or named otherwise, in some builds of Python.
@@ -102,21 +96,19 @@ def test_no_list_has_a_module_that_is_not_loaded_any_more(
     assert pure - accelerators <= set(modules["held"]), "take it off tests/cold_start/allowed.py"
 
 
-def test_importing_the_package_loads_nothing_but_its_version(engine: Ministack, table: str) -> None:
+def test_importing_the_package_loads_nothing_but_its_version(engine, table):
     _, alone, _ = run_script(Path(sys.executable), engine, table, PYTHONPATH=str(ROOT))
     assert set(alone) <= {"__future__", "lambda_lock", "lambda_lock._version"}
 
 
-def test_boto3_is_not_loaded_where_it_is_installed(engine: Ministack, table: str) -> None:
+def test_boto3_is_not_loaded_where_it_is_installed(engine, table):
     assert importlib.util.find_spec("boto3"), "boto3 must be there, or this shows nothing"
     _, _, held = run_script(Path(sys.executable), engine, table, PYTHONPATH=str(ROOT))
     assert not roots(held) & NEVER
 
 
 @pytest.mark.long
-def test_the_wheel_alone_takes_a_lock_in_a_bare_virtual_environment(
-    engine: Ministack, table: str, tmp_path: Path
-) -> None:
+def test_the_wheel_alone_takes_a_lock_in_a_bare_virtual_environment(engine, table, tmp_path):
     python = install_alone(tmp_path)
     origin, _, held = run_script(python, engine, table)
     assert Path(origin).is_relative_to(python.parent.parent)

@@ -36,7 +36,7 @@ DEAD = {
 
 
 @pytest.mark.parametrize("shown", [None, FREE, DEAD], ids=["none", "free", "dead"])
-def test_writes_that_are_refused_although_the_row_shown_lets_them_pass_come_to_an_end(shown: Any) -> None:
+def test_writes_that_are_refused_although_the_row_shown_lets_them_pass_come_to_an_end(shown):
     driver = Driver(lambda operation, request: ConditionFailed(shown, int(NOW)))
     with pytest.raises(TransportError, match="endpoint") as caught:
         driver.acquire()
@@ -46,7 +46,7 @@ def test_writes_that_are_refused_although_the_row_shown_lets_them_pass_come_to_a
 
 
 @pytest.mark.parametrize("shown", [None, FREE, DEAD], ids=["none", "free", "dead"])
-def test_who_waits_before_answers_that_contradict_each_other_pauses_between_them(shown: Any) -> None:
+def test_who_waits_before_answers_that_contradict_each_other_pauses_between_them(shown):
     def answer(operation: str, request: Any) -> Any:
         return Reply(shown, int(NOW)) if operation == "GetItem" else ConditionFailed(shown, int(NOW))
 
@@ -57,7 +57,7 @@ def test_who_waits_before_answers_that_contradict_each_other_pauses_between_them
     assert len(driver.sent) < 250  # about 40 pauses, with a handful of writes between two of them
 
 
-def test_a_grant_that_is_never_any_good_is_not_corrected_for_ever() -> None:
+def test_a_grant_that_is_never_any_good_is_not_corrected_for_ever():
     """Each Date is an hour before the one that the expiry was computed from."""
     driver = OnTable()
     driver.apply = lambda operation, request: Reply(  # type: ignore[method-assign]
@@ -70,7 +70,7 @@ def test_a_grant_that_is_never_any_good_is_not_corrected_for_ever() -> None:
     assert "isReleased" in driver.row  # and no lock stays held
 
 
-def test_the_rows_of_another_lock_in_the_answers_end_a_wait_of_none_with_an_error() -> None:
+def test_the_rows_of_another_lock_in_the_answers_end_a_wait_of_none_with_an_error():
     """A write that is carried out but answered with somebody else's row."""
     driver = Driver(lambda operation, request: Reply(DEAD, int(NOW)))
     with pytest.raises(LockError):
@@ -98,7 +98,7 @@ def damaged(driver: OnTable, damage: dict[str, Any]) -> Hold:
 
 
 @pytest.mark.parametrize("damage", UNMATCHED.values(), ids=UNMATCHED)
-def test_a_renewal_that_the_row_can_only_refuse_is_lost_after_a_handful_of_requests(damage: Any) -> None:
+def test_a_renewal_that_the_row_can_only_refuse_is_lost_after_a_handful_of_requests(damage):
     driver = OnTable()
     hold = damaged(driver, damage)
     before = len(driver.sent)
@@ -109,7 +109,7 @@ def test_a_renewal_that_the_row_can_only_refuse_is_lost_after_a_handful_of_reque
 
 
 @pytest.mark.parametrize("damage", UNMATCHED.values(), ids=UNMATCHED)
-def test_a_hand_over_that_the_row_can_only_refuse_gives_no_string(damage: Any) -> None:
+def test_a_hand_over_that_the_row_can_only_refuse_gives_no_string(damage):
     driver = OnTable()
     hold = damaged(driver, damage)
     before = len(driver.sent)
@@ -121,7 +121,7 @@ def test_a_hand_over_that_the_row_can_only_refuse_gives_no_string(damage: Any) -
 
 @pytest.mark.parametrize("known", [True, False], ids=["time known", "time unknown"])
 @pytest.mark.parametrize("damage", UNMATCHED.values(), ids=UNMATCHED)
-def test_an_adoption_that_the_row_can_only_refuse_ends_after_a_handful_of_requests(damage: Any, known: bool) -> None:
+def test_an_adoption_that_the_row_can_only_refuse_ends_after_a_handful_of_requests(damage, known):
     driver = OnTable()
     hold = damaged(driver, damage)
     if not known:
@@ -137,9 +137,7 @@ def test_an_adoption_that_the_row_can_only_refuse_ends_after_a_handful_of_reques
 @pytest.mark.parametrize("known", [True, False], ids=["time known", "time unknown"])
 @pytest.mark.parametrize("parked", [True, False], ids=["parked", "of the first handle"])
 @pytest.mark.parametrize("damage", UNMATCHED.values(), ids=UNMATCHED)
-def test_a_resume_that_the_row_can_only_refuse_ends_after_a_handful_of_requests(
-    damage: Any, parked: bool, known: bool
-) -> None:
+def test_a_resume_that_the_row_can_only_refuse_ends_after_a_handful_of_requests(damage, parked, known):
     driver = OnTable()
     hold = damaged(driver, damage)
     owner = {"S": f"{hold.owner}/"} if parked else {"S": hold.owner}
@@ -155,7 +153,7 @@ def test_a_resume_that_the_row_can_only_refuse_ends_after_a_handful_of_requests(
 
 
 @pytest.mark.parametrize("damage", UNMATCHED.values(), ids=UNMATCHED)
-def test_a_release_by_string_ends_after_a_handful_of_requests_whatever_the_row(damage: Any) -> None:
+def test_a_release_by_string_ends_after_a_handful_of_requests_whatever_the_row(damage):
     driver = OnTable()
     hold = damaged(driver, damage)
     driver.damage(ownerName={"S": f"{hold.owner}/"})
@@ -165,7 +163,7 @@ def test_a_release_by_string_ends_after_a_handful_of_requests_whatever_the_row(d
     assert len(driver.sent) - before <= HANDFUL
 
 
-def test_names_that_change_with_every_answer_end_a_resume_and_a_release_by_string() -> None:
+def test_names_that_change_with_every_answer_end_a_resume_and_a_release_by_string():
     driver = OnTable()
     hold = driver.acquire()
     row = driver.row
@@ -188,7 +186,7 @@ def test_names_that_change_with_every_answer_end_a_resume_and_a_release_by_strin
     assert len(driver.sent) <= HANDFUL
 
 
-def test_an_honest_row_that_a_newer_renewal_of_ours_has_changed_is_still_gone_above() -> None:
+def test_an_honest_row_that_a_newer_renewal_of_ours_has_changed_is_still_gone_above():
     driver = OnTable()
     hold = driver.acquire()
     above = hold.expiry_ms + 5000

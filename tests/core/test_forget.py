@@ -61,13 +61,13 @@ def process() -> Forgetful:
     return Forgetful()
 
 
-def test_what_was_never_done_is_not_written(process: Forgetful) -> None:
+def test_what_was_never_done_is_not_written(process):
     assert process.forget() is False
     assert process.operations == ["GetItem"]
     assert process.table.items() == []
 
 
-def test_a_row_without_a_completion_is_left_alone(process: Forgetful) -> None:
+def test_a_row_without_a_completion_is_left_alone(process):
     process.release(process.begin())
     before = process.row
     assert process.forget() is False
@@ -75,7 +75,7 @@ def test_a_row_without_a_completion_is_left_alone(process: Forgetful) -> None:
     assert process.operations[2:] == ["GetItem"]
 
 
-def test_a_completion_that_has_passed_is_left_alone(process: Forgetful) -> None:
+def test_a_completion_that_has_passed_is_left_alone(process):
     process.do()
     process.now += WINDOW + 3
     before = process.row
@@ -83,7 +83,7 @@ def test_a_completion_that_has_passed_is_left_alone(process: Forgetful) -> None:
     assert process.row == before
 
 
-def test_a_done_event_takes_two_requests_and_only_its_completion_and_result_go(process: Forgetful) -> None:
+def test_a_done_event_takes_two_requests_and_only_its_completion_and_result_go(process):
     process.do()
     before = dict(process.row)
     assert process.forget() is True
@@ -94,7 +94,7 @@ def test_a_done_event_takes_two_requests_and_only_its_completion_and_result_go(p
     assert process.begin().completed_until is None
 
 
-def test_a_run_in_progress_is_contention_and_never_nothing_done(process: Forgetful) -> None:
+def test_a_run_in_progress_is_contention_and_never_nothing_done(process):
     hold = process.begin()
     with pytest.raises(LockNotGrantedError, match="is held by me#") as refused:
         process.forget()
@@ -103,7 +103,7 @@ def test_a_run_in_progress_is_contention_and_never_nothing_done(process: Forgetf
     assert process.operations[1:] == ["GetItem"]
 
 
-def test_a_wait_that_ends_before_the_run_does_is_a_time_out(process: Forgetful) -> None:
+def test_a_wait_that_ends_before_the_run_does_is_a_time_out(process):
     hold = process.begin()
     process.memory.observations.forget(place().where)
     with pytest.raises(LockTimeoutError):
@@ -111,7 +111,7 @@ def test_a_wait_that_ends_before_the_run_does_is_a_time_out(process: Forgetful) 
     assert hold.is_held(process.now)
 
 
-def test_who_waits_for_a_run_forgets_what_it_has_completed(process: Forgetful) -> None:
+def test_who_waits_for_a_run_forgets_what_it_has_completed(process):
     hold = process.begin()
     apply, looks = process.answer, 0
 
@@ -127,7 +127,7 @@ def test_who_waits_for_a_run_forgets_what_it_has_completed(process: Forgetful) -
     assert "completedUntil" not in process.row
 
 
-def test_a_dead_holder_is_taken_over_and_its_row_released(process: Forgetful) -> None:
+def test_a_dead_holder_is_taken_over_and_its_row_released(process):
     dead = process.begin()
     process.now += 30
     assert process.forget() is False
@@ -138,7 +138,7 @@ def test_a_dead_holder_is_taken_over_and_its_row_released(process: Forgetful) ->
     assert "completedUntil" not in process.row
 
 
-def test_late_claims_that_land_expired_are_taken_over_one_after_the_other(process: Forgetful) -> None:
+def test_late_claims_that_land_expired_are_taken_over_one_after_the_other(process):
     apply, late = process.answer, 4
 
     def answer(operation: str, request: dict[str, Any]) -> Reply:
@@ -160,7 +160,7 @@ def test_late_claims_that_land_expired_are_taken_over_one_after_the_other(proces
     assert process.operations == ["GetItem", "UpdateItem", "UpdateItem"] * 4 + ["GetItem"]
 
 
-def test_a_dead_holder_of_another_kind_leaves_what_is_done_to_be_forgotten(process: Forgetful) -> None:
+def test_a_dead_holder_of_another_kind_leaves_what_is_done_to_be_forgotten(process):
     process.do()
     process.acquire()  # a plain lock on the event's row
     process.now += 30
@@ -170,7 +170,7 @@ def test_a_dead_holder_of_another_kind_leaves_what_is_done_to_be_forgotten(proce
     assert "result" not in takes_over["ExpressionAttributeNames"].values()
 
 
-def test_the_take_over_of_a_dead_run_is_refused_once_that_has_completed_late(process: Forgetful) -> None:
+def test_the_take_over_of_a_dead_run_is_refused_once_that_has_completed_late(process):
     dead = process.begin()
     process.now += 30
     apply = process.answer
@@ -188,7 +188,7 @@ def test_the_take_over_of_a_dead_run_is_refused_once_that_has_completed_late(pro
 
 
 @pytest.mark.parametrize("copies", [1, 2])
-def test_a_copy_that_comes_late_does_not_erase_a_later_completion(process: Forgetful, copies: int) -> None:
+def test_a_copy_that_comes_late_does_not_erase_a_later_completion(process, copies):
     first = process.do()
     assert process.forget() is True
     erasure = process.sent[-1]
@@ -204,7 +204,7 @@ def test_a_copy_that_comes_late_does_not_erase_a_later_completion(process: Forge
     assert process.row["result"] == {"S": '"later"'}
 
 
-def test_an_erasure_requires_the_token_and_the_time_that_were_seen(process: Forgetful) -> None:
+def test_an_erasure_requires_the_token_and_the_time_that_were_seen(process):
     process.do()
     row = place().view(process.row)
     operation, request = forget.erasure(place(), row)
@@ -223,7 +223,7 @@ def test_an_erasure_requires_the_token_and_the_time_that_were_seen(process: Forg
     assert "completedUntil" not in process.row
 
 
-def test_after_a_lost_reply_the_row_says_that_it_was_forgotten(process: Forgetful) -> None:
+def test_after_a_lost_reply_the_row_says_that_it_was_forgotten(process):
     process.do()
     apply, lost = process.answer, list[Any]()
 
@@ -240,7 +240,7 @@ def test_after_a_lost_reply_the_row_says_that_it_was_forgotten(process: Forgetfu
     assert process.sent[-1][1] is lost[0]
 
 
-def test_an_event_that_another_forgets_at_the_same_time_is_not_said_to_be_done(process: Forgetful) -> None:
+def test_an_event_that_another_forgets_at_the_same_time_is_not_said_to_be_done(process):
     process.do()
     apply = process.answer
 
@@ -254,7 +254,7 @@ def test_an_event_that_another_forgets_at_the_same_time_is_not_said_to_be_done(p
     assert process.forget() is False
 
 
-def test_an_outcome_that_stays_unknown_is_an_error_that_says_so(process: Forgetful) -> None:
+def test_an_outcome_that_stays_unknown_is_an_error_that_says_so(process):
     process.do()
     apply = process.answer
     process.answer = lambda operation, request: (
@@ -265,7 +265,7 @@ def test_an_outcome_that_stays_unknown_is_an_error_that_says_so(process: Forgetf
     assert unknown.value.ambiguous
 
 
-def test_a_denied_erasure_is_an_error(process: Forgetful) -> None:
+def test_a_denied_erasure_is_an_error(process):
     process.do()
     apply = process.answer
     denied = ServiceError("AccessDeniedException", "no", False, None)
@@ -275,7 +275,7 @@ def test_a_denied_erasure_is_an_error(process: Forgetful) -> None:
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_rows_that_allow_the_next_write_and_refuse_it_do_not_keep_it_busy(process: Forgetful, waits: bool) -> None:
+def test_rows_that_allow_the_next_write_and_refuse_it_do_not_keep_it_busy(process, waits):
     process.do()
     apply = process.answer
 
@@ -291,7 +291,7 @@ def test_rows_that_allow_the_next_write_and_refuse_it_do_not_keep_it_busy(proces
     assert process.now < DECISION
 
 
-def test_an_interrupt_after_a_take_over_gives_the_row_back(process: Forgetful) -> None:
+def test_an_interrupt_after_a_take_over_gives_the_row_back(process):
     process.begin()
     process.now += 30
     process.steps = 0
@@ -305,7 +305,7 @@ def test_an_interrupt_after_a_take_over_gives_the_row_back(process: Forgetful) -
 
 
 @pytest.mark.parametrize("damaged", [{"S": "tomorrow"}, {"N": "1.5"}])
-def test_a_completion_that_cannot_be_read_is_an_error_that_leaves_it(process: Forgetful, damaged: Any) -> None:
+def test_a_completion_that_cannot_be_read_is_an_error_that_leaves_it(process, damaged):
     process.do()
     process.damage(completedUntil=damaged)
     with pytest.raises(LockFormatError, match="completedUntil"):
@@ -313,16 +313,14 @@ def test_a_completion_that_cannot_be_read_is_an_error_that_leaves_it(process: Fo
     assert process.row["completedUntil"] == damaged
 
 
-def test_an_answer_without_a_date_does_not_say_whether_the_window_has_passed() -> None:
+def test_an_answer_without_a_date_does_not_say_whether_the_window_has_passed():
     done = {"key": {"S": "k"}, "completedUntil": {"N": str(int(NOW) + 60)}, "isReleased": {"S": "1"}}
     driver = Driver(lambda operation, request: Reply(done, None))
     with pytest.raises(LockConfigurationError, match="no Date"):
         driver.run(forget.forget(driver.wanted(), driver.talk()))
 
 
-def test_a_claim_that_expects_no_completion_is_refused_by_one_and_carried_out_after_it_is_forgotten(
-    process: Forgetful,
-) -> None:
+def test_a_claim_that_expects_no_completion_is_refused_by_one_and_carried_out_after_it_is_forgotten(process):
     """Rule 11: a claim in flight is refused, or lands on a row whose event is to run."""
     grant = requests.Grant("you#1", "L1:1800000022000:" + "0" * 32, 20_000, 1_800_000_022_000, 1)
     claim = requests.claim(place(), grant, requests.Content(ttl=60), event=True)
@@ -335,7 +333,7 @@ def test_a_claim_that_expects_no_completion_is_refused_by_one_and_carried_out_af
         process.forget()
 
 
-def test_a_replacement_in_flight_does_not_bring_a_completion_back(process: Forgetful) -> None:
+def test_a_replacement_in_flight_does_not_bring_a_completion_back(process):
     process.do()
     row = place().view(process.row)
     grant = requests.Grant("you#1", "L1:1800000022000:" + "0" * 32, 20_000, 1_800_000_022_000, 1)
@@ -347,8 +345,8 @@ def test_a_replacement_in_flight_does_not_bring_a_completion_back(process: Forge
 
 @pytest.mark.parametrize("result", ['"x"', None])
 def test_a_duplicate_whose_date_is_a_second_behind_is_given_the_result_also_once_the_event_is_taken_anew(
-    process: Forgetful, result: str | None
-) -> None:
+    process, result
+):
     first = process.do(result, window=10)
     until = first.completed_until or 0
     process.now = until - NOW
@@ -369,7 +367,7 @@ def test_a_duplicate_whose_date_is_a_second_behind_is_given_the_result_also_once
     assert "result" not in process.row
 
 
-def test_a_claim_that_takes_an_event_anew_removes_the_result_that_nobody_is_given_any_more(process: Forgetful) -> None:
+def test_a_claim_that_takes_an_event_anew_removes_the_result_that_nobody_is_given_any_more(process):
     process.do('"' + "x" * 1000 + '"')
     process.now += WINDOW + 3
     hold = process.begin()

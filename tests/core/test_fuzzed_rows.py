@@ -77,9 +77,7 @@ def within_a_handful(driver: OnTable, before: int) -> None:
 
 @fuzzed
 @given(damage(), st.booleans(), st.booleans(), st.booleans())
-def test_acquiring_over_any_row_grants_a_lock_or_raises_what_is_documented(
-    damaged: tuple[Schema, dict[str, Any]], replace: bool, event: bool, dead: bool
-) -> None:
+def test_acquiring_over_any_row_grants_a_lock_or_raises_what_is_documented(damaged, replace, event, dead):
     schema, changes = damaged
     driver = OnTable(schema)
     hold = driver.acquire()
@@ -103,9 +101,7 @@ def test_acquiring_over_any_row_grants_a_lock_or_raises_what_is_documented(
 
 @fuzzed
 @given(damage(), st.sampled_from(["renew", "release", "hand over", "adopt", "resume", "release by string", "holder"]))
-def test_any_row_under_a_holder_loses_the_lock_or_does_no_harm(
-    damaged: tuple[Schema, dict[str, Any]], act: str
-) -> None:
+def test_any_row_under_a_holder_loses_the_lock_or_does_no_harm(damaged, act):
     schema, changes = damaged
     driver = OnTable(schema)
     hold = driver.acquire()
@@ -143,7 +139,7 @@ def test_any_row_under_a_holder_loses_the_lock_or_does_no_harm(
 
 @fuzzed
 @given(damage())
-def test_any_row_can_be_listed_and_shown_among_others(damaged: tuple[Schema, dict[str, Any]]) -> None:
+def test_any_row_can_be_listed_and_shown_among_others(damaged):
     schema, changes = damaged
     tables = {"locks": place(schema).key_names}
     with (

@@ -48,7 +48,7 @@ class Troubled(OnTable):
 
 @pytest.mark.parametrize("trouble", [THROTTLED, BUSY, UNSENT, UNKNOWN], ids=["throttled", "busy", "unsent", "unknown"])
 @pytest.mark.parametrize("deletes", [False, True])
-def test_a_give_back_that_does_not_get_through_is_sent_again(trouble: Exception, deletes: bool) -> None:
+def test_a_give_back_that_does_not_get_through_is_sent_again(trouble, deletes):
     driver = Troubled(trouble, trouble, trouble)
     with pytest.raises(TransportError):
         driver.acquire(delete_on_release=deletes)
@@ -56,7 +56,7 @@ def test_a_give_back_that_does_not_get_through_is_sent_again(trouble: Exception,
     assert driver.releases == 4
 
 
-def test_a_give_back_whose_reply_is_lost_is_done_once() -> None:
+def test_a_give_back_whose_reply_is_lost_is_done_once():
     driver = Troubled(UNKNOWN, carried_out=True)
     with pytest.raises(TransportError):
         driver.acquire()
@@ -64,7 +64,7 @@ def test_a_give_back_whose_reply_is_lost_is_done_once() -> None:
     assert driver.releases == 2
 
 
-def test_a_give_back_that_never_gets_through_ends_with_its_decision() -> None:
+def test_a_give_back_that_never_gets_through_ends_with_its_decision():
     driver = Troubled(*[THROTTLED] * 1000)
     with pytest.raises(TransportError):
         driver.acquire()
@@ -73,7 +73,7 @@ def test_a_give_back_that_never_gets_through_ends_with_its_decision() -> None:
     assert driver.now < 2 * DECISION + 2
 
 
-def test_a_refused_permission_is_not_asked_for_again() -> None:
+def test_a_refused_permission_is_not_asked_for_again():
     driver = Troubled(*[ServiceError("AccessDeniedException", "")] * 1000)
     with pytest.raises(TransportError):
         driver.acquire()
@@ -85,7 +85,7 @@ class Again(BaseException):
 
 
 @pytest.mark.parametrize("at", range(3, 3 + 6))
-def test_an_interrupt_thrown_in_again_does_not_end_the_giving_back(at: int) -> None:
+def test_an_interrupt_thrown_in_again_does_not_end_the_giving_back(at):
     first, second = KeyboardInterrupt(), Again()
     driver = Troubled(THROTTLED, THROTTLED)
     driver.thrown = {2: first, at: second}
@@ -97,7 +97,7 @@ def test_an_interrupt_thrown_in_again_does_not_end_the_giving_back(at: int) -> N
         assert second.__context__ is first
 
 
-def test_a_third_interrupt_ends_the_giving_back_at_once() -> None:
+def test_a_third_interrupt_ends_the_giving_back_at_once():
     driver = Troubled(*[THROTTLED] * 1000)
     driver.thrown = {2: KeyboardInterrupt(), 4: KeyboardInterrupt(), 6: Again()}
     with pytest.raises(Again):
@@ -105,7 +105,7 @@ def test_a_third_interrupt_ends_the_giving_back_at_once() -> None:
     assert driver.steps == 6
 
 
-def test_a_client_that_is_closed_while_it_gives_back_raises_what_it_gave_up_for() -> None:
+def test_a_client_that_is_closed_while_it_gives_back_raises_what_it_gave_up_for():
     driver = Troubled(THROTTLED, THROTTLED)
     driver.thrown = {2: KeyboardInterrupt(), 4: RuntimeError("closed")}
     with pytest.raises(KeyboardInterrupt):
@@ -113,7 +113,7 @@ def test_a_client_that_is_closed_while_it_gives_back_raises_what_it_gave_up_for(
     assert not driver.is_held
 
 
-def test_an_interrupt_after_a_long_sleep_leaves_the_giving_back_its_whole_time() -> None:
+def test_an_interrupt_after_a_long_sleep_leaves_the_giving_back_its_whole_time():
     """An interrupt comes without a look at the clocks, so a decision's time counts from the first answer."""
     driver = Troubled(*[THROTTLED] * 6)
     claims = driver.apply_troubled
@@ -134,7 +134,7 @@ def test_an_interrupt_after_a_long_sleep_leaves_the_giving_back_its_whole_time()
 @pytest.mark.parametrize(
     "row", [{}, {"isReleased": {"S": "1"}, "recordVersionNumber": {"S": "x"}}], ids=["none", "free"]
 )
-def test_an_answer_that_comes_too_late_for_another_claim_does_not_name_a_holder_of_a_free_lock(row: Any) -> None:
+def test_an_answer_that_comes_too_late_for_another_claim_does_not_name_a_holder_of_a_free_lock(row):
     driver = OnTable()
 
     def late(operation: str, request: dict[str, Any]) -> Any:
@@ -148,7 +148,7 @@ def test_an_answer_that_comes_too_late_for_another_claim_does_not_name_a_holder_
     assert refused.value.retry_after in (0, 0.05)
 
 
-def test_the_date_of_the_release_that_gives_a_claim_back_is_noted() -> None:
+def test_the_date_of_the_release_that_gives_a_claim_back_is_noted():
     driver = OnTable()
     driver.thrown[1] = KeyboardInterrupt()  # instead of the answer to the claim
     with pytest.raises(KeyboardInterrupt):

@@ -43,20 +43,18 @@ def hold_in(state: tuple[str, ...]) -> Hold:
 
 
 @pytest.mark.parametrize(("state", "event"), PAIRS)
-def test_a_hold_goes_where_the_table_says_and_stays_where_it_says_nothing(state: Any, event: Any) -> None:
+def test_a_hold_goes_where_the_table_says_and_stays_where_it_says_nothing(state, event):
     hold = hold_in(state)
     EVENTS[event](hold)
     assert hold.state == AFTER.get((state, event), state)
 
 
-def test_the_table_names_no_event_that_cannot_come() -> None:
+def test_the_table_names_no_event_that_cannot_come():
     assert {event for _, event in AFTER} == EVENTS.keys()
 
 
 @pytest.mark.parametrize(("state", "first", "second"), list(product(STATES, EVENTS, EVENTS)))
-def test_what_comes_between_any_two_instructions_of_an_event_is_never_taken_back(
-    state: Any, first: Any, second: Any
-) -> None:
+def test_what_comes_between_any_two_instructions_of_an_event_is_never_taken_back(state, first, second):
     """As a signal handler or another thread does it: a release, or a loss, in the middle of a renewal's answer."""
     _interrupted(hold_in(state), first, second, sys.maxsize)  # Python 3.12 traces instructions from a second call on
     step = 0

@@ -41,17 +41,17 @@ def nap(age: float, *, ahead: int = 0) -> float:
 
 
 @pytest.mark.parametrize("ahead", [0, 1])
-def test_a_hold_that_is_old_at_the_first_look_is_looked_at_less_often(ahead: int) -> None:
+def test_a_hold_that_is_old_at_the_first_look_is_looked_at_less_often(ahead):
     assert nap(10.0, ahead=ahead) > 4 * nap(0.0, ahead=ahead)
 
 
-def test_a_turn_is_expected_later_the_older_the_present_hold_is() -> None:
+def test_a_turn_is_expected_later_the_older_the_present_hold_is():
     pace = Pace()
     pace.note(held_row(granted=90), at(100), int(NOW) + 100)
     assert pace.turn(0, at(100)) == pytest.approx(10, abs=0.1)
 
 
-def test_a_hold_far_longer_than_those_before_begins_the_estimate_anew() -> None:
+def test_a_hold_far_longer_than_those_before_begins_the_estimate_anew():
     pace = Pace()
     for token in range(1, 6):
         pace.note(held_row(granted=99, token=token, held_ms=20), at(100), int(NOW) + 100)
@@ -60,7 +60,7 @@ def test_a_hold_far_longer_than_those_before_begins_the_estimate_anew() -> None:
 
 
 @pytest.mark.parametrize(("holds", "mean"), [((100, 700), 400), ((300, 20), 160), ((20,), 20)])
-def test_other_holds_change_the_estimate_by_half(holds: tuple[int, ...], mean: float) -> None:
+def test_other_holds_change_the_estimate_by_half(holds, mean):
     pace = Pace()
     for token, held_ms in enumerate(holds):
         pace.note(held_row(granted=99, token=token + 1, held_ms=held_ms), at(100), int(NOW) + 100)

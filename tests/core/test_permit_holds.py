@@ -59,7 +59,7 @@ def first(driver: Admitted) -> Hold:
     return hold
 
 
-def test_a_resume_replaces_one_entry_by_another_under_the_same_token(driver: Admitted, first: Hold) -> None:
+def test_a_resume_replaces_one_entry_by_another_under_the_same_token(driver, first):
     other = driver.acquire()
     hold = driver.resume(first)
     assert driver.operations == ["GetItem", "UpdateItem"]
@@ -69,14 +69,14 @@ def test_a_resume_replaces_one_entry_by_another_under_the_same_token(driver: Adm
     assert attempt(hold).startswith(f"{attempt(first)}/")
 
 
-def test_a_resume_needs_no_free_permit_and_looks_at_no_n(driver: Admitted, first: Hold) -> None:
+def test_a_resume_needs_no_free_permit_and_looks_at_no_n(driver, first):
     driver.acquire()
     driver.resume(first, permits=1)
     with pytest.raises(LockNotGrantedError, match="2 of 2 are held"):
         driver.acquire()
 
 
-def test_a_copy_of_the_claim_that_comes_late_gets_no_permit_beside_the_attempt(driver: Admitted) -> None:
+def test_a_copy_of_the_claim_that_comes_late_gets_no_permit_beside_the_attempt(driver):
     driver.release(driver.acquire(permits=3))  # makes the row
     first = driver.acquire(permits=3)
     claim = driver.sent[-1]
@@ -86,7 +86,7 @@ def test_a_copy_of_the_claim_that_comes_late_gets_no_permit_beside_the_attempt(d
     assert driver.attempts == [attempt(hold)]
 
 
-def test_every_earlier_attempt_is_refused(driver: Admitted, first: Hold) -> None:
+def test_every_earlier_attempt_is_refused(driver, first):
     hold = driver.resume(first)
     assert not driver.renew(first).renewed
     assert not driver.release(first)
@@ -95,7 +95,7 @@ def test_every_earlier_attempt_is_refused(driver: Admitted, first: Hold) -> None
     assert driver.attempts == driver.holds == []
 
 
-def test_an_attempt_that_comes_late_goes_over_its_own_entry(driver: Admitted, first: Hold) -> None:
+def test_an_attempt_that_comes_late_goes_over_its_own_entry(driver, first):
     def late(operation: str, request: dict[str, Any]) -> Any:
         reply = driver.apply(operation, request)
         driver.now += 100  # its validity has passed on arrival
@@ -109,9 +109,7 @@ def test_an_attempt_that_comes_late_goes_over_its_own_entry(driver: Admitted, fi
     assert driver.attempts == [attempt(hold)]
 
 
-def test_what_is_handed_over_is_resumed_adopted_once_and_released_by_a_string_with_n(
-    driver: Admitted, first: Hold
-) -> None:
+def test_what_is_handed_over_is_resumed_adopted_once_and_released_by_a_string_with_n(driver, first):
     string = read_handover(driver.hand_over(driver.resume(first)), "locks")
     assert (string.permits, string.owner, string.token) == (N, first.owner, first.token)
     assert driver.attempts == [f"{attempt(first)}/"]
@@ -124,7 +122,7 @@ def test_what_is_handed_over_is_resumed_adopted_once_and_released_by_a_string_wi
     assert driver.attempts == driver.holds == []
 
 
-def test_a_release_by_string_reads_first_and_is_false_the_second_time(driver: Admitted, first: Hold) -> None:
+def test_a_release_by_string_reads_first_and_is_false_the_second_time(driver, first):
     driver.resume(first)
     assert driver.release_string(first)
     assert driver.operations == ["GetItem", "UpdateItem"]
@@ -132,15 +130,13 @@ def test_a_release_by_string_reads_first_and_is_false_the_second_time(driver: Ad
     assert driver.operations == ["GetItem"]
 
 
-def test_a_release_by_string_whose_reply_is_lost_is_true(driver: Admitted, first: Hold) -> None:
+def test_a_release_by_string_whose_reply_is_lost_is_true(driver, first):
     driver.trouble = [driver.apply, driver.lost_reply]
     assert driver.release_string(first)
     assert driver.operations == ["GetItem", "UpdateItem", "UpdateItem"]
 
 
-def test_a_release_by_string_that_comes_late_does_not_end_what_was_adopted_meanwhile(
-    driver: Admitted, first: Hold
-) -> None:
+def test_a_release_by_string_that_comes_late_does_not_end_what_was_adopted_meanwhile(driver, first):
     """The adopter's entry has the same name. Only the token tells the two apart."""
     late = requests.release(first.place, owner=first.owner, token=first.token, content=requests.Content())
     adopted = driver.adopt(first)
@@ -150,7 +146,7 @@ def test_a_release_by_string_that_comes_late_does_not_end_what_was_adopted_meanw
     assert driver.renew(adopted).renewed
 
 
-def test_a_holder_has_one_permit_after_doubled_acquires_though_others_are_free(driver: Admitted) -> None:
+def test_a_holder_has_one_permit_after_doubled_acquires_though_others_are_free(driver):
     first = driver.acquire_as("x/1#y", permits=5)
     second = driver.acquire_as("x/1#y", permits=5)
     assert second.token == first.token
@@ -159,14 +155,14 @@ def test_a_holder_has_one_permit_after_doubled_acquires_though_others_are_free(d
     assert not driver.renew(first).renewed
 
 
-def test_a_holder_is_resumed_though_no_permit_is_free_and_its_lease_is_over(driver: Admitted) -> None:
+def test_a_holder_is_resumed_though_no_permit_is_free_and_its_lease_is_over(driver):
     first = driver.acquire_as("h")
     driver.acquire()
     driver.now += 500
     assert driver.acquire_as("h").token == first.token
 
 
-def test_a_late_claim_of_a_holder_is_found_and_ended_by_its_next_acquire(driver: Admitted) -> None:
+def test_a_late_claim_of_a_holder_is_found_and_ended_by_its_next_acquire(driver):
     driver.release(driver.acquire())
     first = driver.acquire_as("h")
     claim = driver.sent[-1]
@@ -177,20 +173,20 @@ def test_a_late_claim_of_a_holder_is_found_and_ended_by_its_next_acquire(driver:
     assert driver.attempts == driver.holds == []
 
 
-def test_a_claim_that_finds_its_own_hold_under_another_attempt_waits_like_anybody(driver: Admitted) -> None:
+def test_a_claim_that_finds_its_own_hold_under_another_attempt_waits_like_anybody(driver):
     first = driver.acquire_as("h", permits=5)
     with pytest.raises(LockNotGrantedError, match="has a permit of this hold already, under h#"):
         driver.acquire(owner=f"{base_of(first.owner)}/{driver.entropy.nonce()}", permits=5)
 
 
-def test_a_row_with_two_entries_of_one_hold_is_a_clear_error(driver: Admitted, first: Hold) -> None:
+def test_a_row_with_two_entries_of_one_hold_is_a_clear_error(driver, first):
     ((name, entry),) = driver.row["permits"]["M"].items()
     driver.damage(permits={"M": {name: entry, f"{name}/x": entry}})
     with pytest.raises(LockFormatError, match="two entries in permits of one hold"):
         driver.acquire()
 
 
-def test_an_entry_of_the_own_holder_that_cannot_be_read_is_a_clear_error(driver: Admitted) -> None:
+def test_an_entry_of_the_own_holder_that_cannot_be_read_is_a_clear_error(driver):
     first = driver.acquire_as("h", permits=5)
     driver.damage(permits={"M": {attempt(first): {"S": "x"}}})
     for act in (
@@ -203,7 +199,7 @@ def test_an_entry_of_the_own_holder_that_cannot_be_read_is_a_clear_error(driver:
     driver.acquire_as("another", permits=5)
 
 
-def test_a_token_of_the_own_holder_without_an_entry_is_a_clear_error(driver: Admitted) -> None:
+def test_a_token_of_the_own_holder_without_an_entry_is_a_clear_error(driver):
     first = driver.acquire_as("h", permits=5)
     driver.damage(permits={"M": {}})
     for act in (lambda: driver.acquire_as("h", permits=5), lambda: driver.resume(first)):
@@ -212,7 +208,7 @@ def test_a_token_of_the_own_holder_without_an_entry_is_a_clear_error(driver: Adm
     driver.acquire_as("another", permits=5)
 
 
-def test_a_lock_s_string_on_a_semaphore_and_the_reverse_are_clear_errors(driver: Admitted, first: Hold) -> None:
+def test_a_lock_s_string_on_a_semaphore_and_the_reverse_are_clear_errors(driver, first):
     for act in (
         lambda: driver.resume(first, permits=None),
         lambda: driver.run(
@@ -239,7 +235,7 @@ def test_a_lock_s_string_on_a_semaphore_and_the_reverse_are_clear_errors(driver:
         lock.release_string(held)
 
 
-def test_the_row_outlives_a_lease_of_a_year_whoever_writes_last(driver: Admitted) -> None:
+def test_the_row_outlives_a_lease_of_a_year_whoever_writes_last(driver):
     year = driver.acquire(lease_ms=366 * 86_400_000)
     brief = driver.acquire(lease_ms=1000)
     ttl = int(driver.row["ttl"]["N"])
@@ -247,13 +243,13 @@ def test_the_row_outlives_a_lease_of_a_year_whoever_writes_last(driver: Admitted
     assert ttl * 1000 > year.expiry_ms
 
 
-def test_a_permit_that_is_never_resumed_has_the_same_name_in_both_maps(driver: Admitted) -> None:
+def test_a_permit_that_is_never_resumed_has_the_same_name_in_both_maps(driver):
     hold = driver.acquire()
     driver.hand_over(hold)
     assert driver.attempts == driver.holds == [attempt(hold)]
 
 
-def test_a_hundred_dead_attempts_are_replaced_at_once(driver: Admitted) -> None:
+def test_a_hundred_dead_attempts_are_replaced_at_once(driver):
     for _ in range(100):
         driver.resume(driver.acquire(permits=100))
     driver.now += 100

@@ -38,7 +38,7 @@ class Weighing(Admitted):
         return int(self.row["permitsTaken"]["N"]), takes
 
 
-def test_a_row_counts_what_each_holder_takes_and_a_release_gives_that_back() -> None:
+def test_a_row_counts_what_each_holder_takes_and_a_release_gives_that_back():
     driver = Weighing()
     three, one = driver.acquire(permits=5, take=3), driver.acquire(permits=5, take=1)
     assert driver.format == WEIGHED
@@ -52,7 +52,7 @@ def test_a_row_counts_what_each_holder_takes_and_a_release_gives_that_back() -> 
     assert driver.taken == (4, {nonce(four): 4})
 
 
-def test_in_a_row_that_is_there_a_claim_with_a_weight_is_one_request() -> None:
+def test_in_a_row_that_is_there_a_claim_with_a_weight_is_one_request():
     driver = Weighing()
     assert driver.release(driver.acquire(take=2))
     driver.troubles.clear()
@@ -61,7 +61,7 @@ def test_in_a_row_that_is_there_a_claim_with_a_weight_is_one_request() -> None:
     assert len(driver.kinds) == 2
 
 
-def test_what_says_nothing_of_weights_writes_rows_without_them() -> None:
+def test_what_says_nothing_of_weights_writes_rows_without_them():
     driver = Weighing()
     hold = driver.acquire(take=None)
     assert driver.format == SEAL
@@ -71,7 +71,7 @@ def test_what_says_nothing_of_weights_writes_rows_without_them() -> None:
     assert driver.format == SEAL
 
 
-def test_one_permit_fits_a_row_of_either_kind() -> None:
+def test_one_permit_fits_a_row_of_either_kind():
     driver = Weighing()
     driver.acquire(permits=3, take=None)
     driver.acquire(permits=3, take=1)
@@ -84,7 +84,7 @@ def test_one_permit_fits_a_row_of_either_kind() -> None:
     assert weighed.taken[0] == 2
 
 
-def test_more_than_one_waits_until_nobody_holds_where_weights_do_not_count() -> None:
+def test_more_than_one_waits_until_nobody_holds_where_weights_do_not_count():
     driver = Weighing()
     hold = driver.acquire(permits=5, take=None)
     with pytest.raises(LockNotGrantedError, match=r"1 of 5 are held, .*, without take=, and must be released before"):
@@ -95,7 +95,7 @@ def test_more_than_one_waits_until_nobody_holds_where_weights_do_not_count() -> 
     assert driver.taken == (2, {nonce(taken): 2})
 
 
-def test_a_row_changes_over_when_all_who_held_it_are_dead_and_their_entries_go() -> None:
+def test_a_row_changes_over_when_all_who_held_it_are_dead_and_their_entries_go():
     driver = Weighing()
     driver.acquire(permits=5, take=None)
     driver.acquire(permits=5, take=None)
@@ -105,7 +105,7 @@ def test_a_row_changes_over_when_all_who_held_it_are_dead_and_their_entries_go()
     assert driver.taken == (2, {nonce(hold): 2})
 
 
-def test_a_row_does_not_change_over_beside_a_claim_that_comes_between() -> None:
+def test_a_row_does_not_change_over_beside_a_claim_that_comes_between():
     driver, beside = Weighing(), Weighing()
     beside.table = driver.table
     assert driver.release(driver.acquire(permits=5, take=None))
@@ -127,7 +127,7 @@ def test_a_row_does_not_change_over_beside_a_claim_that_comes_between() -> None:
     assert driver.entries.keys() == {nonce(late[0])}
 
 
-def test_what_the_dead_took_is_free_again() -> None:
+def test_what_the_dead_took_is_free_again():
     driver = Weighing()
     driver.acquire(permits=5, take=4)
     driver.now += 30
@@ -135,7 +135,7 @@ def test_what_the_dead_took_is_free_again() -> None:
     assert driver.taken == (5, {nonce(hold): 5})
 
 
-def test_a_hundred_dead_holders_are_replaced_in_expressions_that_dynamodb_takes() -> None:
+def test_a_hundred_dead_holders_are_replaced_in_expressions_that_dynamodb_takes():
     driver = Weighing()
     for _ in range(MOST_PERMITS // 2):
         driver.acquire(permits=100, take=2)
@@ -153,7 +153,7 @@ def test_a_hundred_dead_holders_are_replaced_in_expressions_that_dynamodb_takes(
     assert longest < 4096
 
 
-def test_a_string_releases_what_its_hold_took_without_knowing_it() -> None:
+def test_a_string_releases_what_its_hold_took_without_knowing_it():
     driver = Weighing()
     hold = driver.acquire(permits=5, take=4)
     there = PermitPlace(place(), 5, hold.owner)
@@ -161,7 +161,7 @@ def test_a_string_releases_what_its_hold_took_without_knowing_it() -> None:
     assert driver.taken == (0, {})
 
 
-def test_a_claim_given_up_gives_back_what_it_took_in_the_row_in_which_it_landed() -> None:
+def test_a_claim_given_up_gives_back_what_it_took_in_the_row_in_which_it_landed():
     driver = Weighing()
     assert driver.release(driver.acquire(permits=5, take=2))
 
@@ -202,7 +202,7 @@ def _run_until_thrown(driver: Any, steps: Any, error: BaseException) -> None:
         {"recordVersionNumber": {"S": "semaphore3"}},
     ],
 )
-def test_nobody_is_let_in_where_the_sum_is_wrong(damage: Any) -> None:
+def test_nobody_is_let_in_where_the_sum_is_wrong(damage):
     driver = Weighing()
     driver.acquire(permits=5, take=2)
     driver.damage(**damage)
@@ -212,7 +212,7 @@ def test_nobody_is_let_in_where_the_sum_is_wrong(damage: Any) -> None:
     assert driver.entries == before
 
 
-def test_readers_and_a_writer_are_named_in_the_refusal() -> None:
+def test_readers_and_a_writer_are_named_in_the_refusal():
     driver = Weighing()
     readers = [driver.acquire(permits=100, take=1) for _ in range(3)]
     with pytest.raises(LockNotGrantedError, match=r"is held by 3 readers: me#"):
@@ -226,7 +226,7 @@ def test_readers_and_a_writer_are_named_in_the_refusal() -> None:
 # -- who waits --------------------------------------------------------------------------------------------------------
 
 
-def test_a_ticket_says_what_its_owner_takes_unless_that_is_one() -> None:
+def test_a_ticket_says_what_its_owner_takes_unless_that_is_one():
     assert make_ticket("01234567", int(NOW)) == make_ticket("01234567", int(NOW), 1)
     heavy = make_ticket("01234567", int(NOW), 100)
     assert (len(heavy), ticket_expiry(heavy), ticket_take(heavy)) == (16, NOW, 100)
@@ -240,7 +240,7 @@ def heavy(take: int, seconds: float = 20) -> Any:
 
 
 @pytest.mark.parametrize("wait", [0.0, 1.0])
-def test_nobody_without_a_ticket_passes_one_who_waits_for_more(wait: float) -> None:
+def test_nobody_without_a_ticket_passes_one_who_waits_for_more(wait):
     driver = Weighing()
     driver.acquire(permits=100, take=1)
     driver.damage(waiters=heavy(100))
@@ -251,7 +251,7 @@ def test_nobody_without_a_ticket_passes_one_who_waits_for_more(wait: float) -> N
     driver.acquire(permits=100, take=1)
 
 
-def test_who_fits_in_beside_all_who_wait_is_let_in() -> None:
+def test_who_fits_in_beside_all_who_wait_is_let_in():
     driver = Weighing()
     driver.acquire(permits=10, take=1)
     driver.damage(waiters=heavy(3))
@@ -260,7 +260,7 @@ def test_who_fits_in_beside_all_who_wait_is_let_in() -> None:
         driver.acquire(permits=10, take=1)
 
 
-def test_a_last_try_does_not_pass_one_who_waits_for_more() -> None:
+def test_a_last_try_does_not_pass_one_who_waits_for_more():
     driver = Weighing()
     driver.acquire(permits=100, take=1)
     driver.damage(waiters=heavy(100, 30))
@@ -268,7 +268,7 @@ def test_a_last_try_does_not_pass_one_who_waits_for_more() -> None:
         driver.acquire(permits=100, take=1, waits=True, wait_until=driver.now + 2.0, queue=queue_for_permit)
 
 
-def test_those_who_wait_for_one_are_passed_by_a_call_that_does_not_wait_as_ever() -> None:
+def test_those_who_wait_for_one_are_passed_by_a_call_that_does_not_wait_as_ever():
     driver = Weighing()
     driver.acquire(permits=3, take=2)
     driver.damage(waiters=places("somebody"))

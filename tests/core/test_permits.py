@@ -75,7 +75,7 @@ def nonce(hold: Hold) -> str:
     return hold.owner.rpartition("#")[2]
 
 
-def test_the_very_first_permit_takes_two_requests_and_every_other_one() -> None:
+def test_the_very_first_permit_takes_two_requests_and_every_other_one():
     driver = Admitted()
     first = driver.acquire()
     assert driver.kinds == ["claim", "first"]
@@ -86,7 +86,7 @@ def test_the_very_first_permit_takes_two_requests_and_every_other_one() -> None:
     assert driver.kinds == ["claim", "first", "claim", "release", "release", "claim"]
 
 
-def test_a_row_of_a_semaphore_is_sealed_and_names_its_holders() -> None:
+def test_a_row_of_a_semaphore_is_sealed_and_names_its_holders():
     driver = Admitted()
     hold, other = driver.acquire(), driver.acquire()
     assert [driver.row[name] for name in ("ownerName", "recordVersionNumber", "leaseDuration")] == [{"S": SEAL}] * 3
@@ -101,7 +101,7 @@ def test_a_row_of_a_semaphore_is_sealed_and_names_its_holders() -> None:
     assert driver.row["fencingToken"] == {"N": str(other.token)}
 
 
-def test_no_more_than_n_hold_and_the_refusal_names_them() -> None:
+def test_no_more_than_n_hold_and_the_refusal_names_them():
     driver = Admitted()
     holds = [driver.acquire(), driver.acquire()]
     with pytest.raises(LockNotGrantedError, match=r"^semaphore .* no free permit: 2 of 2 are held, by me#") as caught:
@@ -113,7 +113,7 @@ def test_no_more_than_n_hold_and_the_refusal_names_them() -> None:
     driver.acquire(permits=3)
 
 
-def test_each_caller_compares_with_its_own_n() -> None:
+def test_each_caller_compares_with_its_own_n():
     driver = Admitted()
     for _ in range(4):
         driver.acquire(permits=4)
@@ -124,7 +124,7 @@ def test_each_caller_compares_with_its_own_n() -> None:
     assert len(driver.entries) == 1
 
 
-def test_dead_holders_are_replaced_by_a_call_that_does_not_wait_with_one_request_more() -> None:
+def test_dead_holders_are_replaced_by_a_call_that_does_not_wait_with_one_request_more():
     driver = Admitted()
     driver.acquire()
     driver.acquire()
@@ -136,7 +136,7 @@ def test_dead_holders_are_replaced_by_a_call_that_does_not_wait_with_one_request
     assert list(driver.row["permitTokens"]["M"]) == [nonce(hold)]
 
 
-def test_a_dead_holder_that_renewed_meanwhile_is_not_replaced() -> None:
+def test_a_dead_holder_that_renewed_meanwhile_is_not_replaced():
     driver = Admitted()
     holds = [driver.acquire(), driver.acquire()]
     driver.now += 25
@@ -160,7 +160,7 @@ def test_a_dead_holder_that_renewed_meanwhile_is_not_replaced() -> None:
     assert set(driver.entries) == {nonce(late), nonce(hold)}
 
 
-def test_an_entry_that_does_not_change_for_its_lease_is_dead_whatever_its_expiry_says() -> None:
+def test_an_entry_that_does_not_change_for_its_lease_is_dead_whatever_its_expiry_says():
     driver = Admitted()
     hold = driver.acquire(permits=1)
     far = {"S": f"L1:{int((NOW + 9999) * 1000)}:{'0' * 32}:20000:dead"}
@@ -174,7 +174,7 @@ def test_an_entry_that_does_not_change_for_its_lease_is_dead_whatever_its_expiry
     driver.acquire(permits=1)
 
 
-def test_observations_of_a_semaphore_count_as_one_and_go_with_their_entries() -> None:
+def test_observations_of_a_semaphore_count_as_one_and_go_with_their_entries():
     driver = Admitted()
     for _ in range(50):
         hold = driver.acquire(permits=1)
@@ -187,7 +187,7 @@ def test_observations_of_a_semaphore_count_as_one_and_go_with_their_entries() ->
     assert len(entries) == 1
 
 
-def test_a_small_cache_still_observes_every_entry() -> None:
+def test_a_small_cache_still_observes_every_entry():
     driver = Admitted()
     driver.memory.observations = Observations(1)
     holds = [driver.acquire(permits=3) for _ in range(3)]
@@ -200,7 +200,7 @@ def test_a_small_cache_still_observes_every_entry() -> None:
     assert len(driver.entries) == 1
 
 
-def test_a_grant_does_not_forget_since_when_an_entry_has_not_changed() -> None:
+def test_a_grant_does_not_forget_since_when_an_entry_has_not_changed():
     driver = Admitted()
     dead, other = driver.acquire(), driver.acquire()
     far = {"S": f"L1:{int((NOW + 9999) * 1000)}:{'0' * 32}:20000:dead"}
@@ -215,7 +215,7 @@ def test_a_grant_does_not_forget_since_when_an_entry_has_not_changed() -> None:
     assert nonce(dead) not in driver.entries
 
 
-def test_a_renewal_changes_the_own_entry_alone() -> None:
+def test_a_renewal_changes_the_own_entry_alone():
     driver = Admitted()
     hold, other = driver.acquire(), driver.acquire()
     before = driver.entries
@@ -226,7 +226,7 @@ def test_a_renewal_changes_the_own_entry_alone() -> None:
     assert hold.valid_until > 20
 
 
-def test_a_renewal_after_the_entry_was_replaced_is_lost() -> None:
+def test_a_renewal_after_the_entry_was_replaced_is_lost():
     driver = Admitted()
     hold = driver.acquire(permits=1, hold_on_unavailable=True)
     driver.damage(permits={"M": {}}, permitTokens={"M": {}})
@@ -235,7 +235,7 @@ def test_a_renewal_after_the_entry_was_replaced_is_lost() -> None:
     assert not driver.release(hold)
 
 
-def test_the_end_of_validity_is_lost_with_hold_on_unavailable_too() -> None:
+def test_the_end_of_validity_is_lost_with_hold_on_unavailable_too():
     driver = Admitted()
     hold = driver.acquire(hold_on_unavailable=True)
     driver.now += 21
@@ -244,7 +244,7 @@ def test_the_end_of_validity_is_lost_with_hold_on_unavailable_too() -> None:
     assert hold.lost
 
 
-def test_a_release_takes_the_own_entry_alone_and_leaves_the_maps_and_the_ttl() -> None:
+def test_a_release_takes_the_own_entry_alone_and_leaves_the_maps_and_the_ttl():
     driver = Admitted()
     hold, other = driver.acquire(), driver.acquire()
     ttl = driver.row["ttl"]
@@ -257,14 +257,14 @@ def test_a_release_takes_the_own_entry_alone_and_leaves_the_maps_and_the_ttl() -
     assert int(driver.row["heldMs"]["N"]) == pytest.approx(3000, abs=20)
 
 
-def test_the_row_is_kept_for_a_year_and_a_day_past_every_expiry_whatever_the_ttl() -> None:
+def test_the_row_is_kept_for_a_year_and_a_day_past_every_expiry_whatever_the_ttl():
     driver = Admitted()
     hold = driver.acquire()  # its client's ttl is 60 s
     assert int(driver.row["ttl"]["N"]) == -(-hold.expiry_ms // 1000) + KEPT
 
 
 @pytest.mark.parametrize("lost", [1, 2])
-def test_a_claim_whose_reply_is_lost_is_granted_by_what_a_second_send_shows(lost: int) -> None:
+def test_a_claim_whose_reply_is_lost_is_granted_by_what_a_second_send_shows(lost):
     driver = Admitted()
     driver.acquire()
     sent = [0]
@@ -282,7 +282,7 @@ def test_a_claim_whose_reply_is_lost_is_granted_by_what_a_second_send_shows(lost
     assert len(driver.entries) == 2
 
 
-def test_a_late_copy_of_a_claim_does_not_turn_a_renewed_entry_back() -> None:
+def test_a_late_copy_of_a_claim_does_not_turn_a_renewed_entry_back():
     driver = Admitted()
     driver.acquire()
     hold = driver.acquire()
@@ -295,7 +295,7 @@ def test_a_late_copy_of_a_claim_does_not_turn_a_renewed_entry_back() -> None:
     assert driver.entries == before
 
 
-def test_a_copy_of_the_claim_that_lands_after_the_release_is_removed_by_a_second_release() -> None:
+def test_a_copy_of_the_claim_that_lands_after_the_release_is_removed_by_a_second_release():
     driver = Admitted()
     driver.acquire()
     hold = driver.acquire()
@@ -316,7 +316,7 @@ def test_a_copy_of_the_claim_that_lands_after_the_release_is_removed_by_a_second
     assert driver.kinds[-2:] == ["release", "release"]
 
 
-def test_a_claim_that_is_given_up_is_released_under_its_version() -> None:
+def test_a_claim_that_is_given_up_is_released_under_its_version():
     driver = Admitted()
     driver.acquire()
 
@@ -344,7 +344,7 @@ def put_forward(driver: Admitted) -> None:
     driver.reading = fast  # type: ignore[method-assign]
 
 
-def test_a_grant_of_a_fast_clock_is_corrected_under_its_own_version() -> None:
+def test_a_grant_of_a_fast_clock_is_corrected_under_its_own_version():
     driver = Admitted()
     put_forward(driver)
     hold = driver.acquire()
@@ -362,7 +362,7 @@ def test_a_grant_of_a_fast_clock_is_corrected_under_its_own_version() -> None:
 
 
 @pytest.mark.parametrize("held", [True, False])
-def test_a_lock_s_row_is_refused_with_permits_and_left_alone(held: bool) -> None:
+def test_a_lock_s_row_is_refused_with_permits_and_left_alone(held):
     driver = Admitted()
     lock = driver.acquire(permits=None)
     if not held:
@@ -377,7 +377,7 @@ def test_a_lock_s_row_is_refused_with_permits_and_left_alone(held: bool) -> None
 
 @pytest.mark.parametrize("held", [True, False])
 @pytest.mark.parametrize("how", [{}, {"replace": True}, {"window": 60}, {"waits": True, "wait_until": 5.0}])
-def test_a_semaphore_s_row_is_refused_without_permits_and_left_alone(held: bool, how: dict[str, Any]) -> None:
+def test_a_semaphore_s_row_is_refused_without_permits_and_left_alone(held, how):
     driver = Admitted()
     hold = driver.acquire()
     if not held:
@@ -388,7 +388,7 @@ def test_a_semaphore_s_row_is_refused_without_permits_and_left_alone(held: bool,
     assert driver.row == before
 
 
-def test_a_lock_whose_application_has_an_attribute_permits_admits_nobody() -> None:
+def test_a_lock_whose_application_has_an_attribute_permits_admits_nobody():
     driver = Admitted()
     driver.acquire(permits=None)
     driver.damage(permits={"M": {}}, permitTokens={"M": {}})
@@ -407,7 +407,7 @@ def test_a_lock_whose_application_has_an_attribute_permits_admits_nobody() -> No
         {"isReleased": {"S": "1"}},  # as somebody may have written by hand
     ],
 )
-def test_a_damaged_row_is_a_clear_error(damage: dict[str, Any]) -> None:
+def test_a_damaged_row_is_a_clear_error(damage):
     driver = Admitted()
     driver.acquire()
     driver.damage(**damage)
@@ -423,7 +423,7 @@ VERSION = f"L1:1800000000000:{'0' * 32}"
 @pytest.mark.parametrize(
     "text", ["", "x" * 60, VERSION, f"{VERSION}:0:me", f"{VERSION}:31622400001:me", f"{VERSION}:-5:me", f"{VERSION}:5"]
 )
-def test_an_entry_that_cannot_be_read_is_never_replaced_and_an_error_once_all_are_held(text: str) -> None:
+def test_an_entry_that_cannot_be_read_is_never_replaced_and_an_error_once_all_are_held(text):
     driver = Admitted()
     hold = driver.acquire()
     driver.damage(permits={"M": {nonce(hold): {"S": text}}})
@@ -434,14 +434,14 @@ def test_an_entry_that_cannot_be_read_is_never_replaced_and_an_error_once_all_ar
     assert driver.entries[nonce(hold)] == text
 
 
-def test_a_semaphore_in_the_go_schema_releases_without_a_word_to_a_queue() -> None:
+def test_a_semaphore_in_the_go_schema_releases_without_a_word_to_a_queue():
     driver = Admitted(GO)
     hold = driver.acquire()
     assert driver.release(hold)
     assert driver.entries == {}
 
 
-def test_only_if_exists_makes_no_row_and_seals_one_that_the_application_made() -> None:
+def test_only_if_exists_makes_no_row_and_seals_one_that_the_application_made():
     driver = Admitted()
     with pytest.raises(LockNotGrantedError, match="does not exist"):
         driver.acquire(only_if_exists=True)
@@ -451,14 +451,14 @@ def test_only_if_exists_makes_no_row_and_seals_one_that_the_application_made() -
     assert driver.row["colour"] == {"S": "red"}
 
 
-def test_one_permit_is_a_semaphore_and_excludes() -> None:
+def test_one_permit_is_a_semaphore_and_excludes():
     driver = Admitted()
     driver.acquire(permits=1)
     with pytest.raises(LockNotGrantedError, match="1 of 1 are held"):
         driver.acquire(permits=1)
 
 
-def test_a_hundred_dead_holders_are_replaced_at_once() -> None:
+def test_a_hundred_dead_holders_are_replaced_at_once():
     driver = Admitted()
     for _ in range(100):
         driver.acquire(permits=100)
@@ -481,7 +481,7 @@ def releasing(driver: Admitted, hold: Hold) -> Any:
     return release
 
 
-def test_a_waiter_takes_a_ticket_and_claims_from_it() -> None:
+def test_a_waiter_takes_a_ticket_and_claims_from_it():
     driver = Admitted()
     holds = [driver.acquire(), driver.acquire()]
     driver.kinds.clear()
@@ -498,7 +498,7 @@ def places(*names: str, expiry: float = 30.0) -> dict[str, Any]:
     return {"L": [{"S": make_ticket(name.ljust(TICKET_NAME, "-"), int(NOW + expiry))} for name in names]}
 
 
-def test_with_two_permits_free_the_second_in_the_queue_may_claim_and_leaves_the_first_its_ticket() -> None:
+def test_with_two_permits_free_the_second_in_the_queue_may_claim_and_leaves_the_first_its_ticket():
     driver = Admitted()
     holds = [driver.acquire(), driver.acquire()]
     driver.damage(waiters=places("another1"))
@@ -508,7 +508,7 @@ def test_with_two_permits_free_the_second_in_the_queue_may_claim_and_leaves_the_
     assert driver.now < 1.5
 
 
-def test_with_one_permit_free_the_second_in_the_queue_waits_for_the_first_and_then_passes_it() -> None:
+def test_with_one_permit_free_the_second_in_the_queue_waits_for_the_first_and_then_passes_it():
     driver = Admitted()
     holds = [driver.acquire(), driver.acquire()]
     driver.damage(waiters=places("another1"))
@@ -518,7 +518,7 @@ def test_with_one_permit_free_the_second_in_the_queue_waits_for_the_first_and_th
     assert driver.row["waiters"] == {"L": []}
 
 
-def test_a_permit_that_was_granted_to_others_in_between_makes_nobody_dead() -> None:
+def test_a_permit_that_was_granted_to_others_in_between_makes_nobody_dead():
     driver = Admitted()
     holds = [driver.acquire(permits=3), driver.acquire(permits=3)]
     driver.damage(waiters=places("first", "second"))
@@ -537,7 +537,7 @@ def test_a_permit_that_was_granted_to_others_in_between_makes_nobody_dead() -> N
 
 
 @pytest.mark.parametrize("dead", [1, 64])
-def test_the_dead_that_wait_for_a_semaphore_cost_one_more_claim_once_they_have_expired(dead: int) -> None:
+def test_the_dead_that_wait_for_a_semaphore_cost_one_more_claim_once_they_have_expired(dead):
     driver = Admitted()
     driver.release(driver.acquire())
     driver.damage(waiters=places(*(f"dead-{n}" for n in range(dead))))
@@ -548,7 +548,7 @@ def test_the_dead_that_wait_for_a_semaphore_cost_one_more_claim_once_they_have_e
     assert driver.row["waiters"] == {"L": []}
 
 
-def test_the_dead_that_wait_for_a_semaphore_with_long_holds_cost_no_more_than_others() -> None:
+def test_the_dead_that_wait_for_a_semaphore_with_long_holds_cost_no_more_than_others():
     driver = Admitted()
     for hold in [driver.acquire(), driver.acquire()]:
         driver.release(hold)
@@ -557,7 +557,7 @@ def test_the_dead_that_wait_for_a_semaphore_with_long_holds_cost_no_more_than_ot
     assert driver.now < 14
 
 
-def test_a_wait_that_ends_gives_up_its_ticket_and_says_how_many_were_ahead() -> None:
+def test_a_wait_that_ends_gives_up_its_ticket_and_says_how_many_were_ahead():
     driver = Admitted()
     for _ in range(2):
         driver.acquire()
@@ -569,7 +569,7 @@ def test_a_wait_that_ends_gives_up_its_ticket_and_says_how_many_were_ahead() -> 
     assert caught.value.retry_after == pytest.approx(0.5 + 0.5 + 0.1)
 
 
-def test_the_estimate_of_a_turn_ends_at_a_day_as_a_lock_s_does() -> None:
+def test_the_estimate_of_a_turn_ends_at_a_day_as_a_lock_s_does():
     driver = Admitted()
     driver.acquire(permits=1)
     driver.damage(waiters=places(*(f"ghost-{n}" for n in range(64))), heldMs={"N": "80000000"})
@@ -578,7 +578,7 @@ def test_the_estimate_of_a_turn_ends_at_a_day_as_a_lock_s_does() -> None:
     assert caught.value.retry_after == 86_400
 
 
-def test_a_waiter_looks_rarely_while_nothing_changes() -> None:
+def test_a_waiter_looks_rarely_while_nothing_changes():
     driver = Admitted()
     holds = [driver.acquire(), driver.acquire()]
     for hold in holds:
@@ -589,7 +589,7 @@ def test_a_waiter_looks_rarely_while_nothing_changes() -> None:
     assert driver.kinds.count("read") < 120
 
 
-def test_a_waiter_looks_rarely_if_permits_are_held_for_an_hour() -> None:
+def test_a_waiter_looks_rarely_if_permits_are_held_for_an_hour():
     driver = Admitted()
     for _ in range(2):
         driver.acquire(lease_ms=3_600_000)
@@ -600,7 +600,7 @@ def test_a_waiter_looks_rarely_if_permits_are_held_for_an_hour() -> None:
     assert driver.kinds.count("read") < 35
 
 
-def test_a_waiter_behind_a_dead_holder_gets_its_permit_at_its_expiry() -> None:
+def test_a_waiter_behind_a_dead_holder_gets_its_permit_at_its_expiry():
     driver = Admitted()
     driver.acquire()
     driver.now += 5

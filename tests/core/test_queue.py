@@ -104,13 +104,13 @@ def held(driver: Waiting, lease_ms: int = 20_000) -> Any:
     return release
 
 
-def test_an_uncontended_acquire_is_one_request() -> None:
+def test_an_uncontended_acquire_is_one_request():
     driver = Waiting()
     driver.acquire()
     assert driver.kinds == ["claim"]
 
 
-def test_a_waiter_looks_takes_a_ticket_claims_from_it_and_leaves_none() -> None:
+def test_a_waiter_looks_takes_a_ticket_claims_from_it_and_leaves_none():
     driver = Waiting()
     driver.at = [(0.5, held(driver))]
     hold = driver.acquire()
@@ -120,7 +120,7 @@ def test_a_waiter_looks_takes_a_ticket_claims_from_it_and_leaves_none() -> None:
     assert hold.token > 0
 
 
-def test_a_dead_holder_s_row_takes_a_second_request_and_no_ticket() -> None:
+def test_a_dead_holder_s_row_takes_a_second_request_and_no_ticket():
     driver = Waiting()
     held(driver)
     driver.now += 100
@@ -128,7 +128,7 @@ def test_a_dead_holder_s_row_takes_a_second_request_and_no_ticket() -> None:
     assert driver.kinds == ["claim", "claim"]
 
 
-def test_a_clock_a_minute_fast_costs_one_correction_and_no_look() -> None:
+def test_a_clock_a_minute_fast_costs_one_correction_and_no_look():
     driver = Waiting()
     reading = driver.reading
     driver.reading = lambda: fast(reading())  # type: ignore[method-assign]
@@ -140,7 +140,7 @@ def fast(reading: Any) -> Any:
     return type(reading)(reading.elapsed, reading.monotonic, reading.wall + 60)
 
 
-def test_a_wait_that_ends_gives_up_its_ticket_and_says_how_many_were_ahead() -> None:
+def test_a_wait_that_ends_gives_up_its_ticket_and_says_how_many_were_ahead():
     driver = Waiting()
     held(driver)
     driver.wait("another1", seconds=20)
@@ -154,7 +154,7 @@ def test_a_wait_that_ends_gives_up_its_ticket_and_says_how_many_were_ahead() -> 
     assert driver.now < 2.1
 
 
-def test_who_does_not_wait_is_told_how_many_do() -> None:
+def test_who_does_not_wait_is_told_how_many_do():
     driver = Waiting()
     held(driver)
     waiting = [*driver.others("another1", "another2", seconds=20)["L"], *driver.others("dead", seconds=-2)["L"]]
@@ -166,7 +166,7 @@ def test_who_does_not_wait_is_told_how_many_do() -> None:
 
 
 @pytest.mark.parametrize("carried_out", [False, True])
-def test_an_append_without_an_answer_is_asked_for_again_under_one_name(carried_out: bool) -> None:
+def test_an_append_without_an_answer_is_asked_for_again_under_one_name(carried_out):
     driver = Waiting()
     release, lost = held(driver), [4]
 
@@ -189,7 +189,7 @@ def test_an_append_without_an_answer_is_asked_for_again_under_one_name(carried_o
 
 
 @pytest.mark.parametrize("outcome", [TransportError(True), ServiceError("ThrottlingException", "", retryable=True)])
-def test_a_ticket_whose_removal_fails_stays_and_the_error_is_that_of_the_wait(outcome: Exception) -> None:
+def test_a_ticket_whose_removal_fails_stays_and_the_error_is_that_of_the_wait(outcome):
     driver = Waiting()
     held(driver)
     driver.troubles["leave"] = [outcome]
@@ -199,7 +199,7 @@ def test_a_ticket_whose_removal_fails_stays_and_the_error_is_that_of_the_wait(ou
     assert driver.kinds.count("leave") == 1
 
 
-def test_a_ticket_that_moved_is_given_up_where_it_is_now() -> None:
+def test_a_ticket_that_moved_is_given_up_where_it_is_now():
     driver = Waiting()
     held(driver)
     driver.wait("another1", "another2", "another3")
@@ -222,7 +222,7 @@ class Interrupt(BaseException):
 
 
 @pytest.mark.parametrize("step", range(4, 12))
-def test_an_interrupt_at_any_step_leaves_no_ticket(step: int) -> None:
+def test_an_interrupt_at_any_step_leaves_no_ticket(step):
     driver = Waiting()
     held(driver)
     driver.thrown = {driver.steps + step: Interrupt()}
@@ -232,7 +232,7 @@ def test_an_interrupt_at_any_step_leaves_no_ticket(step: int) -> None:
 
 
 @pytest.mark.parametrize("step", range(5, 12))
-def test_an_interrupt_while_a_ticket_is_given_up_gives_it_up_again(step: int) -> None:
+def test_an_interrupt_while_a_ticket_is_given_up_gives_it_up_again(step):
     driver = Waiting()
     held(driver)
     driver.thrown = {driver.steps + step: Interrupt(), driver.steps + step + 1: Interrupt()}
@@ -256,7 +256,7 @@ def crowd(size: int) -> tuple[str, ...]:
 
 @pytest.mark.parametrize("size", [1, 2, 63, MOST_WAITERS])
 @pytest.mark.parametrize("seconds", [-2.0, LONGEST_BELIEVED + 3.0])
-def test_tickets_that_have_expired_or_are_dated_too_far_ahead_cost_one_more_claim(size: int, seconds: float) -> None:
+def test_tickets_that_have_expired_or_are_dated_too_far_ahead_cost_one_more_claim(size, seconds):
     driver = Waiting()
     released_with(driver, *crowd(size), seconds=seconds)
     driver.acquire()
@@ -264,7 +264,7 @@ def test_tickets_that_have_expired_or_are_dated_too_far_ahead_cost_one_more_clai
     assert driver.places == []
 
 
-def test_the_claim_without_a_ticket_is_refused_if_one_of_the_tickets_was_renewed_or_another_came() -> None:
+def test_the_claim_without_a_ticket_is_refused_if_one_of_the_tickets_was_renewed_or_another_came():
     for change in ("renewed", "another came"):
         driver = Waiting()
         released_with(driver, "first", "second", seconds=-2)
@@ -281,7 +281,7 @@ def test_the_claim_without_a_ticket_is_refused_if_one_of_the_tickets_was_renewed
         assert {"first", "third"} & set(driver.names)
 
 
-def test_a_ticket_that_was_written_by_another_library_or_by_hand_does_not_count_and_is_no_error() -> None:
+def test_a_ticket_that_was_written_by_another_library_or_by_hand_does_not_count_and_is_no_error():
     driver = Waiting()
     texts = ["", "12345678", "x" * 64, "12345678ABCDEF", "12345678 00000", "12345678-1zzzz", "12345678_1_1_1"]
     assert [text for text in texts if counts(text, int(NOW)) or counts(text, None)] == []
@@ -292,7 +292,7 @@ def test_a_ticket_that_was_written_by_another_library_or_by_hand_does_not_count_
     assert driver.places == []
 
 
-def test_a_ticket_says_in_14_characters_when_it_expires() -> None:
+def test_a_ticket_says_in_14_characters_when_it_expires():
     place = make_ticket("01234567", int(NOW))
     assert len(place) == 14
     assert ticket_expiry(place) == NOW
@@ -301,7 +301,7 @@ def test_a_ticket_says_in_14_characters_when_it_expires() -> None:
     assert counts(place, None)
 
 
-def test_a_ticket_is_renewed_while_its_waiter_lives_so_that_it_always_counts() -> None:
+def test_a_ticket_is_renewed_while_its_waiter_lives_so_that_it_always_counts():
     driver = Waiting()
     held(driver, lease_ms=200_000)
     left: list[float] = []
@@ -323,7 +323,7 @@ def test_a_ticket_is_renewed_while_its_waiter_lives_so_that_it_always_counts() -
     assert driver.places == []
 
 
-def test_a_wait_that_is_short_renews_nothing_and_its_ticket_expires_with_it() -> None:
+def test_a_wait_that_is_short_renews_nothing_and_its_ticket_expires_with_it():
     driver = Waiting()
     held(driver)
     driver.troubles["leave"] = [TransportError(True)]
@@ -335,7 +335,7 @@ def test_a_wait_that_is_short_renews_nothing_and_its_ticket_expires_with_it() ->
     assert 4 <= expiry - NOW <= 6.5
 
 
-def test_a_ticket_that_expired_while_its_waiter_was_frozen_is_renewed_where_it_is() -> None:
+def test_a_ticket_that_expired_while_its_waiter_was_frozen_is_renewed_where_it_is():
     driver = Waiting()
     held(driver, lease_ms=200_000)
     times = count()
@@ -354,7 +354,7 @@ def test_a_ticket_that_expired_while_its_waiter_was_frozen_is_renewed_where_it_i
     assert driver.names == ["behind"]
 
 
-def test_dates_that_jump_to_and_fro_renew_a_ticket_once_for_each_look() -> None:
+def test_dates_that_jump_to_and_fro_renew_a_ticket_once_for_each_look():
     driver = Waiting()
     held(driver, lease_ms=200_000)
 
@@ -371,7 +371,7 @@ def test_dates_that_jump_to_and_fro_renew_a_ticket_once_for_each_look() -> None:
     assert ("renew", "renew") not in pairs
 
 
-def test_a_renewal_is_refused_where_another_ticket_has_come_to_be() -> None:
+def test_a_renewal_is_refused_where_another_ticket_has_come_to_be():
     driver = Waiting()
     held(driver)
     driver.wait("first", seconds=60)
@@ -388,7 +388,7 @@ def test_a_renewal_is_refused_where_another_ticket_has_come_to_be() -> None:
     assert driver.names == ["behind"]
 
 
-def test_a_renewal_without_an_answer_does_not_keep_the_ticket_from_being_given_up() -> None:
+def test_a_renewal_without_an_answer_does_not_keep_the_ticket_from_being_given_up():
     driver = Waiting()
     held(driver, lease_ms=200_000)
 
@@ -406,7 +406,7 @@ def test_a_renewal_without_an_answer_does_not_keep_the_ticket_from_being_given_u
     assert driver.kinds[-2:] == ["leave", "leave"]  # under its old text first, and then under the one shown
 
 
-def test_a_late_copy_of_an_append_is_left_to_its_expiry_and_goes_with_the_grant() -> None:
+def test_a_late_copy_of_an_append_is_left_to_its_expiry_and_goes_with_the_grant():
     driver = Waiting()
     driver.at = [(25.0, held(driver, lease_ms=200_000))]
 
@@ -427,7 +427,7 @@ def test_a_late_copy_of_an_append_is_left_to_its_expiry_and_goes_with_the_grant(
 
 
 @pytest.mark.parametrize("ahead", [1, 2, 3])
-def test_those_ahead_are_given_three_seconds_each_before_the_first_of_them_is_passed(ahead: int) -> None:
+def test_those_ahead_are_given_three_seconds_each_before_the_first_of_them_is_passed(ahead):
     driver = Waiting()
     released_with(driver, *crowd(ahead), seconds=30)
     waited = driver.seconds_waited()
@@ -436,7 +436,7 @@ def test_those_ahead_are_given_three_seconds_each_before_the_first_of_them_is_pa
 
 
 @pytest.mark.parametrize("ahead", [1, 2, MOST_WAITERS - 1])
-def test_the_dead_cost_nothing_once_they_have_expired(ahead: int) -> None:
+def test_the_dead_cost_nothing_once_they_have_expired(ahead):
     driver = Waiting()
     held(driver)()
     driver.wait(*crowd(ahead), seconds=12)
@@ -452,7 +452,7 @@ def test_the_dead_cost_nothing_once_they_have_expired(ahead: int) -> None:
     assert driver.places == []
 
 
-def test_short_moments_between_other_grants_do_not_make_those_ahead_dead() -> None:
+def test_short_moments_between_other_grants_do_not_make_those_ahead_dead():
     driver = Waiting()
     release = held(driver)
     driver.wait("alive", seconds=30)
@@ -467,7 +467,7 @@ def test_short_moments_between_other_grants_do_not_make_those_ahead_dead() -> No
     assert driver.now > 5.7 + PATIENCE - LONGEST_NAP
 
 
-def test_a_first_one_that_renews_its_ticket_lives() -> None:
+def test_a_first_one_that_renews_its_ticket_lives():
     driver = Waiting()
     released_with(driver, "first", seconds=8)
 
@@ -478,14 +478,14 @@ def test_a_first_one_that_renews_its_ticket_lives() -> None:
     assert driver.seconds_waited() > 2.5 + PATIENCE - 1
 
 
-def test_another_first_one_is_given_its_own_time() -> None:
+def test_another_first_one_is_given_its_own_time():
     driver = Waiting()
     released_with(driver, "first", "second", seconds=30)
     driver.at = [(driver.now + 2, lambda: driver.damage(waiters={"L": driver.row["waiters"]["L"][1:]}))]
     assert driver.seconds_waited() > 2 + PATIENCE - 1
 
 
-def test_one_ahead_that_expires_makes_those_behind_it_patient_anew() -> None:
+def test_one_ahead_that_expires_makes_those_behind_it_patient_anew():
     driver = Waiting()
     release = held(driver)
     first, second = (driver.others("first", seconds=30)["L"], driver.others("second", seconds=4)["L"])
@@ -497,7 +497,7 @@ def test_one_ahead_that_expires_makes_those_behind_it_patient_anew() -> None:
     assert driver.places == []
 
 
-def test_a_look_that_was_throttled_makes_those_ahead_no_more_dead() -> None:
+def test_a_look_that_was_throttled_makes_those_ahead_no_more_dead():
     driver = Waiting()
     released_with(driver, "first", seconds=30)
     before = driver.now
@@ -510,7 +510,7 @@ def test_a_look_that_was_throttled_makes_those_ahead_no_more_dead() -> None:
     assert driver.now >= before + 2.5 + PATIENCE
 
 
-def test_a_last_look_that_is_throttled_is_sent_again_though_somebody_is_ahead() -> None:
+def test_a_last_look_that_is_throttled_is_sent_again_though_somebody_is_ahead():
     driver = Waiting()
     released_with(driver, "first", seconds=30)
     before = driver.now
@@ -524,7 +524,7 @@ def test_a_last_look_that_is_throttled_is_sent_again_though_somebody_is_ahead() 
     assert driver.names == ["first"]
 
 
-def test_a_lock_that_only_this_one_can_see_to_be_free_makes_nobody_dead() -> None:
+def test_a_lock_that_only_this_one_can_see_to_be_free_makes_nobody_dead():
     driver = Waiting()
     held(driver)
     driver.wait("first", seconds=30)
@@ -536,7 +536,7 @@ def test_a_lock_that_only_this_one_can_see_to_be_free_makes_nobody_dead() -> Non
 
 
 @pytest.mark.parametrize("wait", [0.3, 1.0, 2.9])
-def test_the_last_try_ignores_who_is_ahead_and_removes_only_who_has_expired(wait: float) -> None:
+def test_the_last_try_ignores_who_is_ahead_and_removes_only_who_has_expired(wait):
     driver = Waiting()
     held(driver)()
     alive, dead = driver.others("alive-1", "alive-2", seconds=20)["L"], driver.others("dead", seconds=-2)["L"]
@@ -545,7 +545,7 @@ def test_the_last_try_ignores_who_is_ahead_and_removes_only_who_has_expired(wait
     assert driver.names == ["alive-1", "alive-2"]
 
 
-def test_those_behind_stay_whether_they_have_expired_or_not() -> None:
+def test_those_behind_stay_whether_they_have_expired_or_not():
     driver = Waiting()
     release = held(driver)
     behind = [*driver.others("dead", seconds=-2)["L"], *driver.others("alive", seconds=20)["L"]]
@@ -560,21 +560,21 @@ def test_those_behind_stay_whether_they_have_expired_or_not() -> None:
 THROTTLED = ServiceError("ThrottlingException", "", retryable=True)
 
 
-def test_who_queues_looks_instead_of_sending_a_throttled_claim_again() -> None:
+def test_who_queues_looks_instead_of_sending_a_throttled_claim_again():
     driver = Waiting()
     driver.troubles["claim"] = [THROTTLED] * 2
     driver.acquire()
     assert driver.kinds == ["claim", "read", "claim", "read", "claim"]
 
 
-def test_who_does_not_queue_sends_a_throttled_claim_again() -> None:
+def test_who_does_not_queue_sends_a_throttled_claim_again():
     driver = Waiting()
     driver.troubles["claim"] = [THROTTLED] * 2
     driver.acquire(queue=None)
     assert driver.kinds == ["claim"] * 3
 
 
-def test_a_throttled_claim_is_sent_again_if_an_earlier_send_of_it_may_have_landed() -> None:
+def test_a_throttled_claim_is_sent_again_if_an_earlier_send_of_it_may_have_landed():
     driver = Waiting()
     driver.troubles["claim"] = [TransportError(True, "no answer"), THROTTLED]
     driver.acquire()
@@ -582,7 +582,7 @@ def test_a_throttled_claim_is_sent_again_if_an_earlier_send_of_it_may_have_lande
     assert len({str(request) for _, request in driver.sent}) == 1
 
 
-def test_the_last_try_of_a_wait_is_sent_again_when_it_is_throttled() -> None:
+def test_the_last_try_of_a_wait_is_sent_again_when_it_is_throttled():
     driver = Waiting()
     driver.at = [(0.98, held(driver))]
     driver.at.append((0.99, lambda: driver.troubles.update(claim=[THROTTLED] * 3)))
@@ -591,7 +591,7 @@ def test_the_last_try_of_a_wait_is_sent_again_when_it_is_throttled() -> None:
     assert driver.kinds[-4:] == ["claim"] * 4
 
 
-def test_who_is_throttled_naps_no_longer_than_between_two_looks_while_there_is_room_in_the_queue() -> None:
+def test_who_is_throttled_naps_no_longer_than_between_two_looks_while_there_is_room_in_the_queue():
     driver = Waiting()
     driver.troubles = {"claim": [THROTTLED] * 4, "read": [THROTTLED] * 4}
     times = times_of_sends(driver)
@@ -599,7 +599,7 @@ def test_who_is_throttled_naps_no_longer_than_between_two_looks_while_there_is_r
     assert max(later - earlier for earlier, later in pairwise(times)) <= LONGEST_NAP + 0.01
 
 
-def test_who_is_throttled_with_a_place_naps_no_longer_than_others_have_patience() -> None:
+def test_who_is_throttled_with_a_place_naps_no_longer_than_others_have_patience():
     driver = Waiting()
     driver.at = [(0.3, lambda: driver.troubles.update(read=[THROTTLED] * 9)), (15.0, held(driver))]
     times = times_of_sends(driver)
@@ -608,7 +608,7 @@ def test_who_is_throttled_with_a_place_naps_no_longer_than_others_have_patience(
     assert max(later - earlier for earlier, later in pairwise(times)) <= LONGEST_NAP + 0.01
 
 
-def test_who_was_throttled_outside_a_full_queue_leaves_room_for_those_in_it() -> None:
+def test_who_was_throttled_outside_a_full_queue_leaves_room_for_those_in_it():
     driver = Waiting()
     held(driver, lease_ms=200_000)
     driver.wait(*crowd(MOST_WAITERS), seconds=30)
@@ -633,7 +633,7 @@ def times_of_sends(driver: Waiting) -> list[float]:
 # -- a full list ------------------------------------------------------------------------------------------------------
 
 
-def test_a_full_queue_is_looked_at_until_there_is_room() -> None:
+def test_a_full_queue_is_looked_at_until_there_is_room():
     driver = Waiting()
     held(driver)
     driver.wait(*crowd(MOST_WAITERS), seconds=20)
@@ -645,7 +645,7 @@ def test_a_full_queue_is_looked_at_until_there_is_room() -> None:
     assert driver.names == ["other-0"]
 
 
-def test_in_a_full_queue_the_first_of_the_dead_at_its_end_is_written_over() -> None:
+def test_in_a_full_queue_the_first_of_the_dead_at_its_end_is_written_over():
     driver = Waiting()
     held(driver)
     alive, dead = crowd(MOST_WAITERS)[:60], crowd(MOST_WAITERS)[60:]
@@ -675,7 +675,7 @@ def test_in_a_full_queue_the_first_of_the_dead_at_its_end_is_written_over() -> N
         {"L": [{"S": "x"}] * 3000},
     ],
 )  # fmt: skip
-def test_waiters_that_cannot_be_read_do_not_keep_a_free_lock_from_anybody(waiters: dict[str, Any]) -> None:
+def test_waiters_that_cannot_be_read_do_not_keep_a_free_lock_from_anybody(waiters):
     driver = Waiting()
     held(driver)()
     driver.damage(waiters=waiters)
@@ -683,7 +683,7 @@ def test_waiters_that_cannot_be_read_do_not_keep_a_free_lock_from_anybody(waiter
     assert "append" not in driver.kinds
 
 
-def test_looks_from_outside_are_sent_once_and_ever_less_often_while_they_are_throttled() -> None:
+def test_looks_from_outside_are_sent_once_and_ever_less_often_while_they_are_throttled():
     driver = Waiting()
     held(driver)
     expired = make_ticket("expired-", int(NOW) - 10)
@@ -705,7 +705,7 @@ def test_looks_from_outside_are_sent_once_and_ever_less_often_while_they_are_thr
     assert 5 < max(naps) <= 8.1
 
 
-def test_a_ticket_that_is_gone_is_taken_again_once_and_then_the_wait_goes_on_without() -> None:
+def test_a_ticket_that_is_gone_is_taken_again_once_and_then_the_wait_goes_on_without():
     driver = Waiting()
     held(driver)
     drop = lambda: driver.damage(waiters=None)  # noqa: E731
@@ -716,7 +716,7 @@ def test_a_ticket_that_is_gone_is_taken_again_once_and_then_the_wait_goes_on_wit
     assert driver.kinds.count("leave") == 0
 
 
-def test_an_append_that_dynamodb_calls_invalid_ends_the_queueing_and_not_the_wait() -> None:
+def test_an_append_that_dynamodb_calls_invalid_ends_the_queueing_and_not_the_wait():
     driver = Waiting()
     driver.at = [(1.0, held(driver))]
     driver.troubles["append"] = [ServiceError("ValidationException", "an operand has an incorrect data type")]
@@ -724,7 +724,7 @@ def test_an_append_that_dynamodb_calls_invalid_ends_the_queueing_and_not_the_wai
     assert driver.kinds.count("append") == 1
 
 
-def test_refusals_of_what_the_row_allows_do_not_make_a_busy_loop() -> None:
+def test_refusals_of_what_the_row_allows_do_not_make_a_busy_loop():
     driver = Waiting()
     held(driver)
     row = dict(driver.row)
@@ -734,7 +734,7 @@ def test_refusals_of_what_the_row_allows_do_not_make_a_busy_loop() -> None:
     assert len(driver.kinds) < 120
 
 
-def test_an_error_is_not_slept_off_for_longer_than_others_have_patience() -> None:
+def test_an_error_is_not_slept_off_for_longer_than_others_have_patience():
     driver = Waiting()
     held(driver)
     times: list[float] = []
@@ -753,7 +753,7 @@ def test_an_error_is_not_slept_off_for_longer_than_others_have_patience() -> Non
     assert max(later - earlier for earlier, later in pairwise(times)) < 5 + LONGEST_NAP + 0.1
 
 
-def test_a_correction_does_not_ask_who_waits() -> None:
+def test_a_correction_does_not_ask_who_waits():
     driver = Waiting()
     driver.at = [(0.5, held(driver))]
 
@@ -770,7 +770,7 @@ def test_a_correction_does_not_ask_who_waits() -> None:
     assert driver.names == ["another1"]
 
 
-def test_a_copy_of_a_claim_that_lands_while_the_ticket_is_given_up_is_released() -> None:
+def test_a_copy_of_a_claim_that_lands_while_the_ticket_is_given_up_is_released():
     driver = Waiting()
     release = held(driver)
 
@@ -790,7 +790,7 @@ def test_a_copy_of_a_claim_that_lands_while_the_ticket_is_given_up_is_released()
 
 
 @pytest.mark.parametrize(("held_ms", "estimate"), [("500", 0.55), ("86400001", 20.0), ("-5", 20.0), ("1e60", 20.0)])
-def test_who_is_refused_is_told_when_to_come_back_by_how_long_the_last_one_held(held_ms: str, estimate: float) -> None:
+def test_who_is_refused_is_told_when_to_come_back_by_how_long_the_last_one_held(held_ms, estimate):
     driver = Waiting()
     held(driver)
     driver.damage(heldMs={"N": held_ms})
@@ -800,7 +800,7 @@ def test_who_is_refused_is_told_when_to_come_back_by_how_long_the_last_one_held(
     assert caught.value.ahead == 0
 
 
-def test_the_end_of_a_dead_holder_s_lease_is_the_earliest_turn() -> None:
+def test_the_end_of_a_dead_holder_s_lease_is_the_earliest_turn():
     driver = Waiting()
     held(driver)
     driver.now += 15
@@ -819,7 +819,7 @@ def test_the_end_of_a_dead_holder_s_lease_is_the_earliest_turn() -> None:
         (("a", "b"), "is held by me#[0-9a-f]+, and 2 wait before this one. Try"),
     ],
 )
-def test_a_refusal_names_the_holder_and_how_many_wait(names: tuple[str, ...], says: str) -> None:
+def test_a_refusal_names_the_holder_and_how_many_wait(names, says):
     driver = Waiting()
     held(driver)
     driver.wait(*names, seconds=20)
@@ -827,7 +827,7 @@ def test_a_refusal_names_the_holder_and_how_many_wait(names: tuple[str, ...], sa
         driver.acquire(waits=False, queue=None)
 
 
-def test_waiters_that_cannot_be_read_are_told() -> None:
+def test_waiters_that_cannot_be_read_are_told():
     driver = Waiting()
     held(driver)()
     driver.damage(waiters={"S": "x"})
@@ -836,7 +836,7 @@ def test_waiters_that_cannot_be_read_are_told() -> None:
     assert told == ["k"]
 
 
-def test_a_grant_whose_validity_ended_while_its_ticket_was_removed_is_corrected() -> None:
+def test_a_grant_whose_validity_ended_while_its_ticket_was_removed_is_corrected():
     driver = Waiting()
     released_with(driver, "waiting1", seconds=20)
 

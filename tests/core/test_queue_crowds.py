@@ -86,7 +86,7 @@ class Member:
             return refused
 
 
-def test_waiters_that_give_up_at_one_moment_leave_no_tickets() -> None:
+def test_waiters_that_give_up_at_one_moment_leave_no_tickets():
     crowd = Crowd()
     Member(crowd).acquire(0)
     for number in range(32):
@@ -96,7 +96,7 @@ def test_waiters_that_give_up_at_one_moment_leave_no_tickets() -> None:
     assert crowd.table.places == []
 
 
-def test_a_short_wait_does_not_throw_out_those_who_wait_longer() -> None:
+def test_a_short_wait_does_not_throw_out_those_who_wait_longer():
     driver = Waiting()
     released_with(driver, "alive--1", "alive--2", "alive--3", seconds=20)
     driver.acquire(wait_until=driver.now + 0.26)
@@ -104,7 +104,7 @@ def test_a_short_wait_does_not_throw_out_those_who_wait_longer() -> None:
 
 
 @pytest.mark.parametrize("held_ms", [1, 20, 50])
-def test_a_dead_waiter_costs_the_next_one_few_reads(held_ms: int) -> None:
+def test_a_dead_waiter_costs_the_next_one_few_reads(held_ms):
     driver = Waiting()
     released_with(driver, "dead", seconds=30)
     driver.damage(heldMs={"N": str(held_ms)})
@@ -112,7 +112,7 @@ def test_a_dead_waiter_costs_the_next_one_few_reads(held_ms: int) -> None:
     assert driver.kinds.count("read") <= 30
 
 
-def test_the_retry_after_of_a_free_lock_does_not_count_the_last_holder_s_lease() -> None:
+def test_the_retry_after_of_a_free_lock_does_not_count_the_last_holder_s_lease():
     driver = Waiting()
     release = held(driver)
     driver.wait("another1", seconds=20)
@@ -130,7 +130,7 @@ def test_the_retry_after_of_a_free_lock_does_not_count_the_last_holder_s_lease()
     assert caught.value.retry_after is None or caught.value.retry_after < 5
 
 
-def test_an_append_called_invalid_at_the_end_of_the_wait_is_not_the_error_of_the_wait() -> None:
+def test_an_append_called_invalid_at_the_end_of_the_wait_is_not_the_error_of_the_wait():
     driver = Waiting()
     held(driver)
     driver.troubles["append"] = [ServiceError("ValidationException", "Item size has exceeded the maximum")]
@@ -145,7 +145,7 @@ def test_an_append_called_invalid_at_the_end_of_the_wait_is_not_the_error_of_the
         driver.acquire(wait_until=0.9)
 
 
-def test_forged_hold_times_do_not_send_callers_away_for_days() -> None:
+def test_forged_hold_times_do_not_send_callers_away_for_days():
     driver = Waiting()
     held(driver)
     driver.wait(*(f"g{number}" for number in range(64)), seconds=30)
@@ -156,7 +156,7 @@ def test_forged_hold_times_do_not_send_callers_away_for_days() -> None:
 
 
 @pytest.mark.parametrize("dead", [1, 2, 3])
-def test_the_living_behind_the_dead_keep_their_tickets_and_their_order(dead: int) -> None:
+def test_the_living_behind_the_dead_keep_their_tickets_and_their_order(dead):
     crowd = Crowd()
     holder = Member(crowd)
     holder.acquire(0)
@@ -176,7 +176,7 @@ def test_the_living_behind_the_dead_keep_their_tickets_and_their_order(dead: int
 
 @pytest.mark.parametrize("wait", [0.3, 1.0, 1.5])
 @pytest.mark.parametrize("dead", [1, 2, 64])
-def test_short_waits_are_slowed_down_by_the_dead_until_their_tickets_expire(dead: int, wait: float) -> None:
+def test_short_waits_are_slowed_down_by_the_dead_until_their_tickets_expire(dead, wait):
     driver = Waiting()
     released_with(driver, *(f"dead-{number}" for number in range(dead)), seconds=12)
     began = driver.now
@@ -258,9 +258,7 @@ def foreign(member: Member) -> Any:
 @pytest.mark.parametrize("wait", [0.3, *(pytest.param(wait, marks=pytest.mark.long) for wait in (1.0, 1.5)), 30.0])
 @pytest.mark.parametrize("dead", [1, 2, MOST_WAITERS])
 @pytest.mark.parametrize("busy", ["pollers", "fail-fast callers", "clients of another library"])
-def test_behind_the_dead_everybody_who_lives_is_granted_though_others_keep_the_lock_busy(
-    busy: str, dead: int, wait: float
-) -> None:
+def test_behind_the_dead_everybody_who_lives_is_granted_though_others_keep_the_lock_busy(busy, dead, wait):
     crowd = Crowd()
     released_with(crowd.table, *(f"dead-{number:02}" for number in range(dead)), seconds=12)
     crowd.table.now = 0.0

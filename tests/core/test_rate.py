@@ -43,7 +43,7 @@ def process() -> Pacing:
     return Pacing()
 
 
-def test_the_first_start_reads_dynamodbs_time_and_each_later_one_is_one_write(process: Pacing) -> None:
+def test_the_first_start_reads_dynamodbs_time_and_each_later_one_is_one_write(process):
     assert process.start() < 0.01
     process.now += 1
     assert process.start() < 0.01
@@ -54,7 +54,7 @@ def test_the_first_start_reads_dynamodbs_time_and_each_later_one_is_one_write(pr
     assert process.row["rate"] == {"S": "10/1/1"}
 
 
-def test_starts_are_one_interval_apart_and_take_one_write_each(process: Pacing) -> None:
+def test_starts_are_one_interval_apart_and_take_one_write_each(process):
     process.start()
     begun = process.now
     for number in range(1, 21):
@@ -63,24 +63,24 @@ def test_starts_are_one_interval_apart_and_take_one_write_each(process: Pacing) 
     assert len(process.sent) == 22
 
 
-def test_a_burst_starts_at_once_and_then_one_interval_apart(process: Pacing) -> None:
+def test_a_burst_starts_at_once_and_then_one_interval_apart(process):
     limit = rate.Limit(10, 1.0, 5, 1)
     waits = [process.start(limit, wait=5) for _ in range(8)]
     assert max(waits[:5]) < 0.02
     assert process.now == pytest.approx(0.3, abs=0.03)
 
 
-def test_n_starts_take_n_intervals(process: Pacing) -> None:
+def test_n_starts_take_n_intervals(process):
     process.start(rate.Limit(10, 1.0, 5, 5))
     assert process.after() == pytest.approx(0.5, abs=0.01)
 
 
-def test_each_take_is_rounded_up_and_not_each_start() -> None:
+def test_each_take_is_rounded_up_and_not_each_start():
     assert rate.Limit(50_000_000, 60.0, 1_000_000, 1_000_000).cost == 1_200_000
     assert rate.Limit(7, 3600.0, 1, 1).cost == 514_285_715
 
 
-def test_what_has_no_start_within_the_wait_is_refused_at_once_and_takes_nothing(process: Pacing) -> None:
+def test_what_has_no_start_within_the_wait_is_refused_at_once_and_takes_nothing(process):
     process.start(rate.Limit(1, 60.0, 1, 1))
     before, at = process.row, process.now
     with pytest.raises(
@@ -92,13 +92,13 @@ def test_what_has_no_start_within_the_wait_is_refused_at_once_and_takes_nothing(
     assert refused.value.retry_after == 60
 
 
-def test_who_does_not_wait_is_refused_a_start_that_is_a_tenth_of_a_second_away(process: Pacing) -> None:
+def test_who_does_not_wait_is_refused_a_start_that_is_a_tenth_of_a_second_away(process):
     process.start()
     with pytest.raises(RateLimitedError):
         process.start(wait=0)
 
 
-def test_after_five_seconds_dynamodb_is_asked_again(process: Pacing) -> None:
+def test_after_five_seconds_dynamodb_is_asked_again(process):
     minute = rate.Limit(1, 60.0, 1, 1)
     process.start(minute)
     process.now += 5.1
@@ -107,7 +107,7 @@ def test_after_five_seconds_dynamodb_is_asked_again(process: Pacing) -> None:
     assert process.after() == pytest.approx(60, abs=0.1)
 
 
-def test_a_lost_reply_to_a_take_that_is_still_the_last_counts_as_its_grant(process: Pacing) -> None:
+def test_a_lost_reply_to_a_take_that_is_still_the_last_counts_as_its_grant(process):
     day = rate.Limit(1, 86_400.0, 1, 1)
     lose = [True]
 
@@ -124,7 +124,7 @@ def test_a_lost_reply_to_a_take_that_is_still_the_last_counts_as_its_grant(proce
     assert process.after() == pytest.approx(86_400, abs=3)
 
 
-def test_who_is_late_gives_the_slot_back_and_takes_another(process: Pacing) -> None:
+def test_who_is_late_gives_the_slot_back_and_takes_another(process):
     def slow(operation: str, request: dict[str, Any]) -> Reply:
         reply = process.apply(operation, request)
         if len(process.sent) == 2:
@@ -138,7 +138,7 @@ def test_who_is_late_gives_the_slot_back_and_takes_another(process: Pacing) -> N
     assert process.after() == pytest.approx(0.1, abs=0.01)
 
 
-def test_who_was_stopped_in_the_first_read_does_not_start_in_a_slot_of_the_time_before(process: Pacing) -> None:
+def test_who_was_stopped_in_the_first_read_does_not_start_in_a_slot_of_the_time_before(process):
     def stopped(operation: str, request: dict[str, Any]) -> Reply:
         reply = process.apply(operation, request)
         process.now += 30 if operation == "GetItem" else 0
@@ -154,7 +154,7 @@ def test_who_was_stopped_in_the_first_read_does_not_start_in_a_slot_of_the_time_
         process.start(slow)
 
 
-def test_who_is_interrupted_gives_the_slot_back_once(process: Pacing) -> None:
+def test_who_is_interrupted_gives_the_slot_back_once(process):
     process.start()
     process.thrown[len(process.sent) + 2] = KeyboardInterrupt()  # in the pause after the take
     with pytest.raises(KeyboardInterrupt):
@@ -164,7 +164,7 @@ def test_who_is_interrupted_gives_the_slot_back_once(process: Pacing) -> None:
     assert len([1 for _, request in process.sent if "- :cost" in request.get("UpdateExpression", "")]) == 1
 
 
-def test_a_give_back_leaves_a_later_take_alone(process: Pacing) -> None:
+def test_a_give_back_leaves_a_later_take_alone(process):
     process.start()
     slot = dict(process.row)
     process.start(wait=5)
@@ -176,7 +176,7 @@ def test_a_give_back_leaves_a_later_take_alone(process: Pacing) -> None:
     assert process.row == before
 
 
-def test_no_answer_ends_with_a_give_back_after_one_decision(process: Pacing) -> None:
+def test_no_answer_ends_with_a_give_back_after_one_decision(process):
     process.start()
     process.now += 10
     process.answer = lambda operation, request: TransportError(True)
@@ -187,7 +187,7 @@ def test_no_answer_ends_with_a_give_back_after_one_decision(process: Pacing) -> 
     assert "- :cost" in process.sent[-1][1]["UpdateExpression"]
 
 
-def test_a_denied_permission_is_raised_at_once(process: Pacing) -> None:
+def test_a_denied_permission_is_raised_at_once(process):
     process.start()
     denied = ServiceError("AccessDeniedException", "", False)
     process.answer = lambda operation, request: denied
@@ -198,7 +198,7 @@ def test_a_denied_permission_is_raised_at_once(process: Pacing) -> None:
     assert len(process.sent) == count + 1
 
 
-def test_refusals_that_go_on_end_with_the_decision(process: Pacing) -> None:
+def test_refusals_that_go_on_end_with_the_decision(process):
     process.start()
 
     def refuse(operation: str, request: dict[str, Any]) -> Any:
@@ -217,13 +217,13 @@ def test_refusals_that_go_on_end_with_the_decision(process: Pacing) -> None:
     assert len(process.sent) - count <= 40 * STEPS
 
 
-def test_an_answer_without_a_date_is_not_dynamodbs(process: Pacing) -> None:
+def test_an_answer_without_a_date_is_not_dynamodbs(process):
     process.answer = lambda operation, request: Reply(None, None)
     with pytest.raises(LockConfigurationError, match="no Date header"):
         process.start()
 
 
-def test_a_wrong_wall_clock_neither_loses_nor_adds_starts(process: Pacing) -> None:
+def test_a_wrong_wall_clock_neither_loses_nor_adds_starts(process):
     fast = Pacing()
     fast.table = process.table
     read = fast.reading
@@ -239,17 +239,17 @@ def _shifted(reading: Any, seconds: float) -> Any:
     return reading
 
 
-def test_the_row_outlives_its_next_start_by_a_day(process: Pacing) -> None:
+def test_the_row_outlives_its_next_start_by_a_day(process):
     process.start(rate.Limit(1, 3600.0, 1, 1))
     assert int(process.row["ttl"]["N"]) >= NOW + 3600 + 86_400
 
 
-def test_a_caller_is_told_of_another_rate(process: Pacing) -> None:
+def test_a_caller_is_told_of_another_rate(process):
     process.start()
     process.start(rate.Limit(5, 1.0, 1, 1), wait=5)
     assert process.others == ["10/1/1"]  # of the same process, which need not see the row
     process.now += 6
-    process.memory.server.__init__()  # type: ignore[misc]  # a new process
+    process.memory.server.__init__()  # a new process
     process.memory.rates.clear()
     process.start(TEN, wait=5)
     assert process.others == ["10/1/1", "5/1/1"]
@@ -258,7 +258,7 @@ def test_a_caller_is_told_of_another_rate(process: Pacing) -> None:
 # A key is a lock, a semaphore or a rate limit, in every order.
 
 
-def test_a_lock_is_no_rate_limit_also_when_it_is_released(process: Pacing) -> None:
+def test_a_lock_is_no_rate_limit_also_when_it_is_released(process):
     hold = process.acquire()
     with pytest.raises(LockFormatError, match="is a lock, not a rate limit"):
         process.start()
@@ -269,7 +269,7 @@ def test_a_lock_is_no_rate_limit_also_when_it_is_released(process: Pacing) -> No
     assert process.row == before
 
 
-def test_a_rate_limit_is_no_lock_and_no_semaphore(process: Pacing) -> None:
+def test_a_rate_limit_is_no_lock_and_no_semaphore(process):
     process.start()
     before = process.row
     with pytest.raises(LockFormatError, match="is a rate limit, not a lock"):
@@ -285,7 +285,7 @@ def test_a_rate_limit_is_no_lock_and_no_semaphore(process: Pacing) -> None:
     assert process.row == before
 
 
-def test_a_semaphore_is_no_rate_limit(process: Pacing) -> None:
+def test_a_semaphore_is_no_rate_limit(process):
     wanted = process.wanted()
     wanted.place = PermitPlace(place(), 2, wanted.owner)
     process.run(acquire.acquire(wanted, process.talk()))
@@ -294,7 +294,7 @@ def test_a_semaphore_is_no_rate_limit(process: Pacing) -> None:
 
 
 @pytest.mark.parametrize("damage", [{"nextAt": {"S": "x"}}, {"nextAt": None}, {"isReleased": {"S": "1"}}])
-def test_a_damaged_row_is_named_and_left_alone(process: Pacing, damage: dict[str, Any]) -> None:
+def test_a_damaged_row_is_named_and_left_alone(process, damage):
     process.start()
     process.damage(**damage)
     before = process.row
@@ -304,7 +304,7 @@ def test_a_damaged_row_is_named_and_left_alone(process: Pacing, damage: dict[str
     assert process.row == before
 
 
-def test_a_row_without_version_becomes_a_rate_limit_and_keeps_what_else_is_there(process: Pacing) -> None:
+def test_a_row_without_version_becomes_a_rate_limit_and_keeps_what_else_is_there(process):
     process.damage(colour={"S": "blue"})
     process.start()
     assert process.row["colour"] == {"S": "blue"}

@@ -15,7 +15,7 @@ from lambda_lock.core import requests
 from lambda_lock.core.outcome import ConditionFailed, ServiceError
 from lambda_lock.core.requests import Completion, Content, Place, encode_data
 from lambda_lock.core.row import Row, make_version
-from lambda_lock.core.schema import GO, JAVA, PYTHON, Schema
+from lambda_lock.core.schema import GO, JAVA, PYTHON
 from lambda_lock.testing.table import Table
 from rig.engine import EngineError, Ministack
 
@@ -63,7 +63,7 @@ def locks() -> Table:
     return Table()
 
 
-def test_a_claim_of_nothing_writes_the_row(locks: Table) -> None:
+def test_a_claim_of_nothing_writes_the_row(locks):
     item = locks.apply(*claim(content=Content(encode_data(b"hello"), attributes={"colour": {"S": "red"}}, ttl=60)))
     assert item == {
         "key": {"S": "k"},
@@ -77,14 +77,14 @@ def test_a_claim_of_nothing_writes_the_row(locks: Table) -> None:
     }
 
 
-def test_a_claim_of_a_held_row_is_refused_and_shows_it(locks: Table) -> None:
+def test_a_claim_of_a_held_row_is_refused_and_shows_it(locks):
     held = locks.apply(*claim())
     with pytest.raises(ConditionFailed) as refused:
         locks.apply(*claim(owner="you#1", version=version(digit="1")))
     assert refused.value.item == held
 
 
-def test_a_claim_of_a_released_row_keeps_the_data_and_raises_the_token(locks: Table) -> None:
+def test_a_claim_of_a_released_row_keeps_the_data_and_raises_the_token(locks):
     locks.apply(*claim(content=Content(encode_data(b"kept"))))
     locks.apply(*release())
     item = locks.apply(*claim(owner="you#1", version=version(digit="1")))
@@ -94,7 +94,7 @@ def test_a_claim_of_a_released_row_keeps_the_data_and_raises_the_token(locks: Ta
     assert "isReleased" not in item
 
 
-def test_data_that_must_not_be_replaced_is_written_only_where_there_is_none(locks: Table) -> None:
+def test_data_that_must_not_be_replaced_is_written_only_where_there_is_none(locks):
     content = Content(encode_data(b"first"), replace_data=False)
     locks.apply(*claim(content=content))
     locks.apply(*release())
@@ -103,7 +103,7 @@ def test_data_that_must_not_be_replaced_is_written_only_where_there_is_none(lock
     assert item["data"] == {"B": encode_data(b"first")}
 
 
-def test_a_take_over_needs_the_version_observed(locks: Table) -> None:
+def test_a_take_over_needs_the_version_observed(locks):
     locks.apply(*claim())
     with pytest.raises(ConditionFailed):
         locks.apply(*claim(owner="you#1", version=version(digit="2"), observed=version(digit="1")))
@@ -112,7 +112,7 @@ def test_a_take_over_needs_the_version_observed(locks: Table) -> None:
     assert item["ownerName"] == {"S": "you#1"}
 
 
-def test_a_claim_of_what_must_exist_makes_no_row(locks: Table) -> None:
+def test_a_claim_of_what_must_exist_makes_no_row(locks):
     with pytest.raises(ConditionFailed) as refused:
         locks.apply(*claim(only_if_exists=True))
     assert refused.value.item is None
@@ -124,14 +124,14 @@ def test_a_claim_of_what_must_exist_makes_no_row(locks: Table) -> None:
     [{"owner": "you#1"}, {"token": 5000}, {"version": version()}, {"version": version(E - 1)}],
     ids=["another's", "another token", "the same version", "an older version"],
 )
-def test_a_renewal_is_refused(locks: Table, changes: dict[str, Any]) -> None:
+def test_a_renewal_is_refused(locks, changes):
     held = locks.apply(*claim())
     with pytest.raises(ConditionFailed):
         locks.apply(*renew(**changes))
     assert locks.get("k") == held
 
 
-def test_a_renewal_of_a_released_or_deleted_row_is_refused(locks: Table) -> None:
+def test_a_renewal_of_a_released_or_deleted_row_is_refused(locks):
     locks.apply(*claim())
     locks.apply(*release())
     with pytest.raises(ConditionFailed):
@@ -143,7 +143,7 @@ def test_a_renewal_of_a_released_or_deleted_row_is_refused(locks: Table) -> None
     assert locks.items() == []
 
 
-def test_a_renewal_changes_version_lease_ttl_and_data_alone(locks: Table) -> None:
+def test_a_renewal_changes_version_lease_ttl_and_data_alone(locks):
     before = locks.apply(*claim())
     locks.apply(*renew(lease_ms=20_000, content=Content(encode_data(b"new"), ttl=None)))
     after = locks.get("k")
@@ -158,7 +158,7 @@ def test_a_renewal_changes_version_lease_ttl_and_data_alone(locks: Table) -> Non
     assert "data" not in (locks.get("k") or {})
 
 
-def test_a_release_keeps_the_version_and_is_carried_out_once(locks: Table) -> None:
+def test_a_release_keeps_the_version_and_is_carried_out_once(locks):
     locks.apply(*claim())
     locks.apply(*release())
     item = locks.get("k")
@@ -169,14 +169,14 @@ def test_a_release_keeps_the_version_and_is_carried_out_once(locks: Table) -> No
         locks.apply(*release())
 
 
-def test_a_release_under_a_version_leaves_any_other_alone(locks: Table) -> None:
+def test_a_release_under_a_version_leaves_any_other_alone(locks):
     locks.apply(*claim())
     with pytest.raises(ConditionFailed):
         locks.apply(*release(token=None, version=version(digit="1")))
     locks.apply(*release(token=None, version=version()))
 
 
-def test_python_rows_are_deleted_on_release_and_always_have_a_ttl() -> None:
+def test_python_rows_are_deleted_on_release_and_always_have_a_ttl():
     locks = Table("lock_key", "sort_key")
     place = Place("locks", PYTHON, "lock_key", "k", "sort_key", "-")
     item = locks.apply(*claim(place, content=Content()))
@@ -187,7 +187,7 @@ def test_python_rows_are_deleted_on_release_and_always_have_a_ttl() -> None:
     assert locks.items() == []
 
 
-def test_the_ttl_is_the_later_of_expiry_and_completion_and_never_early(locks: Table) -> None:
+def test_the_ttl_is_the_later_of_expiry_and_completion_and_never_early(locks):
     locks.apply(*claim(expiry_ms=E + 1))
     assert (locks.get("k") or {})["ttl"] == {"N": str(E // 1000 + 1 + 60)}
     locks.apply(*renew(version=version(E + 2), completed_until=E // 1000 + 500))
@@ -195,7 +195,7 @@ def test_the_ttl_is_the_later_of_expiry_and_completion_and_never_early(locks: Ta
 
 
 @given(st.sampled_from([JAVA, GO, PYTHON]), st.binary(max_size=20), st.booleans())
-def test_what_a_claim_writes_is_read_back(schema: Schema, data: bytes, replace: bool) -> None:
+def test_what_a_claim_writes_is_read_back(schema, data, replace):
     locks = Table("key", "sort")
     place = Place("locks", schema, "key", "k", "sort", "s")
     item = locks.apply(*claim(place, content=Content(encode_data(data), replace_data=replace)))
@@ -216,7 +216,7 @@ def completed(locks: Table, until: int = DONE, result: str | None = '"paid"') ->
     locks.apply(*release(completion=Completion(until, result)))
 
 
-def test_a_completion_is_written_by_the_release_with_the_result_and_a_ttl_after_it(locks: Table) -> None:
+def test_a_completion_is_written_by_the_release_with_the_result_and_a_ttl_after_it(locks):
     before = locks.apply(*claim(event=True))
     locks.apply(*release(completion=Completion(DONE, '"paid"')))
     assert before is not None
@@ -229,7 +229,7 @@ def test_a_completion_is_written_by_the_release_with_the_result_and_a_ttl_after_
     }
 
 
-def test_a_completion_without_a_result_leaves_none_of_an_earlier_one(locks: Table) -> None:
+def test_a_completion_without_a_result_leaves_none_of_an_earlier_one(locks):
     completed(locks)
     locks.apply(*claim(event=True, completed_until=DONE, version=version(digit="1")))
     locks.apply(*release(token=5002, completion=Completion(DONE + 1000, None)))
@@ -238,7 +238,7 @@ def test_a_completion_without_a_result_leaves_none_of_an_earlier_one(locks: Tabl
     assert item["completedUntil"] == {"N": str(DONE + 1000)}
 
 
-def test_a_release_of_a_failed_event_completes_nothing_and_the_next_delivery_may_claim_it(locks: Table) -> None:
+def test_a_release_of_a_failed_event_completes_nothing_and_the_next_delivery_may_claim_it(locks):
     locks.apply(*claim(event=True))
     locks.apply(*release())
     assert "completedUntil" not in (locks.get("k") or {})
@@ -246,14 +246,14 @@ def test_a_release_of_a_failed_event_completes_nothing_and_the_next_delivery_may
 
 
 @pytest.mark.parametrize("changes", [{"owner": "you#1"}, {"token": 5000}], ids=["another's", "another token"])
-def test_a_late_owner_neither_completes_nor_releases_what_another_owns(locks: Table, changes: dict[str, Any]) -> None:
+def test_a_late_owner_neither_completes_nor_releases_what_another_owns(locks, changes):
     held = locks.apply(*claim(event=True))
     with pytest.raises(ConditionFailed):
         locks.apply(*release(completion=Completion(DONE, None), **changes))
     assert locks.get("k") == held
 
 
-def test_what_was_released_is_not_completed_any_more(locks: Table) -> None:
+def test_what_was_released_is_not_completed_any_more(locks):
     locks.apply(*claim(event=True))
     locks.apply(*release())
     with pytest.raises(ConditionFailed):
@@ -261,7 +261,7 @@ def test_what_was_released_is_not_completed_any_more(locks: Table) -> None:
 
 
 @pytest.mark.parametrize("seen", [None, DONE - 1, DONE + 1], ids=["none", "an earlier one", "a later one"])
-def test_an_event_is_claimed_only_as_completed_as_it_was_seen(locks: Table, seen: int | None) -> None:
+def test_an_event_is_claimed_only_as_completed_as_it_was_seen(locks, seen):
     completed(locks)
     with pytest.raises(ConditionFailed) as refused:
         locks.apply(*claim(event=True, completed_until=seen, version=version(digit="1")))
@@ -269,12 +269,12 @@ def test_an_event_is_claimed_only_as_completed_as_it_was_seen(locks: Table, seen
     locks.apply(*claim(event=True, completed_until=DONE, version=version(digit="1")))
 
 
-def test_an_event_that_was_seen_completed_is_not_claimed_where_that_is_gone(locks: Table) -> None:
+def test_an_event_that_was_seen_completed_is_not_claimed_where_that_is_gone(locks):
     with pytest.raises(ConditionFailed):
         locks.apply(*claim(event=True, completed_until=DONE))
 
 
-def test_a_late_take_over_of_an_event_does_not_undo_its_completion_which_kept_the_version(locks: Table) -> None:
+def test_a_late_take_over_of_an_event_does_not_undo_its_completion_which_kept_the_version(locks):
     completed(locks)
     late: dict[str, Any] = {"owner": "you#1", "version": version(digit="2"), "observed": version()}
     with pytest.raises(ConditionFailed):
@@ -282,7 +282,7 @@ def test_a_late_take_over_of_an_event_does_not_undo_its_completion_which_kept_th
     locks.apply(*claim(**late))  # a plain lock's: it requires only the version
 
 
-def test_a_plain_lock_on_an_event_s_row_leaves_completion_and_result_alone(locks: Table) -> None:
+def test_a_plain_lock_on_an_event_s_row_leaves_completion_and_result_alone(locks):
     completed(locks)
     locks.apply(*claim(owner="you#1", version=version(digit="1")))
     locks.apply(*release(owner="you#1", token=5002, completed_until=DONE))
@@ -294,7 +294,7 @@ def test_a_plain_lock_on_an_event_s_row_leaves_completion_and_result_alone(locks
     )
 
 
-def test_a_claim_of_an_event_keeps_its_ttl_behind_the_completion_that_it_saw(locks: Table) -> None:
+def test_a_claim_of_an_event_keeps_its_ttl_behind_the_completion_that_it_saw(locks):
     completed(locks)
     item = locks.apply(*claim(event=True, completed_until=DONE, version=version(digit="1")))
     assert (item or {})["ttl"] == {"N": str(DONE + 60)}
@@ -326,7 +326,7 @@ def test_a_claim_of_an_event_keeps_its_ttl_behind_the_completion_that_it_saw(loc
         (("UpdateItem", {"Key": {"key": {"S": "k"}}, "ReturnValues": "UPDATED_NEW"}), NotImplementedError),
     ],
 )
-def test_what_the_table_does_not_do_is_a_clear_error(request_: tuple[str, Any], error: type[Exception]) -> None:
+def test_what_the_table_does_not_do_is_a_clear_error(request_, error):
     with pytest.raises(error):
         Table().apply(*request_)
 
@@ -546,7 +546,7 @@ def compare(engine: Ministack, table: str, item: dict[str, Any] | None, steps: l
 
 
 @pytest.mark.parametrize("examples", [30, pytest.param(150, marks=pytest.mark.slow)])
-def test_the_five_requests_do_the_same_on_a_real_engine(engine: Ministack, table: str, examples: int) -> None:
+def test_the_five_requests_do_the_same_on_a_real_engine(engine, table, examples):
     @settings(max_examples=examples)
     @given(rows, st.lists(many_requests, min_size=1, max_size=4))
     def same(item: dict[str, Any] | None, steps: list[requests.Request]) -> None:
@@ -556,7 +556,7 @@ def test_the_five_requests_do_the_same_on_a_real_engine(engine: Ministack, table
 
 
 @pytest.mark.parametrize("examples", [50, pytest.param(250, marks=pytest.mark.slow)])
-def test_expressions_mean_the_same_on_a_real_engine(engine: Ministack, table: str, examples: int) -> None:
+def test_expressions_mean_the_same_on_a_real_engine(engine, table, examples):
     @settings(max_examples=examples)
     @given(st.none() | items, st.lists(any_expressions(), min_size=1, max_size=3))
     def same(item: dict[str, Any] | None, steps: list[requests.Request]) -> None:
@@ -579,7 +579,7 @@ def test_expressions_mean_the_same_on_a_real_engine(engine: Ministack, table: st
         ("ADD m.n :n", {"m": {"M": {"deep": {"M": {"y": {"N": "1"}}}, "n": {"N": "1.75"}}}}),
     ],
 )
-def test_an_update_may_change_numbers_sets_and_parts_of_documents(update: str, left: dict[str, Any]) -> None:
+def test_an_update_may_change_numbers_sets_and_parts_of_documents(update, left):
     item: dict[str, Any] = {
         "n": {"N": "2.5"}, "ns": {"NS": ["1", "2"]}, "ss": {"SS": ["a", "b", "c"]},
         "l": {"L": [{"S": "x"}, {"S": "y"}]},
@@ -595,7 +595,7 @@ def test_an_update_may_change_numbers_sets_and_parts_of_documents(update: str, l
 
 
 @pytest.mark.parametrize("update", ["ADD t :n", "ADD n :t", "DELETE n :n", "DELETE ss :n", "ADD n t", "SET t[0] = :n"])
-def test_an_update_of_another_type_is_refused(update: str) -> None:
+def test_an_update_of_another_type_is_refused(update):
     locks = Table()
     item = {"t": {"S": "x"}, "n": {"N": "1"}, "ss": {"SS": ["a"]}}
     locks.apply("PutItem", {"Item": {**PLACE.item_key, **item}})
@@ -609,9 +609,7 @@ def test_an_update_of_another_type_is_refused(update: str) -> None:
 
 @pytest.mark.dynamodb_local_only  # the other engine changes parts of what is no list or map
 @pytest.mark.parametrize("examples", [100, pytest.param(400, marks=pytest.mark.slow)])
-def test_updates_of_sets_lists_and_documents_do_the_same_on_a_real_engine(
-    engine: Ministack, table: str, examples: int
-) -> None:
+def test_updates_of_sets_lists_and_documents_do_the_same_on_a_real_engine(engine, table, examples):
     @settings(max_examples=examples)
     @given(st.none() | documents, st.lists(deep_expressions(), min_size=1, max_size=3))
     def same(item: dict[str, Any] | None, steps: list[requests.Request]) -> None:

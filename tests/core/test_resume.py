@@ -125,14 +125,14 @@ def first(driver: Invocations) -> Hold:
         (None, None),
     ],
 )
-def test_the_base_of_an_owner_ends_at_the_first_slash_after_the_last_hash(owner: str | None, base: str | None) -> None:
+def test_the_base_of_an_owner_ends_at_the_first_slash_after_the_last_hash(owner, base):
     assert base_of(owner) == base
 
 
 # Resume
 
 
-def test_a_resumed_hold_keeps_its_token_and_has_a_name_of_its_own(driver: Invocations, first: Hold) -> None:
+def test_a_resumed_hold_keeps_its_token_and_has_a_name_of_its_own(driver, first):
     second = driver.resume(first)
     driver.now += 1
     third = driver.resume(first)
@@ -145,21 +145,19 @@ def test_a_resumed_hold_keeps_its_token_and_has_a_name_of_its_own(driver: Invoca
     assert driver.renew(third).renewed
 
 
-def test_a_resume_is_one_request_if_the_first_handle_has_the_row_and_a_date_is_known(
-    driver: Invocations, first: Hold
-) -> None:
+def test_a_resume_is_one_request_if_the_first_handle_has_the_row_and_a_date_is_known(driver, first):
     driver.resume(first)
     assert driver.operations == ["UpdateItem"]
 
 
-def test_a_resume_is_two_requests_if_another_attempt_has_the_row(driver: Invocations, first: Hold) -> None:
+def test_a_resume_is_two_requests_if_another_attempt_has_the_row(driver, first):
     driver.resume(first)
     driver.now += 1
     driver.resume(first)
     assert driver.operations == ["UpdateItem", "UpdateItem"]
 
 
-def test_a_process_that_knows_no_date_reads_first(driver: Invocations, first: Hold) -> None:
+def test_a_process_that_knows_no_date_reads_first(driver, first):
     driver.resume(first)
     driver.restart()
     driver.now += 1
@@ -167,7 +165,7 @@ def test_a_process_that_knows_no_date_reads_first(driver: Invocations, first: Ho
     assert driver.operations == ["GetItem", "UpdateItem"]
 
 
-def test_every_earlier_attempt_is_refused(driver: Invocations, first: Hold) -> None:
+def test_every_earlier_attempt_is_refused(driver, first):
     second = driver.resume(first)
     driver.now += 1
     third = driver.resume(first)
@@ -181,14 +179,14 @@ def test_every_earlier_attempt_is_refused(driver: Invocations, first: Hold) -> N
     assert len(driver.table.items()) == 1  # no commit wrote
 
 
-def test_a_renewal_of_an_earlier_attempt_loses_it(driver: Invocations, first: Hold) -> None:
+def test_a_renewal_of_an_earlier_attempt_loses_it(driver, first):
     second = driver.resume(first)
     assert not driver.renew(first).renewed
     assert first.lost
     assert first.holder == second.owner
 
 
-def test_an_earlier_attempt_cannot_hand_over_and_the_string_stays_good(driver: Invocations, first: Hold) -> None:
+def test_an_earlier_attempt_cannot_hand_over_and_the_string_stays_good(driver, first):
     second = driver.resume(first)
     driver.now += 1
     driver.resume(first)
@@ -198,7 +196,7 @@ def test_an_earlier_attempt_cannot_hand_over_and_the_string_stays_good(driver: I
     assert driver.resume(first).token == first.token
 
 
-def test_what_was_released_cannot_be_resumed(driver: Invocations, first: Hold) -> None:
+def test_what_was_released_cannot_be_resumed(driver, first):
     second = driver.resume(first)
     assert driver.release(second)
     with pytest.raises(LockLostError):
@@ -206,7 +204,7 @@ def test_what_was_released_cannot_be_resumed(driver: Invocations, first: Hold) -
     assert not driver.is_held
 
 
-def test_what_was_taken_over_cannot_be_resumed(driver: Invocations, first: Hold) -> None:
+def test_what_was_taken_over_cannot_be_resumed(driver, first):
     driver.now += 60
     third_party = driver.acquire()
     with pytest.raises(LockLostError) as caught:
@@ -215,13 +213,13 @@ def test_what_was_taken_over_cannot_be_resumed(driver: Invocations, first: Hold)
     assert driver.renew(third_party).renewed
 
 
-def test_an_expired_row_that_nobody_took_is_resumed(driver: Invocations, first: Hold) -> None:
+def test_an_expired_row_that_nobody_took_is_resumed(driver, first):
     driver.now += 3600
     assert driver.resume(first).is_held(driver.now)
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["date known", "no date known"])
-def test_a_late_copy_of_the_claim_is_not_the_hold(driver: Invocations, first: Hold, known: bool) -> None:
+def test_a_late_copy_of_the_claim_is_not_the_hold(driver, first, known):
     claim = driver.sent[0]
     driver.release(first)
     driver.apply(*claim)  # the same owner, with a higher token
@@ -233,7 +231,7 @@ def test_a_late_copy_of_the_claim_is_not_the_hold(driver: Invocations, first: Ho
     assert driver.owner == first.owner
 
 
-def test_an_adopted_hold_cannot_be_resumed_by_the_old_string(driver: Invocations, first: Hold) -> None:
+def test_an_adopted_hold_cannot_be_resumed_by_the_old_string(driver, first):
     driver.hand_over(first)
     driver.now += 1
     adopted = driver.adopt(first)
@@ -243,13 +241,13 @@ def test_an_adopted_hold_cannot_be_resumed_by_the_old_string(driver: Invocations
     assert driver.resume(adopted).token == first.token + 1
 
 
-def test_a_row_without_a_version_of_ours_is_not_resumed(driver: Invocations, first: Hold) -> None:
+def test_a_row_without_a_version_of_ours_is_not_resumed(driver, first):
     driver.damage(recordVersionNumber={"S": "someone's"})
     with pytest.raises(LockLostError):
         driver.resume(first)
 
 
-def test_a_resume_goes_above_a_version_that_is_there(driver: Invocations, first: Hold) -> None:
+def test_a_resume_goes_above_a_version_that_is_there(driver, first):
     driver.damage(recordVersionNumber={"S": make_version(int(NOW * 1000) + 3_600_000, "f" * 32)})
     hold = driver.resume(first)
     assert hold.expiry_ms == int(NOW * 1000) + 3_600_001
@@ -257,15 +255,15 @@ def test_a_resume_goes_above_a_version_that_is_there(driver: Invocations, first:
     assert driver.renew(hold).renewed
 
 
-def test_a_clock_that_is_fast_writes_no_late_expiry(driver: Invocations, first: Hold) -> None:
+def test_a_clock_that_is_fast_writes_no_late_expiry(driver, first):
     driver.restart()
     reading = driver.reading
-    driver.reading = lambda: type(reading())(driver.now, driver.now, NOW + driver.now + 7200)  # type: ignore[method-assign]
+    driver.reading = lambda: type(reading())(driver.now, driver.now, NOW + driver.now + 7200)
     hold = driver.resume(first)
     assert hold.expiry_ms / 1000 < NOW + driver.now + 25
 
 
-def test_a_lost_reply_is_found_out_by_sending_again(driver: Invocations, first: Hold) -> None:
+def test_a_lost_reply_is_found_out_by_sending_again(driver, first):
     driver.trouble = [driver.lost_reply]
     before = driver.now
     hold = driver.resume(first)
@@ -274,7 +272,7 @@ def test_a_lost_reply_is_found_out_by_sending_again(driver: Invocations, first: 
     assert len({str(request) for _, request in driver.sent}) == 1
 
 
-def test_a_grant_whose_validity_passed_on_arrival_is_gone_above(driver: Invocations, first: Hold) -> None:
+def test_a_grant_whose_validity_passed_on_arrival_is_gone_above(driver, first):
     def slow(operation: str, request: dict[str, Any]) -> Any:
         reply = driver.apply(operation, request)
         driver.now += 3
@@ -287,7 +285,7 @@ def test_a_grant_whose_validity_passed_on_arrival_is_gone_above(driver: Invocati
     assert driver.row["recordVersionNumber"] == {"S": hold.version}
 
 
-def test_answers_that_always_come_too_late_end_with_the_decision(driver: Invocations, first: Hold) -> None:
+def test_answers_that_always_come_too_late_end_with_the_decision(driver, first):
     def slow(operation: str, request: dict[str, Any]) -> Any:
         reply = driver.apply(operation, request)
         driver.now += 2
@@ -302,14 +300,14 @@ def test_answers_that_always_come_too_late_end_with_the_decision(driver: Invocat
     assert driver.resume(first).is_held(driver.now)
 
 
-def test_a_row_that_refuses_every_version_is_reported_as_damaged(driver: Invocations, first: Hold) -> None:
+def test_a_row_that_refuses_every_version_is_reported_as_damaged(driver, first):
     driver.trouble = [lambda operation, request: ConditionFailed(driver.row, int(NOW + driver.now))] * 20
     with pytest.raises(LockFormatError, match="delete it"):
         driver.resume(first)
     assert len(driver.sent) <= 8
 
 
-def test_a_resume_among_too_many_others_blames_them_and_not_the_row(driver: Invocations, first: Hold) -> None:
+def test_a_resume_among_too_many_others_blames_them_and_not_the_row(driver, first):
     def resumed_before(operation: str, request: dict[str, Any]) -> Any:
         driver.answer = driver.apply
         wanted = driver.wanted(owner=f"{first.owner}/{driver.entropy.nonce()}")
@@ -325,7 +323,7 @@ def test_a_resume_among_too_many_others_blames_them_and_not_the_row(driver: Invo
     assert driver.resume(first).is_held(driver.now)
 
 
-def test_a_renewal_of_a_resumed_hold_leaves_its_lease_to_the_next_attempt(driver: Invocations, first: Hold) -> None:
+def test_a_renewal_of_a_resumed_hold_leaves_its_lease_to_the_next_attempt(driver, first):
     hold = driver.resume(first, lease_ms=900_000, lease_end=driver.now + 10)
     driver.now += 5
     assert driver.renew(hold).renewed
@@ -338,7 +336,7 @@ def test_a_renewal_of_a_resumed_hold_leaves_its_lease_to_the_next_attempt(driver
     assert driver.resume(first).token == first.token
 
 
-def test_the_version_alone_is_no_grant_without_the_name(driver: Invocations, first: Hold) -> None:
+def test_the_version_alone_is_no_grant_without_the_name(driver, first):
     """A row in which another attempt bears this one's version, as no honest writer leaves it."""
 
     def swapped(operation: str, request: dict[str, Any]) -> Any:
@@ -353,7 +351,7 @@ def test_the_version_alone_is_no_grant_without_the_name(driver: Invocations, fir
 
 
 @pytest.mark.parametrize("trouble", ["interrupt", "no answer", "denied"])
-def test_a_resume_that_is_given_up_releases_nothing(driver: Invocations, first: Hold, trouble: str) -> None:
+def test_a_resume_that_is_given_up_releases_nothing(driver, first, trouble):
     if trouble == "interrupt":
         driver.thrown = {driver.steps + 1: Stopped()}
     elif trouble == "no answer":
@@ -369,7 +367,7 @@ def test_a_resume_that_is_given_up_releases_nothing(driver: Invocations, first: 
     assert driver.resume(first).token == first.token
 
 
-def test_a_resume_that_comes_late_is_refused_by_name_or_gone_over(driver: Invocations, first: Hold) -> None:
+def test_a_resume_that_comes_late_is_refused_by_name_or_gone_over(driver, first):
     driver.trouble = [lambda operation, request: UNKNOWN] * 20
     with pytest.raises(TransportError):
         driver.resume(first)
@@ -382,7 +380,7 @@ def test_a_resume_that_comes_late_is_refused_by_name_or_gone_over(driver: Invoca
     assert driver.renew(second).renewed
 
 
-def test_validity_ends_with_the_invocation_and_the_lease_in_the_row_does_not(driver: Invocations, first: Hold) -> None:
+def test_validity_ends_with_the_invocation_and_the_lease_in_the_row_does_not(driver, first):
     hold = driver.resume(first, lease_end=driver.now + 5)
     assert driver.row["leaseDuration"] == {"S": "20000"}
     end = hold.lease_end
@@ -393,21 +391,21 @@ def test_validity_ends_with_the_invocation_and_the_lease_in_the_row_does_not(dri
     assert hold.valid_until <= end
 
 
-def test_an_invocation_that_ends_resumes_nothing(driver: Invocations, first: Hold) -> None:
+def test_an_invocation_that_ends_resumes_nothing(driver, first):
     with pytest.raises(LockNotGrantedError) as caught:
         driver.resume(first, lease_end=driver.now + 0.5)
     assert caught.value.too_late
     assert driver.sent == []
 
 
-def test_an_answer_without_a_date_resumes_nothing(driver: Invocations, first: Hold) -> None:
+def test_an_answer_without_a_date_resumes_nothing(driver, first):
     driver.trouble = [lambda operation, request: Reply(driver.apply(operation, request).item, None)]
     with pytest.raises(LockConfigurationError, match="Date"):
         driver.resume(first)
 
 
 @pytest.mark.parametrize("by", ["resume", "holder"])
-def test_nothing_is_written_by_a_clock_that_no_date_has_set(driver: Invocations, first: Hold, by: str) -> None:
+def test_nothing_is_written_by_a_clock_that_no_date_has_set(driver, first, by):
     """Its expiry could be hours too late, and no later resume could shorten it."""
     driver.damage(ownerName={"S": "h#1"})
     first.owner = "h#1"
@@ -427,7 +425,7 @@ def test_nothing_is_written_by_a_clock_that_no_date_has_set(driver: Invocations,
     assert driver.row["recordVersionNumber"] == version
 
 
-def test_a_resume_takes_as_long_as_the_client_s_decisions(driver: Invocations, first: Hold) -> None:
+def test_a_resume_takes_as_long_as_the_client_s_decisions(driver, first):
     driver.trouble = [lambda operation, request: UNKNOWN] * 100
     start = driver.now
     with pytest.raises(TransportError):
@@ -442,9 +440,7 @@ def test_a_resume_takes_as_long_as_the_client_s_decisions(driver: Invocations, f
 # Handing over and adopting
 
 
-def test_what_an_attempt_hands_over_is_parked_under_a_name_that_no_handle_bears(
-    driver: Invocations, first: Hold
-) -> None:
+def test_what_an_attempt_hands_over_is_parked_under_a_name_that_no_handle_bears(driver, first):
     string = driver.hand_over(driver.resume(first), 60_000)
     assert driver.owner == f"{first.owner}/"
     assert driver.row["leaseDuration"] == {"S": "60000"}
@@ -452,14 +448,14 @@ def test_what_an_attempt_hands_over_is_parked_under_a_name_that_no_handle_bears(
     assert (read.owner, read.token) == (first.owner, first.token)
 
 
-def test_a_first_handle_that_is_alive_is_not_revived_by_a_parked_row(driver: Invocations, first: Hold) -> None:
+def test_a_first_handle_that_is_alive_is_not_revived_by_a_parked_row(driver, first):
     driver.hand_over(driver.resume(first))
     assert not driver.renew(first).renewed
     assert not driver.release(first)
     assert driver.is_held
 
 
-def test_a_parked_hold_is_resumed(driver: Invocations, first: Hold) -> None:
+def test_a_parked_hold_is_resumed(driver, first):
     driver.hand_over(driver.resume(first))
     driver.now += 1
     hold = driver.resume(first)
@@ -467,13 +463,13 @@ def test_a_parked_hold_is_resumed(driver: Invocations, first: Hold) -> None:
     assert hold.token == first.token
 
 
-def test_a_handover_whose_reply_is_lost_is_found_out_by_sending_again(driver: Invocations, first: Hold) -> None:
+def test_a_handover_whose_reply_is_lost_is_found_out_by_sending_again(driver, first):
     hold = driver.resume(first)
     driver.trouble = [driver.lost_reply]
     assert read_handover(driver.hand_over(hold), "locks").owner == first.owner
 
 
-def test_a_parked_hold_is_adopted_once_under_a_name_of_its_own(driver: Invocations, first: Hold) -> None:
+def test_a_parked_hold_is_adopted_once_under_a_name_of_its_own(driver, first):
     driver.hand_over(driver.resume(first))
     driver.now += 1
     adopted = driver.adopt(first)
@@ -489,14 +485,14 @@ def test_a_parked_hold_is_adopted_once_under_a_name_of_its_own(driver: Invocatio
     assert driver.renew(adopted).renewed
 
 
-def test_a_first_handle_that_is_alive_does_not_release_the_adopters_lock(driver: Invocations, first: Hold) -> None:
+def test_a_first_handle_that_is_alive_does_not_release_the_adopters_lock(driver, first):
     """A refusal that shows its own owner under another token would be a late copy of its claim."""
     driver.adopt(first, owner=f"{first.owner}/{'a' * 32}")  # by parts, so that nobody need have handed over
     assert not driver.release(first)
     assert driver.is_held
 
 
-def test_what_an_attempt_has_cannot_be_adopted(driver: Invocations, first: Hold) -> None:
+def test_what_an_attempt_has_cannot_be_adopted(driver, first):
     hold = driver.resume(first)
     driver.now += 1
     with pytest.raises(LockLostError):
@@ -507,9 +503,7 @@ def test_what_an_attempt_has_cannot_be_adopted(driver: Invocations, first: Hold)
 # An attempt's release
 
 
-def test_a_release_that_may_have_been_carried_out_is_false_if_another_attempt_has_the_hold(
-    driver: Invocations, first: Hold
-) -> None:
+def test_a_release_that_may_have_been_carried_out_is_false_if_another_attempt_has_the_hold(driver, first):
     hold = driver.resume(first)
     driver.now += 1
     other = driver.resume(first)
@@ -519,9 +513,7 @@ def test_a_release_that_may_have_been_carried_out_is_false_if_another_attempt_ha
     assert driver.is_held
 
 
-def test_a_release_that_may_have_been_carried_out_is_true_if_the_hold_is_released_under_any_name(
-    driver: Invocations, first: Hold
-) -> None:
+def test_a_release_that_may_have_been_carried_out_is_true_if_the_hold_is_released_under_any_name(driver, first):
     hold = driver.resume(first)
     driver.now += 1
     other = driver.resume(first)
@@ -533,7 +525,7 @@ def test_a_release_that_may_have_been_carried_out_is_true_if_the_hold_is_release
 # Release by string
 
 
-def test_a_string_releases_any_number_of_times(driver: Invocations, first: Hold) -> None:
+def test_a_string_releases_any_number_of_times(driver, first):
     assert driver.release_string(first)
     assert driver.operations == ["UpdateItem"]
     assert not driver.is_held
@@ -541,7 +533,7 @@ def test_a_string_releases_any_number_of_times(driver: Invocations, first: Hold)
     assert not driver.is_held
 
 
-def test_a_string_releases_what_any_attempt_has(driver: Invocations, first: Hold) -> None:
+def test_a_string_releases_what_any_attempt_has(driver, first):
     hold = driver.resume(first)
     assert driver.release_string(first)
     assert driver.operations == ["UpdateItem", "UpdateItem"]
@@ -549,13 +541,13 @@ def test_a_string_releases_what_any_attempt_has(driver: Invocations, first: Hold
     assert driver.release_string(first)
 
 
-def test_a_string_releases_what_is_parked(driver: Invocations, first: Hold) -> None:
+def test_a_string_releases_what_is_parked(driver, first):
     driver.hand_over(driver.resume(first))
     assert driver.release_string(first)
     assert not driver.is_held
 
 
-def test_a_string_is_false_once_a_third_party_has_the_lock(driver: Invocations, first: Hold) -> None:
+def test_a_string_is_false_once_a_third_party_has_the_lock(driver, first):
     assert driver.release_string(first)
     third = driver.acquire()
     assert not driver.release_string(first)
@@ -564,7 +556,7 @@ def test_a_string_is_false_once_a_third_party_has_the_lock(driver: Invocations, 
     assert not driver.release_string(first)
 
 
-def test_a_string_does_not_release_what_was_adopted(driver: Invocations, first: Hold) -> None:
+def test_a_string_does_not_release_what_was_adopted(driver, first):
     driver.hand_over(first)
     driver.now += 1
     adopted = driver.adopt(first)
@@ -572,7 +564,7 @@ def test_a_string_does_not_release_what_was_adopted(driver: Invocations, first: 
     assert driver.renew(adopted).renewed
 
 
-def test_a_release_without_a_clear_answer_says_so_and_may_be_called_again(driver: Invocations, first: Hold) -> None:
+def test_a_release_without_a_clear_answer_says_so_and_may_be_called_again(driver, first):
     driver.trouble = [driver.lost_reply, *[lambda operation, request: UNKNOWN] * 20]
     with pytest.raises(TransportError) as caught:
         driver.release_string(first)
@@ -581,21 +573,21 @@ def test_a_release_without_a_clear_answer_says_so_and_may_be_called_again(driver
     assert driver.release_string(first)
 
 
-def test_a_release_that_is_denied_raises_the_reason(driver: Invocations, first: Hold) -> None:
+def test_a_release_that_is_denied_raises_the_reason(driver, first):
     driver.trouble = [lambda operation, request: DENIED]
     with pytest.raises(ServiceError):
         driver.release_string(first)
     assert driver.is_held
 
 
-def test_a_release_by_string_comes_to_an_end_whatever_the_answers_show(driver: Invocations, first: Hold) -> None:
+def test_a_release_by_string_comes_to_an_end_whatever_the_answers_show(driver, first):
     driver.trouble = [lambda operation, request: ConditionFailed(driver.row, int(NOW))] * 20
     with pytest.raises(TransportError):
         driver.release_string(first)
     assert len(driver.sent) <= 8
 
 
-def test_a_release_by_string_keeps_data_and_time_to_live(driver: Invocations) -> None:
+def test_a_release_by_string_keeps_data_and_time_to_live(driver):
     first = driver.acquire()
     driver.damage(data={"B": "YQ=="})
     ttl = driver.row["ttl"]
@@ -607,7 +599,7 @@ def test_a_release_by_string_keeps_data_and_time_to_live(driver: Invocations) ->
 # Acquire by holder
 
 
-def test_a_holder_that_has_the_lock_goes_on_with_it(driver: Invocations) -> None:
+def test_a_holder_that_has_the_lock_goes_on_with_it(driver):
     first = driver.acquire_as("execution-7")
     driver.now += 1
     again = driver.acquire_as("execution-7")
@@ -619,7 +611,7 @@ def test_a_holder_that_has_the_lock_goes_on_with_it(driver: Invocations) -> None
 
 
 @pytest.mark.parametrize("end", ["park", "attempt"])
-def test_a_holder_goes_on_with_what_its_attempts_have(driver: Invocations, end: str) -> None:
+def test_a_holder_goes_on_with_what_its_attempts_have(driver, end):
     first = driver.acquire_as("a/b#c")
     driver.now += 1
     second = driver.resume(first)
@@ -631,7 +623,7 @@ def test_a_holder_goes_on_with_what_its_attempts_have(driver: Invocations, end: 
     assert base_of(again.owner) == first.owner
 
 
-def test_both_strings_of_a_doubled_acquire_step_name_one_hold(driver: Invocations) -> None:
+def test_both_strings_of_a_doubled_acquire_step_name_one_hold(driver):
     first = driver.acquire_as("execution-7")
     driver.now += 1
     again = driver.acquire_as("execution-7")
@@ -640,7 +632,7 @@ def test_both_strings_of_a_doubled_acquire_step_name_one_hold(driver: Invocation
 
 
 @pytest.mark.parametrize("other", ["execution-8", "execution-7#x", "execution", "execution-7/a", "x#execution-7"])
-def test_what_another_holder_has_is_contention(driver: Invocations, other: str) -> None:
+def test_what_another_holder_has_is_contention(driver, other):
     first = driver.acquire_as(other)
     driver.now += 1
     with pytest.raises(LockNotGrantedError):
@@ -648,7 +640,7 @@ def test_what_another_holder_has_is_contention(driver: Invocations, other: str) 
     assert driver.renew(first).renewed
 
 
-def test_a_holder_takes_a_free_lock_like_anybody(driver: Invocations) -> None:
+def test_a_holder_takes_a_free_lock_like_anybody(driver):
     first = driver.acquire_as("execution-7")
     driver.release(first)
     driver.now += 1
@@ -658,14 +650,14 @@ def test_a_holder_takes_a_free_lock_like_anybody(driver: Invocations) -> None:
     assert "/" not in second.owner
 
 
-def test_a_lost_reply_to_its_own_claim_is_a_grant_and_not_an_earlier_attempt(driver: Invocations) -> None:
+def test_a_lost_reply_to_its_own_claim_is_a_grant_and_not_an_earlier_attempt(driver):
     driver.trouble = [driver.lost_reply]
     hold = driver.acquire_as("execution-7")
     assert "/" not in hold.owner
     assert driver.operations == ["UpdateItem", "UpdateItem"]
 
 
-def test_a_holder_waits_for_others_and_resumes_what_its_own_late_claim_took(driver: Invocations) -> None:
+def test_a_holder_waits_for_others_and_resumes_what_its_own_late_claim_took(driver):
     other = driver.acquire()
     late = driver.wanted(owner="execution-7#ab")
     claim: Any = next(resume.acquire(late, Conversation(ClientMemory(1), driver.entropy, driver.reading())))
@@ -683,7 +675,7 @@ def test_a_holder_waits_for_others_and_resumes_what_its_own_late_claim_took(driv
     assert driver.renew(hold).renewed
 
 
-def test_a_holder_whose_claim_got_no_answer_resumes_what_the_row_shows_at_once(driver: Invocations) -> None:
+def test_a_holder_whose_claim_got_no_answer_resumes_what_the_row_shows_at_once(driver):
     """The claim gets no answer. Then the row shows an earlier attempt, whose claim came late."""
     earlier = next(
         resume.acquire(driver.wanted(owner="h#ab"), Conversation(ClientMemory(1), driver.entropy, driver.reading()))
@@ -705,7 +697,7 @@ def test_a_holder_whose_claim_got_no_answer_resumes_what_the_row_shows_at_once(d
     assert driver.owner != hold.owner
 
 
-def test_a_holder_whose_hold_is_released_before_it_is_resumed_takes_the_lock_anew(driver: Invocations) -> None:
+def test_a_holder_whose_hold_is_released_before_it_is_resumed_takes_the_lock_anew(driver):
     first = driver.acquire_as("h")
     driver.now += 1
 
@@ -740,9 +732,7 @@ def copy_lands(driver: Invocations) -> None:
 
 
 @pytest.mark.parametrize("ends", [LockNotGrantedError, Stopped])
-def test_a_holder_whose_acquire_ends_releases_a_copy_of_its_refused_claim_that_landed(
-    driver: Invocations, ends: type[BaseException]
-) -> None:
+def test_a_holder_whose_acquire_ends_releases_a_copy_of_its_refused_claim_that_landed(driver, ends):
     first = driver.acquire_as("h")
     driver.now += 1
     driver.damage(heldMs={"N": "3600000"})
@@ -766,7 +756,7 @@ def test_a_holder_whose_acquire_ends_releases_a_copy_of_its_refused_claim_that_l
 
 
 @pytest.mark.parametrize("ends", [False, True])
-def test_a_copy_of_a_holders_refused_claim_that_landed_is_granted_or_released(driver: Invocations, ends: bool) -> None:
+def test_a_copy_of_a_holders_refused_claim_that_landed_is_granted_or_released(driver, ends):
     first = driver.acquire_as("h")
     driver.now += 1
 
@@ -793,7 +783,7 @@ def test_a_copy_of_a_holders_refused_claim_that_landed_is_granted_or_released(dr
         assert driver.renew(hold).renewed
 
 
-def test_a_holder_knows_its_claim_after_it_resumed_two_holds_in_vain(driver: Invocations) -> None:
+def test_a_holder_knows_its_claim_after_it_resumed_two_holds_in_vain(driver):
     first = driver.acquire_as("h")
     driver.now += 1
 
@@ -826,9 +816,7 @@ def test_a_holder_knows_its_claim_after_it_resumed_two_holds_in_vain(driver: Inv
 
 
 @pytest.mark.parametrize(("wait", "error"), [(0, LockNotGrantedError), (10, LockTimeoutError)])
-def test_a_hold_that_always_vanishes_is_waited_for_as_long_as_any_other_holder(
-    driver: Invocations, wait: float, error: type[LockNotGrantedError]
-) -> None:
+def test_a_hold_that_always_vanishes_is_waited_for_as_long_as_any_other_holder(driver, wait, error):
     first = driver.acquire_as("h")
     row, gone = driver.row, {**driver.row, "isReleased": {"S": "1"}, "heldMs": {"N": "3600000"}}
     answers = [row, gone] * 100
@@ -847,9 +835,7 @@ def test_a_hold_that_always_vanishes_is_waited_for_as_long_as_any_other_holder(
 
 
 @pytest.mark.parametrize(("wait", "error"), [(0, LockNotGrantedError), (10, LockTimeoutError)])
-def test_a_lock_that_somebody_took_from_the_holder_stays_his_in_an_outage(
-    driver: Invocations, wait: float, error: type[LockNotGrantedError]
-) -> None:
+def test_a_lock_that_somebody_took_from_the_holder_stays_his_in_an_outage(driver, wait, error):
     until = driver.now + wait
     taken_from_holder(driver)
     with pytest.raises(LockNotGrantedError) as caught:
@@ -861,13 +847,13 @@ def test_a_lock_that_somebody_took_from_the_holder_stays_his_in_an_outage(
 
 
 @pytest.mark.parametrize("wait", [0, 10])
-def test_another_hold_of_the_same_holder_is_not_somebody_else(driver: Invocations, wait: float) -> None:
+def test_another_hold_of_the_same_holder_is_not_somebody_else(driver, wait):
     taken_from_holder(driver, by="h#2")
     with pytest.raises(TransportError):
         driver.acquire_as("h", waits=wait > 0, wait_until=driver.now + wait)
 
 
-def test_a_row_that_cannot_be_read_instead_of_the_hold_is_judged_by_the_next_answer(driver: Invocations) -> None:
+def test_a_row_that_cannot_be_read_instead_of_the_hold_is_judged_by_the_next_answer(driver):
     first = driver.acquire_as("h")
     driver.release(first)
     damaged = {**driver.row, "ownerName": {"S": "x#1"}, "leaseDuration": {"S": "?"}}
@@ -877,7 +863,7 @@ def test_a_row_that_cannot_be_read_instead_of_the_hold_is_judged_by_the_next_ans
     assert driver.acquire_as("h").token == first.token + 1
 
 
-def test_a_lease_that_is_over_by_the_dates_does_not_name_its_holder_in_an_outage(driver: Invocations) -> None:
+def test_a_lease_that_is_over_by_the_dates_does_not_name_its_holder_in_an_outage(driver):
     """The monotonic clock stood still meanwhile: the environment was frozen."""
     driver.acquire_as("java")
     driver.damage(recordVersionNumber={"S": "of an older client"})
@@ -890,13 +876,13 @@ def test_a_lease_that_is_over_by_the_dates_does_not_name_its_holder_in_an_outage
         driver.acquire_as("h")
 
 
-def test_an_outage_that_outlasts_the_lease_of_who_took_it_from_the_holder_is_an_outage(driver: Invocations) -> None:
+def test_an_outage_that_outlasts_the_lease_of_who_took_it_from_the_holder_is_an_outage(driver):
     taken_from_holder(driver)
     with pytest.raises(TransportError):
         driver.acquire_as("h", waits=True, wait_until=driver.now + 30)
 
 
-def test_who_took_the_lock_from_the_holder_counts_as_seen_from_the_answer_on(driver: Invocations) -> None:
+def test_who_took_the_lock_from_the_holder_counts_as_seen_from_the_answer_on(driver):
     """A resume may take seconds. Had the version been there all the time, its lease would end that much earlier."""
     taken_from_holder(driver, seconds=4.0)
     with pytest.raises(LockTimeoutError) as caught:
@@ -905,7 +891,7 @@ def test_who_took_the_lock_from_the_holder_counts_as_seen_from_the_answer_on(dri
 
 
 @pytest.mark.parametrize(("wait", "times"), [(0, 5), (60, 8)])
-def test_a_holder_takes_the_lock_after_many_of_its_holds_vanished(driver: Invocations, wait: int, times: int) -> None:
+def test_a_holder_takes_the_lock_after_many_of_its_holds_vanished(driver, wait, times):
     first = driver.acquire_as("h")
     vanishing = [driver.row, {**driver.row, "ownerName": {"S": "x#1"}}] * times
 
@@ -920,7 +906,7 @@ def test_a_holder_takes_the_lock_after_many_of_its_holds_vanished(driver: Invoca
 
 
 @pytest.mark.parametrize("wait", [2, 10, 26])
-def test_a_holder_whose_resumes_take_long_tries_no_more_once_its_wait_is_over(driver: Invocations, wait: int) -> None:
+def test_a_holder_whose_resumes_take_long_tries_no_more_once_its_wait_is_over(driver, wait):
     driver.acquire_as("h")
     answers = [driver.row, {**driver.row, "ownerName": {"S": "x#1"}}] * 100
     until = driver.now + wait
@@ -936,7 +922,7 @@ def test_a_holder_whose_resumes_take_long_tries_no_more_once_its_wait_is_over(dr
     assert caught.value.waited == pytest.approx(driver.now, abs=0.1)
 
 
-def test_an_interrupt_between_gives_up_the_claim_and_not_the_hold(driver: Invocations) -> None:
+def test_an_interrupt_between_gives_up_the_claim_and_not_the_hold(driver):
     first = driver.acquire_as("h")
     driver.now += 1
     driver.thrown = {driver.steps + 2: Stopped()}

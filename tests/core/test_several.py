@@ -101,13 +101,13 @@ class Process(OnTable):
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=4), min_size=1))
-def test_the_order_is_the_same_whoever_asks_and_however(keys: list[str]) -> None:
+def test_the_order_is_the_same_whoever_asks_and_however(keys):
     ordered = several.ordered(keys)
     assert ordered == several.ordered(reversed(keys)) == several.ordered(keys * 2)
     assert [key.encode() for key in ordered] == sorted({key.encode() for key in keys})
 
 
-def test_all_are_taken_in_order_under_one_owner() -> None:
+def test_all_are_taken_in_order_under_one_owner():
     process = Process("c", "a", "b", "a")
     holds = process.acquire_all()
     assert process.asked() == ["a", "b", "c"]
@@ -116,7 +116,7 @@ def test_all_are_taken_in_order_under_one_owner() -> None:
     assert process.keeper.kept == process.keeper.watched == holds
 
 
-def test_one_refusal_releases_the_others_the_newest_first() -> None:
+def test_one_refusal_releases_the_others_the_newest_first():
     process = Process("a", "b", "c", "d")
     process.hold_row("c")
     with pytest.raises(LockNotGrantedError) as refused:
@@ -127,7 +127,7 @@ def test_one_refusal_releases_the_others_the_newest_first() -> None:
 
 
 @pytest.mark.parametrize("wait", [0.0, 5.0])
-def test_an_interrupt_at_any_step_leaves_nothing(wait: float) -> None:
+def test_an_interrupt_at_any_step_leaves_nothing(wait):
     interrupted = 0
     for number in range(1, 200):
         process = Process("a", "b", "c", wait=wait)
@@ -143,7 +143,7 @@ def test_an_interrupt_at_any_step_leaves_nothing(wait: float) -> None:
     assert interrupted > (4 if wait else 2)
 
 
-def test_a_second_interrupt_while_they_are_released_leaves_nothing_either() -> None:
+def test_a_second_interrupt_while_they_are_released_leaves_nothing_either():
     for number in (3, 4, 5):
         process = Process("a", "b", "c")
         process.hold_row("c")
@@ -154,7 +154,7 @@ def test_a_second_interrupt_while_they_are_released_leaves_nothing_either() -> N
 
 
 @pytest.mark.parametrize("step", range(3, 12))
-def test_a_claim_is_given_back_despite_an_interrupt_though_another_lock_is_lost_meanwhile(step: int) -> None:
+def test_a_claim_is_given_back_despite_an_interrupt_though_another_lock_is_lost_meanwhile(step):
     process = Process("a", "b", lease=1.0)
     claims = releases = 0
 
@@ -181,7 +181,7 @@ def test_a_claim_is_given_back_despite_an_interrupt_though_another_lock_is_lost_
     assert "b" not in process.held()
 
 
-def test_an_outage_while_they_are_released_leaves_the_rest_to_their_leases() -> None:
+def test_an_outage_while_they_are_released_leaves_the_rest_to_their_leases():
     process = Process("a", "b", "c", "d", "e")
     process.hold_row("e")
 
@@ -196,7 +196,7 @@ def test_an_outage_while_they_are_released_leaves_the_rest_to_their_leases() -> 
     assert [hold.place.key for hold in process.keeper.left] == ["b", "a"]
 
 
-def test_one_that_is_lost_while_waiting_begins_anew_under_a_new_owner() -> None:
+def test_one_that_is_lost_while_waiting_begins_anew_under_a_new_owner():
     process = Process("a", "b", wait=60.0, lease=5.0)
     process.hold_row("b", expires_at=12.0)
     holds = process.acquire_all()
@@ -206,7 +206,7 @@ def test_one_that_is_lost_while_waiting_begins_anew_under_a_new_owner() -> None:
     assert all(hold.ended for hold in process.keeper.kept if hold not in holds)
 
 
-def test_one_that_is_lost_at_the_end_of_the_wait_is_refused() -> None:
+def test_one_that_is_lost_at_the_end_of_the_wait_is_refused():
     process = Process("a", "b", wait=8.0, lease=5.0)
     process.hold_row("b", expires_at=60.0)
     with pytest.raises(LockTimeoutError) as refused:
@@ -215,7 +215,7 @@ def test_one_that_is_lost_at_the_end_of_the_wait_is_refused() -> None:
     assert process.held() == ["b"]
 
 
-def test_each_is_renewed_once_if_it_has_less_than_most_of_its_lease() -> None:
+def test_each_is_renewed_once_if_it_has_less_than_most_of_its_lease():
     process = Process("a", "b", wait=60.0)
     process.hold_row("b", expires_at=5.0)
     holds = process.acquire_all()
@@ -225,14 +225,14 @@ def test_each_is_renewed_once_if_it_has_less_than_most_of_its_lease() -> None:
     assert process.asked()[-1] == "a"
 
 
-def test_a_lease_that_lasts_until_the_deadline_is_not_renewed() -> None:
+def test_a_lease_that_lasts_until_the_deadline_is_not_renewed():
     process = Process("a", "b", wait=6.0, lease_end=15.0)
     process.hold_row("b", expires_at=5.0)
     process.acquire_all()
     assert process.asked().count("a") == 1
 
 
-def test_a_key_whose_turn_comes_after_the_wait_is_tried_once() -> None:
+def test_a_key_whose_turn_comes_after_the_wait_is_tried_once():
     process = Process("a", "b", wait=1.0, lease=60.0)
 
     def slow(operation: str, request: dict[str, Any]) -> Any:
@@ -245,7 +245,7 @@ def test_a_key_whose_turn_comes_after_the_wait_is_tried_once() -> None:
     assert [hold.place.key for hold in holds] == ["a", "b"]
 
 
-def test_an_error_of_the_service_releases_what_was_taken() -> None:
+def test_an_error_of_the_service_releases_what_was_taken():
     process = Process("a", "b")
 
     def answer(operation: str, request: dict[str, Any]) -> Any:

@@ -68,7 +68,7 @@ def locks() -> Table:
 # Adoption
 
 
-def test_an_adoption_changes_version_lease_and_token_alone(locks: Table) -> None:
+def test_an_adoption_changes_version_lease_and_token_alone(locks):
     before = held(locks)
     item = locks.apply(*adopt())
     assert item == {
@@ -82,7 +82,7 @@ def test_an_adoption_changes_version_lease_and_token_alone(locks: Table) -> None
 @pytest.mark.parametrize(
     "changes", [{"owner": "you#1"}, {"token": 5000}, {"token": 5002}, {"at": version()}, {"at": version(E - 1)}]
 )
-def test_an_adoption_under_anything_else_is_refused(changes: dict[str, Any], locks: Table) -> None:
+def test_an_adoption_under_anything_else_is_refused(changes, locks):
     before = held(locks)
     with pytest.raises(ConditionFailed) as refused:
         locks.apply(*adopt(**changes))
@@ -90,7 +90,7 @@ def test_an_adoption_under_anything_else_is_refused(changes: dict[str, Any], loc
     assert locks.get("k") == before
 
 
-def test_a_second_adoption_and_one_of_a_released_row_are_refused(locks: Table) -> None:
+def test_a_second_adoption_and_one_of_a_released_row_are_refused(locks):
     held(locks)
     locks.apply(*adopt())
     with pytest.raises(ConditionFailed):
@@ -103,7 +103,7 @@ def test_a_second_adoption_and_one_of_a_released_row_are_refused(locks: Table) -
 # Replacement
 
 
-def test_a_replacement_leaves_no_column_of_others_and_counts_the_token_on(locks: Table) -> None:
+def test_a_replacement_leaves_no_column_of_others_and_counts_the_token_on(locks):
     held(locks)
     old = dict(locks.get("k") or {}, foreign={"S": "x"}, data={"B": "eA=="}, result={"S": "kept"})
     locks.apply("PutItem", {"TableName": "locks", "Item": old})
@@ -120,7 +120,7 @@ def test_a_replacement_leaves_no_column_of_others_and_counts_the_token_on(locks:
 
 
 @pytest.mark.parametrize("column", ["recordVersionNumber", "fencingToken"])
-def test_a_replacement_of_what_has_changed_is_refused(column: str, locks: Table) -> None:
+def test_a_replacement_of_what_has_changed_is_refused(column, locks):
     observed = Row(dict(held(locks)), JAVA)
     changed = {"S": version(E + 1)} if column == "recordVersionNumber" else {"N": "5002"}
     locks.apply("PutItem", {"TableName": "locks", "Item": {**observed.item, column: changed}})
@@ -128,7 +128,7 @@ def test_a_replacement_of_what_has_changed_is_refused(column: str, locks: Table)
         locks.apply(*requests.replace(PLACE, grant("you#1", version(E + 9)), Content(), observed=observed))
 
 
-def test_a_replacement_of_nothing_makes_a_row_only_where_there_is_none(locks: Table) -> None:
+def test_a_replacement_of_nothing_makes_a_row_only_where_there_is_none(locks):
     nothing = requests.replace(PLACE, grant(), Content(), observed=None)
     with pytest.raises(ConditionFailed):
         locks.apply(*requests.replace(PLACE, grant(), Content(), observed=None, only_if_exists=True))
@@ -141,7 +141,7 @@ def test_a_replacement_of_nothing_makes_a_row_only_where_there_is_none(locks: Ta
 # The lock's part of a transaction
 
 
-def test_a_commit_writes_and_releases_or_does_neither(locks: Table) -> None:
+def test_a_commit_writes_and_releases_or_does_neither(locks):
     held(locks)
     commit = all_or_none([put("row")], release(), "token-1")
     locks.apply(*commit)
@@ -154,7 +154,7 @@ def test_a_commit_writes_and_releases_or_does_neither(locks: Table) -> None:
     assert locks.get("other") is None
 
 
-def test_a_transact_item_changes_nothing_and_is_refused_once_the_lock_is_another_s(locks: Table) -> None:
+def test_a_transact_item_changes_nothing_and_is_refused_once_the_lock_is_another_s(locks):
     before = dict(held(locks))
     mine = PLACE.transact_item("me#1", 5001)
     locks.apply("TransactWriteItems", {"TransactItems": [put("row"), mine]})
@@ -164,7 +164,7 @@ def test_a_transact_item_changes_nothing_and_is_refused_once_the_lock_is_another
         locks.apply("TransactWriteItems", {"TransactItems": [put("other"), mine]})
 
 
-def test_an_unguarded_item_is_never_refused_and_leaves_a_held_row_as_it_is(locks: Table) -> None:
+def test_an_unguarded_item_is_never_refused_and_leaves_a_held_row_as_it_is(locks):
     before = dict(held(locks))
     locks.apply("TransactWriteItems", {"TransactItems": [put("row"), unguarded_item(PLACE)]})
     assert locks.get("k") == before
@@ -173,7 +173,7 @@ def test_an_unguarded_item_is_never_refused_and_leaves_a_held_row_as_it_is(locks
 # The table's transactions
 
 
-def test_the_same_client_token_is_the_same_transaction_until_it_is_forgotten(locks: Table) -> None:
+def test_the_same_client_token_is_the_same_transaction_until_it_is_forgotten(locks):
     first = ("TransactWriteItems", {"TransactItems": [only_new("row")], "ClientRequestToken": "one"})
     locks.apply(*first)
     locks.apply("UpdateItem", {"TableName": "locks", "Key": {"key": {"S": "row"}}, "UpdateExpression": "SET a = key"})
@@ -185,7 +185,7 @@ def test_the_same_client_token_is_the_same_transaction_until_it_is_forgotten(loc
         locks.apply(*first)
 
 
-def test_a_refused_transaction_is_evaluated_anew_under_the_same_token(locks: Table) -> None:
+def test_a_refused_transaction_is_evaluated_anew_under_the_same_token(locks):
     transaction = ("TransactWriteItems", {"TransactItems": [only_new("row")], "ClientRequestToken": "one"})
     locks.apply("PutItem", {"TableName": "locks", "Item": {"key": {"S": "row"}, "a": {"S": "x"}}})
     with pytest.raises(TransactionCanceled):
@@ -195,7 +195,7 @@ def test_a_refused_transaction_is_evaluated_anew_under_the_same_token(locks: Tab
     assert locks.get("row") is not None
 
 
-def test_a_request_during_a_transaction_meets_a_conflict(locks: Table) -> None:
+def test_a_request_during_a_transaction_meets_a_conflict(locks):
     before = dict(held(locks))
     locks.busy = {("k",)}
     with pytest.raises(ServiceError, match="TransactionConflict") as refused:
@@ -222,7 +222,7 @@ def test_a_request_during_a_transaction_meets_a_conflict(locks: Table) -> None:
         {"TransactItems": [put("a")], "ClientRequestToken": "x" * 37},
     ],
 )
-def test_what_dynamodb_would_not_take_is_refused_and_changes_nothing(request_: dict[str, Any], locks: Table) -> None:
+def test_what_dynamodb_would_not_take_is_refused_and_changes_nothing(request_, locks):
     with pytest.raises(ServiceError, match="ValidationException"):
         locks.apply("TransactWriteItems", request_)
     assert locks.items() == []
@@ -325,7 +325,7 @@ def placed(request: Any, table: str, suffix: str) -> Any:
 
 
 @pytest.mark.parametrize("examples", [30, pytest.param(150, marks=pytest.mark.slow)])
-def test_transactions_do_the_same_on_a_real_engine(engine: Ministack, table: str, examples: int) -> None:
+def test_transactions_do_the_same_on_a_real_engine(engine, table, examples):
     @settings(max_examples=examples)
     @given(st.lists(many_requests, min_size=1, max_size=6))
     def same(steps: list[requests.Request]) -> None:

@@ -67,7 +67,7 @@ def granted(request: Callable[[OnTable, Hold], Steps], *, lost: int = 0, throttl
 
 
 @pytest.mark.parametrize("request_", [acquiring, renewing, adopting, resuming])
-def test_the_time_that_an_answer_takes_is_not_valid(request_: Callable[[OnTable, Hold], Steps]) -> None:
+def test_the_time_that_an_answer_takes_is_not_valid(request_):
     since_sent, since_answered = granted(request_)
     assert since_sent == pytest.approx(LEASE)
     assert since_answered == pytest.approx(LEASE - TRIP)
@@ -75,9 +75,7 @@ def test_the_time_that_an_answer_takes_is_not_valid(request_: Callable[[OnTable,
 
 @pytest.mark.parametrize(("lost", "throttled"), [(1, 0), (0, 1), (1, 1)])
 @pytest.mark.parametrize("request_", [acquiring, adopting, resuming])
-def test_sends_before_the_one_that_was_answered_take_from_the_validity(
-    request_: Callable[[OnTable, Hold], Steps], lost: int, throttled: int
-) -> None:
+def test_sends_before_the_one_that_was_answered_take_from_the_validity(request_, lost, throttled):
     since_sent, since_answered = granted(request_, lost=lost, throttled=throttled)
     assert since_sent <= LEASE + 1e-6
     assert since_answered < LEASE - (1 + lost + throttled) * TRIP

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
 
 import pytest
 
@@ -18,19 +17,17 @@ from lambda_lock import (
     set_default_client,
 )
 from lambda_lock.testing import ManualClock, in_memory
-from rig.wire import Wire
 from tests.support.clocks import StandingClock
 from tests.support.decorated import Boom
-from tests.support.rows import Rows
 
-from .conftest import FOREVER, Calls, Once
+from .conftest import FOREVER, Calls
 
 pytestmark = pytest.mark.usefixtures("table")
 
 EVENT = {"id": "e-1"}
 
 
-def test_a_duplicate_of_what_was_done_here_costs_no_request(once: Once, wire: Wire) -> None:
+def test_a_duplicate_of_what_was_done_here_costs_no_request(once, wire):
     calls = Calls(result={"n": 1})
     handler = once("{id}", result="json", cache_size=10)(calls.handler)
     for _ in range(3):
@@ -39,7 +36,7 @@ def test_a_duplicate_of_what_was_done_here_costs_no_request(once: Once, wire: Wi
     assert calls.count == 1
 
 
-def test_a_duplicate_of_what_was_done_elsewhere_costs_one(once: Once, wire: Wire, rows: Rows) -> None:
+def test_a_duplicate_of_what_was_done_elsewhere_costs_one(once, wire, rows):
     once("{id}", scope="", result="json")(lambda event: "first")(EVENT)
     before = len(wire.operations)
     handler = once("{id}", scope="", result="json", cache_size=10)(lambda event: pytest.fail("must not run"))
@@ -47,14 +44,14 @@ def test_a_duplicate_of_what_was_done_elsewhere_costs_one(once: Once, wire: Wire
     assert len(wire.operations) == before + 1
 
 
-def test_without_it_every_duplicate_asks(once: Once, wire: Wire) -> None:
+def test_without_it_every_duplicate_asks(once, wire):
     handler = once("{id}")(lambda event: None)
     for _ in range(3):
         handler(EVENT)
     assert len(wire.operations) == 4
 
 
-def test_the_error_says_that_it_was_remembered(once: Once) -> None:
+def test_the_error_says_that_it_was_remembered(once):
     handler = once("{id}", result="json", cache_size=1, on_duplicate="raise")(lambda event: "x")
     handler(EVENT)
     with pytest.raises(DuplicateEventError) as duplicate:
@@ -64,7 +61,7 @@ def test_the_error_says_that_it_was_remembered(once: Once) -> None:
     assert duplicate.value.completed_until is not None
 
 
-def test_hooks_and_the_log_are_told_of_remembered_duplicates(once: Once, caplog: pytest.LogCaptureFixture) -> None:
+def test_hooks_and_the_log_are_told_of_remembered_duplicates(once, caplog):
     caplog.set_level("INFO", "lambda_lock")
     handler = once("{id}", cache_size=1)(lambda event: None)
     for _ in range(3):
@@ -72,7 +69,7 @@ def test_hooks_and_the_log_are_told_of_remembered_duplicates(once: Once, caplog:
     assert [record.__dict__["lock_event"] for record in caplog.records] == ["duplicate"] * 2
 
 
-def test_the_number_of_events_is_bounded_and_the_least_used_goes(once: Once, wire: Wire) -> None:
+def test_the_number_of_events_is_bounded_and_the_least_used_goes(once, wire):
     handler = once("{id}", cache_size=2)(lambda event: None)
     for name in "abac":  # b is the least used when c comes
         handler({"id": name})
@@ -84,7 +81,7 @@ def test_the_number_of_events_is_bounded_and_the_least_used_goes(once: Once, wir
     assert len(wire.operations) == before + 1
 
 
-def test_another_payload_is_seen_in_the_cache_too(once: Once, wire: Wire) -> None:
+def test_another_payload_is_seen_in_the_cache_too(once, wire):
     handler = once("{id}", validate=["n"], cache_size=1)(lambda event: None)
     handler({"id": "e", "n": 1})
     handler({"id": "e", "n": 1})
@@ -96,7 +93,7 @@ def test_another_payload_is_seen_in_the_cache_too(once: Once, wire: Wire) -> Non
 # -- never "done" for what is not
 
 
-def test_a_failed_event_is_not_remembered(once: Once) -> None:
+def test_a_failed_event_is_not_remembered(once):
     calls = Calls(error=Boom())
     handler = once("{id}", cache_size=10)(calls.handler)
     for _ in range(2):
@@ -105,9 +102,7 @@ def test_a_failed_event_is_not_remembered(once: Once) -> None:
     assert calls.count == 2
 
 
-def test_an_event_whose_completion_was_not_confirmed_is_not_remembered(
-    once: Once, wire: Wire, impatient: LockClient
-) -> None:
+def test_an_event_whose_completion_was_not_confirmed_is_not_remembered(once, wire, impatient):
     calls = Calls(result=lambda: wire.drop_reply(times=FOREVER))
     handler = once("{id}", cache_size=10)(calls.handler)
     handler(EVENT)
@@ -117,9 +112,7 @@ def test_an_event_whose_completion_was_not_confirmed_is_not_remembered(
     assert len(wire.operations) > before
 
 
-def test_an_event_that_was_refused_its_completion_is_not_remembered(
-    once: Once, wire: Wire, impatient: LockClient
-) -> None:
+def test_an_event_that_was_refused_its_completion_is_not_remembered(once, wire, impatient):
     calls = Calls(result=lambda: wire.answer(400, "AccessDeniedException", times=1))
     handler = once("{id}", cache_size=10)(calls.handler)
     handler(EVENT)
@@ -127,7 +120,7 @@ def test_an_event_that_was_refused_its_completion_is_not_remembered(
         handler(EVENT)
 
 
-def test_an_event_in_progress_is_not_remembered(once: Once, other: LockClient) -> None:
+def test_an_event_in_progress_is_not_remembered(once, other):
     handler = once("{id}", scope="", cache_size=10)(lambda event: "ran")
     with other.acquire("e-1"), pytest.raises(LockNotGrantedError):
         handler(EVENT)
@@ -136,7 +129,7 @@ def test_an_event_in_progress_is_not_remembered(once: Once, other: LockClient) -
 
 @pytest.mark.parametrize("seen_elsewhere", [False, True])
 @pytest.mark.parametrize("left", [-5.0, -1.0, 0.0, 1.0, 10.0])
-def test_it_ends_before_the_window_does(left: float, seen_elsewhere: bool) -> None:
+def test_it_ends_before_the_window_does(left, seen_elsewhere):
     """left: seconds of the window that are left, by DynamoDB's clock. Near its end, DynamoDB is asked."""
     clock = ManualClock(wall=1_800_000_000.9)
     with in_memory(clock=clock) as memory:
@@ -155,7 +148,7 @@ def test_it_ends_before_the_window_does(left: float, seen_elsewhere: bool) -> No
         assert (len(memory.requests) == before) is (left > 4)
 
 
-def test_it_ends_though_the_monotonic_clock_stood_still_in_a_freeze() -> None:
+def test_it_ends_though_the_monotonic_clock_stood_still_in_a_freeze():
     class Frozen(ManualClock):
         stopped = 0.0
 
@@ -176,7 +169,7 @@ def test_it_ends_though_the_monotonic_clock_stood_still_in_a_freeze() -> None:
         assert calls.count == 2
 
 
-def test_a_wall_clock_that_is_set_back_does_not_lengthen_it() -> None:
+def test_a_wall_clock_that_is_set_back_does_not_lengthen_it():
     clock = ManualClock()
     with in_memory(clock=clock) as memory:
         set_default_client(LockClient(clock=StandingClock(), heartbeat_period=0))
@@ -190,7 +183,7 @@ def test_a_wall_clock_that_is_set_back_does_not_lengthen_it() -> None:
         assert len(memory.requests) > before
 
 
-def test_what_one_table_knows_another_does_not() -> None:
+def test_what_one_table_knows_another_does_not():
     calls = Calls()
     handler = deduplicate("{id}", cache_size=10)(calls.handler)
     for _ in range(2):  # neither the engine's table, nor that of an earlier block
@@ -210,7 +203,7 @@ def test_what_one_table_knows_another_does_not() -> None:
     assert calls.count == 5
 
 
-def test_a_switched_off_lock_is_not_answered_from_memory(once: Once, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_switched_off_lock_is_not_answered_from_memory(once, monkeypatch):
     calls = Calls()
     handler = once("{id}", cache_size=10)(calls.handler)
     handler(EVENT)
@@ -219,7 +212,7 @@ def test_a_switched_off_lock_is_not_answered_from_memory(once: Once, monkeypatch
     assert calls.count == 2
 
 
-def test_threads_may_share_it() -> None:
+def test_threads_may_share_it():
     calls: list[str] = []
     handler = deduplicate("{id}", cache_size=3, wait=20)(lambda event: calls.append(event["id"]))
     failed: list[Exception] = []
@@ -242,6 +235,6 @@ def test_threads_may_share_it() -> None:
 
 
 @pytest.mark.parametrize(("wrong", "error"), [(-1, LockArgumentError), (True, TypeError), ("10", TypeError)])
-def test_its_size_is_a_whole_number(wrong: Any, error: type[Exception]) -> None:
+def test_its_size_is_a_whole_number(wrong, error):
     with pytest.raises(error, match="cache_size"):
         deduplicate("{id}", cache_size=wrong)

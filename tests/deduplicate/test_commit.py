@@ -11,13 +11,11 @@ from lambda_lock import (
     CommitRefusedError,
     LockAlreadyReleasedError,
     LockArgumentError,
-    LockClient,
     LockLostError,
     TransportError,
     current_dedup,
 )
-from rig.engine import Ministack
-from rig.wire import Answer, Wire
+from rig.wire import Answer
 from tests.support.decorated import Boom, done
 from tests.support.rows import Rows
 
@@ -45,9 +43,7 @@ def committing(once: Once, rows: Rows, **options: Any) -> Calls:
     return calls
 
 
-def test_items_and_completion_are_one_transaction_and_the_wrapper_sends_nothing_more(
-    charge: Calls, wire: Wire, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_items_and_completion_are_one_transaction_and_the_wrapper_sends_nothing_more(charge, wire, rows, caplog):
     assert charge.handler(EVENT) == "returned"
     assert wire.operations == ["UpdateItem", COMMIT]
     assert value(rows, "sum") == 1
@@ -59,14 +55,14 @@ def test_items_and_completion_are_one_transaction_and_the_wrapper_sends_nothing_
     assert caplog.messages == []
 
 
-def test_a_result_that_is_committed_is_given_to_duplicates(once: Once, rows: Rows) -> None:
+def test_a_result_that_is_committed_is_given_to_duplicates(once, rows):
     charge = committing(once, rows, result={"receipt": 7}, data=b"x")
     assert charge.handler(EVENT) == "returned"
     assert charge.handler(EVENT) == {"receipt": 7}
     assert rows["e-1"]["data"] == {"B": "eA=="}
 
 
-def test_after_the_commit_an_error_of_the_function_does_not_undo_it(once: Once, rows: Rows) -> None:
+def test_after_the_commit_an_error_of_the_function_does_not_undo_it(once, rows):
     def body(event: object) -> None:
         commit([add(rows, "sum")])
         raise Boom
@@ -79,7 +75,7 @@ def test_after_the_commit_an_error_of_the_function_does_not_undo_it(once: Once, 
     assert value(rows, "sum") == 1
 
 
-def test_a_commit_is_the_last_act(once: Once, rows: Rows) -> None:
+def test_a_commit_is_the_last_act(once, rows):
     def body(event: object) -> None:
         commit([add(rows, "sum")])
         lock = current_dedup()
@@ -95,9 +91,7 @@ def test_a_commit_is_the_last_act(once: Once, rows: Rows) -> None:
 # Refused
 
 
-def test_refused_by_the_applications_condition_nothing_is_done_and_the_next_delivery_runs(
-    once: Once, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_refused_by_the_applications_condition_nothing_is_done_and_the_next_delivery_runs(once, rows, caplog):
     rows.put("order")
     charge = Calls(result=lambda: commit([add(rows, "sum"), only_new(rows, "order")]))
     handler = once("{id}", scope="")(charge.handler)
@@ -113,9 +107,7 @@ def test_refused_by_the_applications_condition_nothing_is_done_and_the_next_deli
     assert is_done(rows, "e-1")
 
 
-def test_a_refusal_that_is_swallowed_is_warned_about_and_the_event_is_not_done(
-    once: Once, rows: Rows, wire: Wire, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_refusal_that_is_swallowed_is_warned_about_and_the_event_is_not_done(once, rows, wire, caplog):
     rows.put("order")
 
     def body(event: object) -> str:
@@ -132,9 +124,7 @@ def test_a_refusal_that_is_swallowed_is_warned_about_and_the_event_is_not_done(
 
 
 @pytest.mark.parametrize("swallowed", [True, False])
-def test_under_a_lost_lock_nothing_is_written_and_the_others_row_is_left(
-    swallowed: bool, once: Once, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_under_a_lost_lock_nothing_is_written_and_the_others_row_is_left(swallowed, once, rows, caplog):
     def body(event: object) -> str:
         rows.put_held("e-1", expires_at=9e9, owner="another#1")
         with pytest.raises(LockLostError) as caught:
@@ -160,9 +150,7 @@ def test_under_a_lost_lock_nothing_is_written_and_the_others_row_is_left(
 # No answer
 
 
-def test_a_commit_whose_reply_is_lost_is_found_done(
-    charge: Calls, wire: Wire, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_commit_whose_reply_is_lost_is_found_done(charge, wire, rows, caplog):
     wire.drop_reply(COMMIT)
     assert charge.handler(EVENT) == "returned"
     assert wire.operations == ["UpdateItem", COMMIT, COMMIT]
@@ -172,9 +160,7 @@ def test_a_commit_whose_reply_is_lost_is_found_done(
     assert charge.count == 1
 
 
-def test_a_commit_whose_reply_is_lost_while_the_event_is_taken_again_is_found_done(
-    charge: Calls, wire: Wire, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_commit_whose_reply_is_lost_while_the_event_is_taken_again_is_found_done(charge, wire, rows, caplog):
     def lost(answer: Answer) -> None:
         rows.put_held("e-1", expires_at=9e9, owner="another#1")
 
@@ -188,8 +174,8 @@ def test_a_commit_whose_reply_is_lost_while_the_event_is_taken_again_is_found_do
 @pytest.mark.parametrize("swallowed", [True, False])
 @pytest.mark.parametrize("carried_out", [True, False])
 def test_after_an_ambiguous_commit_the_event_is_done_if_and_only_if_its_effects_are(
-    carried_out: bool, swallowed: bool, once: Once, wire: Wire, rows: Rows, impatient: LockClient
-) -> None:
+    carried_out, swallowed, once, wire, rows, impatient
+):
     def body(event: object) -> str:
         with contextlib.suppress(TransportError) if swallowed else contextlib.nullcontext():
             commit([add(rows, "sum")])
@@ -212,9 +198,7 @@ def test_after_an_ambiguous_commit_the_event_is_done_if_and_only_if_its_effects_
     assert is_done(rows, "e-1")
 
 
-def test_what_is_not_known_is_not_called_not_done(
-    once: Once, wire: Wire, rows: Rows, impatient: LockClient, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_is_not_known_is_not_called_not_done(once, wire, rows, impatient, caplog):
     def body(event: object) -> None:
         with pytest.raises(TransportError):
             commit([add(rows, "sum")])
@@ -226,7 +210,7 @@ def test_what_is_not_known_is_not_called_not_done(
     assert warnings(caplog) == ["not_completed"]
 
 
-def test_a_late_copy_of_a_commit_writes_nothing_more(once: Once, wire: Wire, rows: Rows) -> None:
+def test_a_late_copy_of_a_commit_writes_nothing_more(once, wire, rows):
     late = wire.deliver_late(COMMIT, copies=2)
     charge = committing(once, rows)
     charge.handler(EVENT)
@@ -249,9 +233,7 @@ def test_a_late_copy_of_a_commit_writes_nothing_more(once: Once, wire: Wire, row
         ([{"Put": {"TableName": "orders"}}], {"result": "x" * 410_000}, LockArgumentError),
     ],
 )
-def test_what_cannot_be_committed_is_refused_and_the_event_goes_on(
-    items: Any, options: dict[str, Any], error: type[Exception], once: Once, rows: Rows, wire: Wire
-) -> None:
+def test_what_cannot_be_committed_is_refused_and_the_event_goes_on(items, options, error, once, rows, wire):
     def body(event: object) -> str:
         with pytest.raises(error):
             commit(items, **options)
@@ -263,7 +245,7 @@ def test_what_cannot_be_committed_is_refused_and_the_event_goes_on(
     assert wire.operations == ["UpdateItem"] * 3
 
 
-def test_data_and_result_of_a_commit_must_fit_the_row_together(once: Once, rows: Rows, wire: Wire) -> None:
+def test_data_and_result_of_a_commit_must_fit_the_row_together(once, rows, wire):
     def body(event: object) -> None:
         with pytest.raises(LockArgumentError, match="at most"):
             commit([put(rows, "row")], data=b"x" * 250_000, result="x" * 250_000)
@@ -272,7 +254,7 @@ def test_data_and_result_of_a_commit_must_fit_the_row_together(once: Once, rows:
     assert wire.count(COMMIT) == 0
 
 
-def test_a_plain_lock_stores_no_result(other: LockClient, rows: Rows) -> None:
+def test_a_plain_lock_stores_no_result(other, rows):
     lock = other.acquire("k")
     with pytest.raises(LockArgumentError, match="does not belong to one: use data="):
         lock.commit([put(rows, "row")], result="text")
@@ -284,9 +266,7 @@ def test_a_plain_lock_stores_no_result(other: LockClient, rows: Rows) -> None:
 # transact_item
 
 
-def test_transactions_of_ones_own_happen_only_while_the_event_is_ours(
-    once: Once, engine: Ministack, rows: Rows
-) -> None:
+def test_transactions_of_ones_own_happen_only_while_the_event_is_ours(once, engine, rows):
     def body(event: object) -> None:
         item = current_dedup().transact_item()
         engine.dynamodb("TransactWriteItems", {"TransactItems": [item, add(rows, "sum")]})

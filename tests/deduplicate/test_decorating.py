@@ -23,11 +23,9 @@ from lambda_lock import (
 from lambda_lock.batch import kafka_batch, sqs_batch
 from lambda_lock.decorators.disabled import AsyncStandIn, StandIn
 from rig import events
-from rig.wire import Wire
 from tests.support.decorated import done
-from tests.support.rows import Rows
 
-from .conftest import COMMIT, Calls, Once, add, commit, is_done, value
+from .conftest import COMMIT, Calls, add, commit, is_done, value
 
 EVENT = {"id": "e-1"}
 
@@ -42,12 +40,12 @@ async def coroutine_function(event: Any = None) -> None: ...
 # The arguments
 
 
-def test_a_window_of_fourteen_days_is_what_a_queue_may_take() -> None:
+def test_a_window_of_fourteen_days_is_what_a_queue_may_take():
     deduplicate("k", window=14 * 86_400)(key_function)
 
 
 @pytest.mark.parametrize("name", ["on_duplicate", "on_not_granted"])
-def test_an_answer_of_a_plain_function_cannot_be_async(name: str) -> None:
+def test_an_answer_of_a_plain_function_cannot_be_async(name):
     options: Any = {name: coroutine_function}
     with pytest.raises(TypeError, match=f"{name}= must be a plain function here"):
         deduplicate("k", **options)(key_function)
@@ -61,14 +59,14 @@ def test_an_answer_of_a_plain_function_cannot_be_async(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["on_duplicate", "on_not_granted"])
-def test_an_answer_that_cannot_take_error_is_refused(name: str) -> None:
+def test_an_answer_that_cannot_take_error_is_refused(name):
     options: Any = {name: lambda event, context=None: None}
     with pytest.raises(TypeError, match=rf"{name}= is called with the arguments of key_function\(\) and error=, which"):
         deduplicate("k", **options)(key_function)
 
 
 @pytest.mark.parametrize("name", ["on_duplicate", "on_not_granted"])
-def test_a_parameter_of_the_name_that_an_answer_gets_is_refused(name: str) -> None:
+def test_a_parameter_of_the_name_that_an_answer_gets_is_refused(name):
     def report(error: str) -> None: ...
 
     options: Any = {name: lambda **given: None}
@@ -80,14 +78,14 @@ def test_a_parameter_of_the_name_that_an_answer_gets_is_refused(name: str) -> No
 # The function
 
 
-def test_a_client_of_the_other_kind_is_refused() -> None:
+def test_a_client_of_the_other_kind_is_refused():
     with pytest.raises(TypeError, match=r"client= has the type LockClient, but .* needs an AsyncLockClient"):
         deduplicate("k", client=LockClient())(coroutine_function)
     with pytest.raises(TypeError, match=r"client= has the type AsyncLockClient, but .* needs a LockClient"):
         deduplicate("k", client=AsyncLockClient())(key_function)
 
 
-def test_the_wrapper_looks_like_the_function() -> None:
+def test_the_wrapper_looks_like_the_function():
     def handler(event: dict[str, str], context: object = None) -> str:
         """What it does."""
         return "done"
@@ -118,9 +116,7 @@ def test_the_wrapper_looks_like_the_function() -> None:
         ("dynamodb_stream", 0, "{eventID}", "b6af013f4c08dc2b13d34c03f8d8d6c4"),
     ],
 )
-def test_the_id_of_an_event_of_each_source(
-    sample: str, path: int | None, template: str, expected: str, once: Once, table: str, rows: Rows
-) -> None:
+def test_the_id_of_an_event_of_each_source(sample, path, template, expected, once, table, rows):
     event = events.load(sample)
     calls = Calls()
     handler = once(template, scope="")(calls.handler)
@@ -135,14 +131,12 @@ def test_the_id_of_an_event_of_each_source(
     [{"key": lambda event, context=None: f"order#{event['id']}"}, {"key_jmespath": "join('#', ['order', id])"}],
     ids=["function", "jmespath"],
 )
-def test_a_key_may_be_a_function_or_a_jmespath_expression(
-    key: dict[str, Any], once: Once, table: str, rows: Rows
-) -> None:
+def test_a_key_may_be_a_function_or_a_jmespath_expression(key, once, table, rows):
     once(**key, scope="")(lambda event, context=None: None)(EVENT)
     assert is_done(rows, "order#e-1")
 
 
-def test_a_call_whose_arguments_give_no_key_sends_nothing(once: Once, table: str, wire: Wire) -> None:
+def test_a_call_whose_arguments_give_no_key_sends_nothing(once, table, wire):
     handler = once("{id}", scope="")(lambda event: pytest.fail("must not run"))
     unusable: list[Any] = [{}, {"id": None}, {"id": ""}, {"id": True}, {"id": {}}]
     for event in unusable:
@@ -151,7 +145,7 @@ def test_a_call_whose_arguments_give_no_key_sends_nothing(once: Once, table: str
     assert wire.operations == []
 
 
-def test_methods_are_deduplicated_by_the_first_argument_after_self(table: str) -> None:
+def test_methods_are_deduplicated_by_the_first_argument_after_self(table):
     ran: list[str] = []
 
     class Service:
@@ -180,9 +174,7 @@ def disabled(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("disabled")
-def test_with_the_switch_on_each_delivery_runs_unprotected_with_a_warning(
-    once: Once, wire: Wire, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_with_the_switch_on_each_delivery_runs_unprotected_with_a_warning(once, wire, caplog):
     calls = Calls(result=lambda: (current_dedup().key, current_dedup().is_held))
     handler = once("{id}", scope="", result="json")(calls.handler)
     assert handler(EVENT) == handler(EVENT) == ("e-1", True)
@@ -192,17 +184,13 @@ def test_with_the_switch_on_each_delivery_runs_unprotected_with_a_warning(
 
 
 @pytest.mark.usefixtures("disabled")
-def test_with_the_switch_on_neither_a_missing_key_nor_an_unfit_result_keeps_a_call_from_running(
-    once: Once, table: str
-) -> None:
+def test_with_the_switch_on_neither_a_missing_key_nor_an_unfit_result_keeps_a_call_from_running(once, table):
     unfit = object()
     assert once("{missing}", scope="", result="json")(lambda event: unfit)(EVENT) is unfit
 
 
 @pytest.mark.usefixtures("disabled")
-def test_with_the_switch_on_commit_still_writes_and_nobody_is_warned_about_the_event(
-    once: Once, wire: Wire, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_with_the_switch_on_commit_still_writes_and_nobody_is_warned_about_the_event(once, wire, rows, caplog):
     calls = Calls(result=lambda: commit([add(rows, "sum")], data=b"x", result={"n": 1}))
     handler = once("{id}", scope="", result="json")(calls.handler)
     handler(EVENT)
@@ -214,7 +202,7 @@ def test_with_the_switch_on_commit_still_writes_and_nobody_is_warned_about_the_e
 
 
 @pytest.mark.usefixtures("disabled")
-def test_with_the_switch_on_a_function_may_release_its_stand_in(once: Once, table: str) -> None:
+def test_with_the_switch_on_a_function_may_release_its_stand_in(once, table):
     assert once("{id}", scope="")(lambda event: done(current_dedup().release()))(EVENT) is True
 
 
@@ -223,7 +211,7 @@ def parameters(function: Callable[..., Any]) -> list[str]:
 
 
 @pytest.mark.parametrize(("real", "stand_in"), [(Lock, StandIn), (AsyncLock, AsyncStandIn)])
-def test_a_stand_in_has_every_public_name_of_a_lock_and_its_parameters(real: Any, stand_in: Any) -> None:
+def test_a_stand_in_has_every_public_name_of_a_lock_and_its_parameters(real, stand_in):
     made = {"key", "sort_key", "owner", "fencing_token", "version", "data", "attributes", "lease_duration"}
     for name, member in vars(real).items():
         if name.startswith("_") or name in made or name == "tick":
@@ -244,12 +232,12 @@ def test_a_stand_in_has_every_public_name_of_a_lock_and_its_parameters(real: Any
         CommitRefusedError("refused", key="k", reasons=("None", "ConditionalCheckFailed")),
     ],
 )
-def test_errors_can_be_pickled(error: Exception) -> None:
+def test_errors_can_be_pickled(error):
     copy = pickle.loads(pickle.dumps(error))
     assert (type(copy), copy.args, copy.__dict__) == (type(error), error.args, error.__dict__)
 
 
-def test_the_error_of_a_duplicate_can_be_pickled_as_it_was_raised(once: Once, table: str) -> None:
+def test_the_error_of_a_duplicate_can_be_pickled_as_it_was_raised(once, table):
     handler = once("{id}", scope="", result="json", on_duplicate="raise")(lambda event: {"n": 1})
     handler(EVENT)
     with pytest.raises(DuplicateEventError) as caught:
@@ -258,7 +246,7 @@ def test_the_error_of_a_duplicate_can_be_pickled_as_it_was_raised(once: Once, ta
 
 
 @pytest.mark.parametrize("batch", [sqs_batch, kafka_batch])
-def test_above_a_batch_it_would_count_records_that_failed_as_done(batch: Any) -> None:
+def test_above_a_batch_it_would_count_records_that_failed_as_done(batch):
     handler: Any = batch()(lambda record: None)
     words = f"@deduplicate above @{batch.__name__} would count .*, or pass dedup_key= to {batch.__name__}"
     with pytest.raises(TypeError, match=words):

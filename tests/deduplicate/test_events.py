@@ -29,17 +29,14 @@ from lambda_lock import (
     set_default_client,
     with_lock,
 )
-from rig.engine import Ministack
 from rig.wire import Answer, Wire
-from tests.support.clients import Make
 from tests.support.clocks import SkewedClock
 from tests.support.context import Context
 from tests.support.decorated import Boom, as_async, done
 from tests.support.elsewhere import in_thread
-from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
-from .conftest import FOREVER, Calls, Once, Stop, is_done, warnings
+from .conftest import FOREVER, Calls, Stop, is_done, warnings
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -63,7 +60,7 @@ def dates(wire: Wire) -> list[int]:
 # Done once
 
 
-def test_two_orders_of_two_tenants_are_two_events(table: str, rows: Rows) -> None:
+def test_two_orders_of_two_tenants_are_two_events(table, rows):
     ran = []
 
     @deduplicate("{tenant}#{order}", scope="orders")
@@ -78,7 +75,7 @@ def test_two_orders_of_two_tenants_are_two_events(table: str, rows: Rows) -> Non
     assert is_done(rows, "orders#a#b#c")
 
 
-def test_two_scopes_and_their_keys_are_two_events(once: Once, rows: Rows) -> None:
+def test_two_scopes_and_their_keys_are_two_events(once, rows):
     calls = Calls()
     for scope, key in [("a#b", "c"), ("a", "b#c")] * 2:
         once("{id}", scope=scope)(calls.handler)({"id": key})
@@ -87,14 +84,14 @@ def test_two_scopes_and_their_keys_are_two_events(once: Once, rows: Rows) -> Non
     assert is_done(rows, "a#b#c")
 
 
-def test_a_key_whose_scope_leaves_no_room_for_it_is_refused_before_anything_is_sent(once: Once, wire: Wire) -> None:
+def test_a_key_whose_scope_leaves_no_room_for_it_is_refused_before_anything_is_sent(once, wire):
     for scope, key in (("s" * 2000, "k" * 48), ("#" * 1024, "k")):
         with pytest.raises(KeyTemplateError, match="DynamoDB allows 2048"):
             once("{id}", scope=scope)(lambda event: pytest.fail("must not run"))({"id": key})
     assert wire.operations == []
 
 
-def test_a_new_event_takes_two_requests_and_its_duplicate_one(once: Once, wire: Wire) -> None:
+def test_a_new_event_takes_two_requests_and_its_duplicate_one(once, wire):
     calls = Calls()
     handler = once("{id}", scope="")(calls.handler)
     handler(EVENT)
@@ -106,9 +103,7 @@ def test_a_new_event_takes_two_requests_and_its_duplicate_one(once: Once, wire: 
     assert calls.count == 2
 
 
-def test_the_row_says_until_when_the_event_is_done_by_the_date_of_dynamodb(
-    once: Once, dates: list[int], rows: Rows
-) -> None:
+def test_the_row_says_until_when_the_event_is_done_by_the_date_of_dynamodb(once, dates, rows):
     once("{id}", scope="", window=500, result="json")(lambda event: {"n": 1})(EVENT)
     row = rows["e-1"]
     until = int(row["completedUntil"]["N"])
@@ -120,23 +115,23 @@ def test_the_row_says_until_when_the_event_is_done_by_the_date_of_dynamodb(
 
 
 @pytest.mark.parametrize("off", [600, -600])
-def test_a_clock_minutes_off_does_not_change_the_window(off: float, once: Once, dates: list[int], rows: Rows) -> None:
+def test_a_clock_minutes_off_does_not_change_the_window(off, once, dates, rows):
     set_default_client(LockClient(clock=SkewedClock(off)))
     once("{id}", scope="", window=500)(lambda event: None)(EVENT)
     assert dates[-1] + 500 <= int(rows["e-1"]["completedUntil"]["N"]) <= dates[-1] + 502
 
 
-def test_a_window_of_a_fraction_is_rounded_up(once: Once, dates: list[int], rows: Rows) -> None:
+def test_a_window_of_a_fraction_is_rounded_up(once, dates, rows):
     once("{id}", scope="", window=10.2)(lambda event: None)(EVENT)
     assert dates[-1] + 11 <= int(rows["e-1"]["completedUntil"]["N"]) <= dates[-1] + 13
 
 
-def test_an_event_counts_as_done_for_a_day_unless_told_otherwise(once: Once, dates: list[int], rows: Rows) -> None:
+def test_an_event_counts_as_done_for_a_day_unless_told_otherwise(once, dates, rows):
     once("{id}", scope="")(lambda event: None)(EVENT)
     assert 86_400 <= int(rows["e-1"]["completedUntil"]["N"]) - dates[-1] <= 86_402
 
 
-def test_once_its_window_has_passed_an_event_runs_again(once: Once, wire: Wire, rows: Rows, dates: list[int]) -> None:
+def test_once_its_window_has_passed_an_event_runs_again(once, wire, rows, dates):
     calls = Calls()
     calls.result = lambda: calls.count
     handler = once("{id}", scope="", window=1, result="json")(calls.handler)
@@ -152,7 +147,7 @@ def test_once_its_window_has_passed_an_event_runs_again(once: Once, wire: Wire, 
     assert rows["e-1"]["result"] == {"S": "2"}
 
 
-def test_a_run_after_the_window_that_fails_leaves_the_event_not_done(once: Once, rows: Rows) -> None:
+def test_a_run_after_the_window_that_fails_leaves_the_event_not_done(once, rows):
     rows.put("e-1", completedUntil={"N": str(int(time.time()) - 5)}, result={"S": '"old"'})
     calls = Calls(error=Boom())
     handler = once("{id}", scope="", result="json")(calls.handler)
@@ -162,13 +157,13 @@ def test_a_run_after_the_window_that_fails_leaves_the_event_not_done(once: Once,
         assert calls.count == expected
 
 
-def test_a_later_completion_without_a_result_forgets_the_earlier_one(once: Once, rows: Rows) -> None:
+def test_a_later_completion_without_a_result_forgets_the_earlier_one(once, rows):
     rows.put("e-1", completedUntil={"N": str(int(time.time()) - 5)}, result={"S": '"old"'})
     once("{id}", scope="")(lambda event: "new")(EVENT)
     assert "result" not in rows["e-1"]
 
 
-def test_a_completion_that_is_no_number_is_an_error_that_names_the_row_and_leaves_it(once: Once, rows: Rows) -> None:
+def test_a_completion_that_is_no_number_is_an_error_that_names_the_row_and_leaves_it(once, rows):
     rows.put("e-1", completedUntil={"S": "tomorrow"})
     before = rows["e-1"]
     with pytest.raises(LockFormatError, match=r"'e-1'.*tomorrow"):
@@ -176,9 +171,7 @@ def test_a_completion_that_is_no_number_is_an_error_that_names_the_row_and_leave
     assert rows["e-1"] == before
 
 
-def test_the_event_is_in_progress_while_the_function_runs_and_current_dedup_is_its_lock(
-    once: Once, rows: Rows, table: str, other: LockClient
-) -> None:
+def test_the_event_is_in_progress_while_the_function_runs_and_current_dedup_is_its_lock(once, rows, table, other):
     def handler(event: dict[str, str]) -> str:
         lock: Any = current_dedup()
         with pytest.raises(TypeError, match="the innermost lock is of type"):
@@ -196,7 +189,7 @@ def test_the_event_is_in_progress_while_the_function_runs_and_current_dedup_is_i
         current_dedup()
 
 
-def test_the_lock_client_reads_what_is_stored_with_an_event(once: Once, other: LockClient) -> None:
+def test_the_lock_client_reads_what_is_stored_with_an_event(once, other):
     once("{id}", scope="", result="json")(lambda event: [1])(EVENT)
     record = other.get("e-1")
     assert record is not None
@@ -206,7 +199,7 @@ def test_the_lock_client_reads_what_is_stored_with_an_event(once: Once, other: L
     assert record.result == "[1]"
 
 
-def test_a_plain_lock_on_the_row_leaves_what_belongs_to_the_event(once: Once, other: LockClient, rows: Rows) -> None:
+def test_a_plain_lock_on_the_row_leaves_what_belongs_to_the_event(once, other, rows):
     calls = Calls("done")
     handler = once("{id}", scope="", result="json")(calls.handler)
     handler(EVENT)
@@ -221,7 +214,7 @@ def test_a_plain_lock_on_the_row_leaves_what_belongs_to_the_event(once: Once, ot
     assert calls.count == 1
 
 
-def test_renewals_keep_the_row_alive_until_after_the_completion_of_before(once: Once, rows: Rows) -> None:
+def test_renewals_keep_the_row_alive_until_after_the_completion_of_before(once, rows):
     passed = int(time.time()) - 5
     rows.put("e-1", completedUntil={"N": str(passed)})
     held: list[Any] = []
@@ -241,9 +234,7 @@ def test_renewals_keep_the_row_alive_until_after_the_completion_of_before(once: 
 
 
 @pytest.mark.parametrize("error", [Boom("boom"), Stop(), SystemExit(3), LockNotGrantedError("mine")])
-def test_an_event_whose_function_raises_is_not_done_and_runs_again_at_once(
-    error: BaseException, once: Once, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_event_whose_function_raises_is_not_done_and_runs_again_at_once(error, once, rows, caplog):
     calls = Calls(error=error)
     handler = once("{id}", scope="", on_not_granted="skip", on_duplicate="raise")(calls.handler)
     with pytest.raises(type(error)) as caught:
@@ -259,9 +250,7 @@ def test_an_event_whose_function_raises_is_not_done_and_runs_again_at_once(
     assert warnings(caplog) == []
 
 
-def test_a_function_that_releases_its_event_itself_has_not_done_it_and_is_warned_about(
-    once: Once, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_function_that_releases_its_event_itself_has_not_done_it_and_is_warned_about(once, rows, caplog):
     calls = Calls(result=lambda: done(current_dedup().release()))
     handler = once("{id}", scope="")(calls.handler)
     assert handler(EVENT) is True
@@ -272,7 +261,7 @@ def test_a_function_that_releases_its_event_itself_has_not_done_it_and_is_warned
     assert calls.count == 2
 
 
-def test_a_plain_function_that_returns_a_coroutine_is_refused_and_not_done(rows: Rows) -> None:
+def test_a_plain_function_that_returns_a_coroutine_is_refused_and_not_done(rows):
     async def work() -> None: ...
 
     @deduplicate("k", scope="")
@@ -286,15 +275,13 @@ def test_a_plain_function_that_returns_a_coroutine_is_refused_and_not_done(rows:
 
 @pytest.mark.parametrize("code", ["AccessDeniedException", "ResourceNotFoundException"])
 @pytest.mark.parametrize("on_answer", [{"on_not_granted": "skip"}, {"on_duplicate": lambda event, error: "answered"}])
-def test_an_outage_is_neither_contention_nor_a_duplicate_and_always_raises(
-    code: str, on_answer: dict[str, Any], once: Once, wire: Wire
-) -> None:
+def test_an_outage_is_neither_contention_nor_a_duplicate_and_always_raises(code, on_answer, once, wire):
     wire.answer(400, code, times=FOREVER)
     with pytest.raises(LockConfigurationError):
         once("{id}", scope="", **on_answer)(lambda event: pytest.fail("must not run"))(EVENT)
 
 
-def test_too_little_time_is_not_contention_and_always_raises(once: Once, wire: Wire) -> None:
+def test_too_little_time_is_not_contention_and_always_raises(once, wire):
     calls = Calls()
     with pytest.raises(LockNotGrantedError):
         once("{id}", on_not_granted="skip")(calls.handler)(EVENT, Context(remaining=0.5))
@@ -305,9 +292,7 @@ def test_too_little_time_is_not_contention_and_always_raises(once: Once, wire: W
 # In progress
 
 
-def test_in_progress_elsewhere_is_an_error_at_once_that_is_no_duplicate(
-    once: Once, other: LockClient, wire: Wire
-) -> None:
+def test_in_progress_elsewhere_is_an_error_at_once_that_is_no_duplicate(once, other, wire):
     handler = once("{id}", scope="", on_duplicate=lambda event, error: pytest.fail("not done"))(
         lambda event: pytest.fail("must not run")
     )
@@ -321,14 +306,14 @@ def test_in_progress_elsewhere_is_an_error_at_once_that_is_no_duplicate(
 
 
 @pytest.mark.parametrize("on_not_granted", ["skip", lambda event, error: ("answered", event["id"], error.key)])
-def test_in_progress_elsewhere_may_be_answered(on_not_granted: Any, once: Once, other: LockClient) -> None:
+def test_in_progress_elsewhere_may_be_answered(on_not_granted, once, other):
     handler = once("{id}", scope="", on_not_granted=on_not_granted)(lambda event: "ran")
     with other.acquire("e-1"):
         assert handler(EVENT) == (None if on_not_granted == "skip" else ("answered", "e-1", "e-1"))
     assert handler(EVENT) == "ran"
 
 
-def test_who_waits_while_the_event_is_in_progress_is_given_its_result(once: Once, wire: Wire) -> None:
+def test_who_waits_while_the_event_is_in_progress_is_given_its_result(once, wire):
     began, go_on = threading.Event(), threading.Event()
 
     def work(event: object) -> dict[str, int]:
@@ -346,7 +331,7 @@ def test_who_waits_while_the_event_is_in_progress_is_given_its_result(once: Once
     assert first() == second() == {"n": 1}
 
 
-def test_who_waits_runs_the_event_where_the_first_fails(once: Once, wire: Wire) -> None:
+def test_who_waits_runs_the_event_where_the_first_fails(once, wire):
     began, go_on = threading.Event(), threading.Event()
 
     def work(event: object) -> str:
@@ -367,13 +352,13 @@ def test_who_waits_runs_the_event_where_the_first_fails(once: Once, wire: Wire) 
     assert second() == "second"
 
 
-def test_a_wait_that_runs_out_is_a_timeout(once: Once, other: LockClient) -> None:
+def test_a_wait_that_runs_out_is_a_timeout(once, other):
     handler = once("{id}", scope="", wait=0.2, refresh_period=0.05)(lambda event: pytest.fail("must not run"))
     with other.acquire("e-1"), pytest.raises(LockTimeoutError):
         handler(EVENT)
 
 
-def test_of_calls_at_once_one_runs_and_none_after_it(once: Once) -> None:
+def test_of_calls_at_once_one_runs_and_none_after_it(once):
     calls = Calls()
     handler = once("{id}", on_not_granted="skip")(calls.handler)
     for join in [in_thread(lambda: handler(EVENT)) for _ in range(6)]:
@@ -382,7 +367,7 @@ def test_of_calls_at_once_one_runs_and_none_after_it(once: Once) -> None:
     assert calls.count == 1
 
 
-def test_an_event_left_by_a_dead_owner_runs_once_its_lease_is_over(once: Once, rows: Rows, dates: list[int]) -> None:
+def test_an_event_left_by_a_dead_owner_runs_once_its_lease_is_over(once, rows, dates):
     expiry = time.time() + 2
     rows.put_held("e-1", expires_at=expiry, lease_seconds=3600)
     calls = Calls()
@@ -402,7 +387,7 @@ def test_an_event_left_by_a_dead_owner_runs_once_its_lease_is_over(once: Once, r
 @pytest.mark.parametrize(
     "result", [None, True, 0, 1.5, "text", "\u00fc\U0001f600\ud800", [], {}, {"a": [1, {"b": None}]}, 10**30]
 )
-def test_a_stored_result_is_given_to_duplicates(result: Any, once: Once, rows: Rows) -> None:
+def test_a_stored_result_is_given_to_duplicates(result, once, rows):
     calls = Calls(result=result)
     handler = once("{id}", scope="", result="json")(calls.handler)
     assert handler(EVENT) == handler(EVENT) == handler(EVENT) == result
@@ -410,14 +395,14 @@ def test_a_stored_result_is_given_to_duplicates(result: Any, once: Once, rows: R
     assert rows["e-1"].get("result", {"S": "null"}) == {"S": json.dumps(result, separators=(",", ":"))}
 
 
-def test_a_duplicate_is_given_nothing_unless_asked_for(once: Once, rows: Rows) -> None:
+def test_a_duplicate_is_given_nothing_unless_asked_for(once, rows):
     handler = once("{id}", scope="")(lambda event: "result")
     assert handler(EVENT) == "result"
     assert handler(EVENT) is None
     assert "result" not in rows["e-1"]
 
 
-def test_a_result_that_another_consumer_stored_is_not_given_to_who_did_not_ask(once: Once) -> None:
+def test_a_result_that_another_consumer_stored_is_not_given_to_who_did_not_ask(once):
     asking = once("{id}", scope="", result="json")(lambda event: "result")
     not_asking = once("{id}", scope="")(lambda event: pytest.fail("must not run"))
     assert asking(EVENT) == "result"
@@ -427,7 +412,7 @@ def test_a_result_that_another_consumer_stored_is_not_given_to_who_did_not_ask(o
     assert caught.value.result is None
 
 
-def test_a_duplicate_may_be_an_error_with_the_result(once: Once, rows: Rows) -> None:
+def test_a_duplicate_may_be_an_error_with_the_result(once, rows):
     handler = once("{id}", scope="", result="json", on_duplicate="raise")(lambda event: {"n": 1})
     assert handler(EVENT) == {"n": 1}
     with pytest.raises(DuplicateEventError, match="'e-1' was completed before") as caught:
@@ -438,7 +423,7 @@ def test_a_duplicate_may_be_an_error_with_the_result(once: Once, rows: Rows) -> 
     assert not isinstance(caught.value, LockNotGrantedError)
 
 
-def test_a_duplicate_is_answered_with_its_own_arguments_and_the_error(once: Once) -> None:
+def test_a_duplicate_is_answered_with_its_own_arguments_and_the_error(once):
     def answer(event: dict[str, str], context: object, *, error: DuplicateEventError) -> tuple[Any, ...]:
         with pytest.raises(LookupError):
             current_dedup()
@@ -450,12 +435,12 @@ def test_a_duplicate_is_answered_with_its_own_arguments_and_the_error(once: Once
 
 
 @pytest.mark.parametrize("on_not_granted", ["skip", lambda event, error: pytest.fail("it is not in progress")])
-def test_a_duplicate_is_not_answered_as_contention_is(on_not_granted: Any, once: Once) -> None:
+def test_a_duplicate_is_not_answered_as_contention_is(on_not_granted, once):
     handler = once("{id}", scope="", result="json", on_not_granted=on_not_granted)(lambda event: "result")
     assert handler(EVENT) == handler(EVENT) == "result"
 
 
-def test_an_answer_to_a_duplicate_of_an_async_function_is_awaited() -> None:
+def test_an_answer_to_a_duplicate_of_an_async_function_is_awaited():
     async def answer(event: dict[str, str], *, error: DuplicateEventError) -> tuple[str, object]:
         return event["id"], error.result
 
@@ -467,7 +452,7 @@ def test_an_answer_to_a_duplicate_of_an_async_function_is_awaited() -> None:
         assert handler(EVENT) == ("e-1", "result")
 
 
-def test_an_error_of_the_answer_comes_through_with_the_duplicate_as_its_context(once: Once) -> None:
+def test_an_error_of_the_answer_comes_through_with_the_duplicate_as_its_context(once):
     def answer(event: object, *, error: DuplicateEventError) -> None:
         raise Boom
 
@@ -478,7 +463,7 @@ def test_an_error_of_the_answer_comes_through_with_the_duplicate_as_its_context(
     assert isinstance(caught.value.__context__, DuplicateEventError)
 
 
-def test_a_duplicate_from_within_the_function_is_not_the_decorators_own(once: Once) -> None:
+def test_a_duplicate_from_within_the_function_is_not_the_decorators_own(once):
     inner = once("{id}", scope="inner", on_duplicate="raise")(lambda event: None)
     inner(EVENT)
     outer = once("{id}", scope="outer", on_duplicate=lambda event, error: pytest.fail("not mine"))(
@@ -503,9 +488,7 @@ def deep() -> Any:
 
 
 @pytest.mark.parametrize("result", [object, {1, 2}.copy, b"bytes".upper, circle, deep, lambda: {(1, 2): 3}])
-def test_a_result_that_json_cannot_write_is_returned_and_the_event_is_done_with_a_warning(
-    result: Any, once: Once, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_result_that_json_cannot_write_is_returned_and_the_event_is_done_with_a_warning(result, once, rows, caplog):
     calls = Calls(result=result)
     handler = once("{id}", scope="", result="json")(calls.handler)
     assert type(handler(EVENT)) is type(result())  # the source must not deliver the event again
@@ -518,9 +501,7 @@ def test_a_result_that_json_cannot_write_is_returned_and_the_event_is_done_with_
     assert calls.count == 1
 
 
-def test_a_result_too_large_for_the_row_is_returned_and_the_event_is_done_with_a_warning(
-    once: Once, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_result_too_large_for_the_row_is_returned_and_the_event_is_done_with_a_warning(once, rows, caplog):
     calls = Calls(result="x" * 410_000)
     handler = once("{id}", scope="", result="json")(calls.handler)
     assert len(handler(EVENT)) == 410_000
@@ -531,13 +512,13 @@ def test_a_result_too_large_for_the_row_is_returned_and_the_event_is_done_with_a
     assert calls.count == 1
 
 
-def test_a_large_result_that_fits_is_stored(once: Once) -> None:
+def test_a_large_result_that_fits_is_stored(once):
     handler = once("{id}", scope="", result="json")(lambda event: "x" * 390_000)
     handler(EVENT)
     assert len(handler(EVENT)) == 390_000
 
 
-def test_a_stored_result_that_is_no_json_is_a_clear_error(once: Once, rows: Rows) -> None:
+def test_a_stored_result_that_is_no_json_is_a_clear_error(once, rows):
     rows.put("e-1", completedUntil={"N": str(int(time.time()) + 60)}, result={"S": "{broken"})
     with pytest.raises(LockFormatError, match=r"'e-1' is not JSON.*another scope"):
         once("{id}", scope="", result="json")(lambda event: None)(EVENT)
@@ -547,7 +528,7 @@ def test_a_stored_result_that_is_no_json_is_a_clear_error(once: Once, rows: Rows
 # Scope
 
 
-def test_two_consumers_of_one_event_do_not_silence_each_other(once: Once, rows: Rows) -> None:
+def test_two_consumers_of_one_event_do_not_silence_each_other(once, rows):
     ran: list[str] = []
 
     @once("{id}")
@@ -564,9 +545,7 @@ def test_two_consumers_of_one_event_do_not_silence_each_other(once: Once, rows: 
     assert ran == ["charge", "notify"]
 
 
-def test_the_scope_is_the_function_s_name_on_lambda_its_module_and_its_own(
-    once: Once, rows: Rows, engine: Ministack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_scope_is_the_function_s_name_on_lambda_its_module_and_its_own(once, rows, engine, monkeypatch):
     calls = Calls()
     handler = once("{id}")(calls.handler)
     own = f"{__name__.rpartition('.')[0]}.conftest.Calls.handler" if "." in __name__ else ""
@@ -603,25 +582,23 @@ def consume(event: object, more: int = 0) -> str:
         (functools.lru_cache(consume), "consume"),
     ],
 )
-def test_partials_and_objects_have_the_scope_of_what_they_call(function: Any, name: str) -> None:
+def test_partials_and_objects_have_the_scope_of_what_they_call(function, name):
     assert deduplicate("e-1")(function)(None) == f"{__name__}.{name}"
 
 
-def test_a_scope_that_is_given_is_all_that_precedes_the_key(
-    once: Once, rows: Rows, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_scope_that_is_given_is_all_that_precedes_the_key(once, rows, monkeypatch):
     monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "orders")
     once("{id}", scope="billing")(lambda event: None)(EVENT)
     assert is_done(rows, "billing#e-1")
 
 
-def test_an_empty_scope_shares_the_event_with_all_that_use_the_key(once: Once, rows: Rows) -> None:
+def test_an_empty_scope_shares_the_event_with_all_that_use_the_key(once, rows):
     once("{id}", scope="", result="json")(lambda event: "theirs")(EVENT)
     assert is_done(rows, "e-1")
     assert once("{id}", scope="", result="json")(lambda event: pytest.fail("must not run"))(EVENT) == "theirs"
 
 
-def test_scope_and_key_together_must_fit_and_that_is_said_before_anything_is_sent(once: Once, wire: Wire) -> None:
+def test_scope_and_key_together_must_fit_and_that_is_said_before_anything_is_sent(once, wire):
     handler = once("{id}", scope="s" * 1500)(lambda event: pytest.fail("must not run"))
     with pytest.raises(KeyTemplateError, match="2048"):
         handler({"id": "x" * 1000})
@@ -631,7 +608,7 @@ def test_scope_and_key_together_must_fit_and_that_is_said_before_anything_is_sen
 # Tables and schemas
 
 
-def test_a_table_with_a_sort_key(once: Once, engine: Ministack, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_with_a_sort_key(once, engine, table, monkeypatch):
     name = engine.create_table(f"{table}-sorted", "pk", "sk")
     monkeypatch.setenv("LAMBDA_LOCK_TABLE", name)
     monkeypatch.setenv("LAMBDA_LOCK_PARTITION_KEY", "pk")
@@ -644,7 +621,7 @@ def test_a_table_with_a_sort_key(once: Once, engine: Ministack, table: str, monk
     engine.delete_table(name)
 
 
-def test_the_go_schema_remembers_events(once: Once, rows: Rows) -> None:
+def test_the_go_schema_remembers_events(once, rows):
     set_default_client(LockClient(schema=GO, ttl=None))
     calls = Calls(result="done")
     handler = once("{id}", scope="", result="json")(calls.handler)
@@ -654,7 +631,7 @@ def test_the_go_schema_remembers_events(once: Once, rows: Rows) -> None:
     assert "ttl" not in rows["e-1"]
 
 
-def test_the_python_schema_is_refused_before_anything_is_sent(once: Once, wire: Wire) -> None:
+def test_the_python_schema_is_refused_before_anything_is_sent(once, wire):
     set_default_client(LockClient(schema=PYTHON))
     with pytest.raises(LockConfigurationError, match="schema PYTHON are deleted on release"):
         once("{id}", scope="")(lambda event: pytest.fail("must not run"))(EVENT)
@@ -664,7 +641,7 @@ def test_the_python_schema_is_refused_before_anything_is_sent(once: Once, wire: 
 # Nesting
 
 
-def test_a_nested_call_for_the_same_event_raises_at_once_and_not_as_contention(once: Once, wire: Wire) -> None:
+def test_a_nested_call_for_the_same_event_raises_at_once_and_not_as_contention(once, wire):
     def work(event: dict[str, str], then: Any = None) -> str:
         return then() if then else "ran"
 
@@ -676,7 +653,7 @@ def test_a_nested_call_for_the_same_event_raises_at_once_and_not_as_contention(o
     assert handler(EVENT, lambda: handler({"id": "e-2"})) == "ran"
 
 
-def test_a_reentrant_call_enters_again_and_the_outermost_completes(wire: Wire, rows: Rows) -> None:
+def test_a_reentrant_call_enters_again_and_the_outermost_completes(wire, rows):
     seen: list[bool] = []
 
     @deduplicate("{id}", scope="", reentrant=True, result="json")
@@ -692,7 +669,7 @@ def test_a_reentrant_call_enters_again_and_the_outermost_completes(wire: Wire, r
     assert len(seen) == 4
 
 
-def test_an_inner_failure_that_is_caught_leaves_the_outermost_to_complete(rows: Rows) -> None:
+def test_an_inner_failure_that_is_caught_leaves_the_outermost_to_complete(rows):
     @deduplicate("{id}", scope="", reentrant=True)
     def work(event: dict[str, str], inner: bool = False) -> None:
         if inner:
@@ -705,14 +682,14 @@ def test_an_inner_failure_that_is_caught_leaves_the_outermost_to_complete(rows: 
     assert is_done(rows, "e-1")
 
 
-def test_current_dedup_is_the_innermost_of_this_call(once: Once) -> None:
+def test_current_dedup_is_the_innermost_of_this_call(once):
     inner = once("{id}", scope="inner")(lambda event: current_dedup().key)
     outer = once("{id}", scope="outer")(lambda event: [current_dedup().key, inner(event), current_dedup().key])
     assert outer(EVENT) == ["outer#e-1", "inner#e-1", "outer#e-1"]
 
 
 @pytest.mark.parametrize("dedup_outside", [True, False])
-def test_events_and_locks_nest_either_way(dedup_outside: bool, rows: Rows, wire: Wire) -> None:
+def test_events_and_locks_nest_either_way(dedup_outside, rows, wire):
     def work(event: dict[str, str]) -> tuple[str, str]:
         return current_dedup().key, current_lock().key
 
@@ -728,7 +705,7 @@ def test_events_and_locks_nest_either_way(dedup_outside: bool, rows: Rows, wire:
     assert wire.count() == (1 if dedup_outside else 3)
 
 
-def test_an_inner_lock_that_is_not_granted_leaves_the_event_not_done(other: LockClient, rows: Rows) -> None:
+def test_an_inner_lock_that_is_not_granted_leaves_the_event_not_done(other, rows):
     @deduplicate("{id}", scope="", on_not_granted="skip")
     @with_lock("customer", wait=0)
     def handler(event: dict[str, str]) -> str:
@@ -742,7 +719,7 @@ def test_an_inner_lock_that_is_not_granted_leaves_the_event_not_done(other: Lock
 
 
 @pytest.mark.parametrize("dedup_outside", [True, False])
-def test_a_lock_and_an_event_of_one_row_in_one_call_raise_at_once(dedup_outside: bool, wire: Wire) -> None:
+def test_a_lock_and_an_event_of_one_row_in_one_call_raise_at_once(dedup_outside, wire):
     event_of, lock_of = deduplicate("{id}", scope="", wait=0), with_lock("{id}", wait=0)
 
     def work(event: dict[str, str]) -> None:
@@ -754,7 +731,7 @@ def test_a_lock_and_an_event_of_one_row_in_one_call_raise_at_once(dedup_outside:
     assert wire.operations == ["UpdateItem"] * 2
 
 
-def test_a_reentrant_event_does_not_enter_a_lock_that_is_no_event(rows: Rows) -> None:
+def test_a_reentrant_event_does_not_enter_a_lock_that_is_no_event(rows):
     """It could not complete there: the event would run again with each delivery, without any error."""
 
     @with_lock("{id}")
@@ -766,7 +743,7 @@ def test_a_reentrant_event_does_not_enter_a_lock_that_is_no_event(rows: Rows) ->
         handler(EVENT)
 
 
-def test_a_reentrant_lock_enters_its_event(rows: Rows, wire: Wire) -> None:
+def test_a_reentrant_lock_enters_its_event(rows, wire):
     @deduplicate("{id}", scope="")
     @with_lock("{id}", reentrant=True)
     def handler(event: dict[str, str]) -> str:
@@ -782,19 +759,19 @@ def test_a_reentrant_lock_enters_its_event(rows: Rows, wire: Wire) -> None:
 # The invocation and the client
 
 
-def test_the_lease_ends_with_the_invocation_and_the_owner_is_named_after_it(once: Once) -> None:
+def test_the_lease_ends_with_the_invocation_and_the_owner_is_named_after_it(once):
     handler = once("{id}", scope="")(lambda event, context: (current_dedup().lease_duration, current_dedup().owner))
     lease, owner = handler(EVENT, Context(remaining=8.0))
     assert 7 < lease <= 8
     assert owner.startswith("orders/request-1#")
 
 
-def test_a_client_that_is_given_beats_the_default_one(make: Make, rows: Rows) -> None:
+def test_a_client_that_is_given_beats_the_default_one(make, rows):
     handler = deduplicate("{id}", scope="", client=make(owner_prefix="mine"))(lambda event: current_dedup().owner)
     assert (handler(EVENT) or "").startswith("mine#")
 
 
-def test_an_event_cannot_be_handed_over_and_is_done_all_the_same(once: Once, rows: Rows) -> None:
+def test_an_event_cannot_be_handed_over_and_is_done_all_the_same(once, rows):
     def handler(event: object) -> None:
         with pytest.raises(LockConfigurationError, match="'e-1' cannot be handed over"):
             done(current_dedup().hand_over())

@@ -22,14 +22,13 @@ from lambda_lock import (
     deduplicate,
     set_default_client,
 )
-from rig.wire import Answer, Request, Wire
+from rig.wire import Answer, Request
 from tests.aio.conftest import ended, start, until
 from tests.support.clocks import LeapingClock
 from tests.support.decorated import Boom, done
 from tests.support.elsewhere import in_thread
-from tests.support.rows import Rows
 
-from .conftest import COMMIT, FOREVER, Calls, Once, Stop, add, commit, is_done, value, warnings
+from .conftest import COMMIT, FOREVER, Calls, Stop, add, commit, is_done, value, warnings
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -51,7 +50,7 @@ def second() -> Callable[[Request], bool]:
 # Claims
 
 
-def test_a_claim_whose_reply_is_lost_runs_once(once: Once, wire: Wire, rows: Rows) -> None:
+def test_a_claim_whose_reply_is_lost_runs_once(once, wire, rows):
     calls = Calls()
     wire.drop_reply("UpdateItem")
     once("{id}", scope="")(calls.handler)(EVENT)
@@ -60,7 +59,7 @@ def test_a_claim_whose_reply_is_lost_runs_once(once: Once, wire: Wire, rows: Row
     assert is_done(rows, "e-1")
 
 
-def test_a_late_copy_of_a_claim_does_not_open_the_event_again(once: Once, wire: Wire, rows: Rows) -> None:
+def test_a_late_copy_of_a_claim_does_not_open_the_event_again(once, wire, rows):
     calls = Calls()
     handler = once("{id}", scope="")(calls.handler)
     late = wire.deliver_late("UpdateItem", copies=2)
@@ -73,9 +72,7 @@ def test_a_late_copy_of_a_claim_does_not_open_the_event_again(once: Once, wire: 
     assert calls.count == 1
 
 
-def test_a_late_copy_of_a_claim_does_not_open_an_event_that_was_claimed_after_its_window(
-    once: Once, wire: Wire, rows: Rows
-) -> None:
+def test_a_late_copy_of_a_claim_does_not_open_an_event_that_was_claimed_after_its_window(once, wire, rows):
     rows.put("e-1", completedUntil={"N": str(int(time.time()) - 5)})
     calls = Calls()
     handler = once("{id}", scope="")(calls.handler)
@@ -88,9 +85,7 @@ def test_a_late_copy_of_a_claim_does_not_open_an_event_that_was_claimed_after_it
     assert rows["e-1"] == before
 
 
-def test_a_taker_over_who_saw_the_row_before_its_completion_does_not_run_it_again(
-    once: Once, wire: Wire, rows: Rows, other: LockClient
-) -> None:
+def test_a_taker_over_who_saw_the_row_before_its_completion_does_not_run_it_again(once, wire, rows, other):
     """A release keeps the version: under the version alone, a late take-over would erase the completion."""
     calls = Calls("second")
     handler = once("{id}", scope="", result="json")(calls.handler)
@@ -125,9 +120,7 @@ class Interrupting:
         return value
 
 
-def test_an_event_whose_result_is_interrupted_on_its_way_to_the_row_is_released_and_runs_again(
-    once: Once, rows: Rows
-) -> None:
+def test_an_event_whose_result_is_interrupted_on_its_way_to_the_row_is_released_and_runs_again(once, rows):
     calls = Calls("done")
     handler = once("{id}", scope="", result=Interrupting())(calls.handler)
     with pytest.raises(Stop):
@@ -139,9 +132,7 @@ def test_an_event_whose_result_is_interrupted_on_its_way_to_the_row_is_released_
     assert calls.count == 2
 
 
-def test_a_completion_whose_reply_is_lost_is_found_done(
-    once: Once, wire: Wire, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_completion_whose_reply_is_lost_is_found_done(once, wire, rows, caplog):
     calls = Calls("done")
     handler = once("{id}", scope="", result="json")(calls.handler)
     wire.drop_reply("UpdateItem", when=completes)
@@ -152,16 +143,14 @@ def test_a_completion_whose_reply_is_lost_is_found_done(
     assert warnings(caplog) == []
 
 
-def test_a_completion_whose_request_is_lost_is_sent_again(once: Once, wire: Wire, rows: Rows) -> None:
+def test_a_completion_whose_request_is_lost_is_sent_again(once, wire, rows):
     wire.drop_request("UpdateItem", when=completes)
     once("{id}", scope="")(lambda event: None)(EVENT)
     assert is_done(rows, "e-1")
     assert wire.operations == ["UpdateItem"] * 3
 
 
-def test_a_late_copy_of_a_completion_does_not_complete_what_another_owns_after_the_window(
-    once: Once, wire: Wire, rows: Rows
-) -> None:
+def test_a_late_copy_of_a_completion_does_not_complete_what_another_owns_after_the_window(once, wire, rows):
     late = wire.deliver_late("UpdateItem", when=completes)
     once("{id}", scope="")(lambda event: None)(EVENT)
     rows.put_held("e-1", expires_at=9e9, owner="another#1")
@@ -173,8 +162,8 @@ def test_a_late_copy_of_a_completion_does_not_complete_what_another_owns_after_t
 
 @pytest.mark.parametrize("carried_out", [True, False])
 def test_a_completion_without_any_answer_is_logged_and_the_result_returned(
-    carried_out: bool, once: Once, wire: Wire, rows: Rows, impatient: LockClient, caplog: pytest.LogCaptureFixture
-) -> None:
+    carried_out, once, wire, rows, impatient, caplog
+):
     handler = once("{id}", scope="")(lambda event: "result")
     (wire.drop_reply if carried_out else wire.drop_request)("UpdateItem", times=FOREVER, when=completes)
     assert handler(EVENT) == "result"
@@ -183,9 +172,7 @@ def test_a_completion_without_any_answer_is_logged_and_the_result_returned(
     assert is_done(rows, "e-1") == carried_out
 
 
-def test_an_event_whose_client_a_signal_handler_closes_amid_its_completion_is_logged_and_runs_again(
-    wire: Wire, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_event_whose_client_a_signal_handler_closes_amid_its_completion_is_logged_and_runs_again(wire, rows, caplog):
     client, stall = LockClient(heartbeat_period=0), wire.hold("UpdateItem", when=completes)
 
     def close(*_: object) -> None:
@@ -211,9 +198,7 @@ def test_an_event_whose_client_a_signal_handler_closes_amid_its_completion_is_lo
 
 @pytest.mark.parametrize("code", ["AccessDeniedException", "ValidationException", "InternalServerError"])
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_completion_that_fails_hides_neither_result_nor_error(
-    fails: bool, code: str, once: Once, wire: Wire, impatient: LockClient, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_completion_that_fails_hides_neither_result_nor_error(fails, code, once, wire, impatient, caplog):
     error = Boom()
 
     def body(event: object) -> str:
@@ -233,9 +218,7 @@ def test_a_completion_that_fails_hides_neither_result_nor_error(
     assert warnings(caplog) == ["release_failed"]
 
 
-def test_an_unfit_result_is_told_although_the_completion_failed_too(
-    once: Once, wire: Wire, impatient: LockClient, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_unfit_result_is_told_although_the_completion_failed_too(once, wire, impatient, caplog):
     def body(event: object) -> object:
         wire.answer(400, "AccessDeniedException", times=FOREVER)
         return object()
@@ -258,8 +241,8 @@ def put_off(client: LockClient, then: Any = None) -> Any:
 
 @pytest.mark.parametrize("raises", [True, False])
 def test_a_late_owner_neither_completes_nor_releases_what_another_owns_and_is_warned_about(
-    raises: bool, once: Once, rows: Rows, impatient: LockClient, caplog: pytest.LogCaptureFixture
-) -> None:
+    raises, once, rows, impatient, caplog
+):
     calls: list[str] = []
 
     def body(event: dict[str, str]) -> str:
@@ -284,9 +267,7 @@ def test_a_late_owner_neither_completes_nor_releases_what_another_owns_and_is_wa
     assert calls == ["late"]
 
 
-def test_the_lease_of_one_ends_and_another_runs_it_and_the_late_one_changes_nothing(
-    once: Once, rows: Rows, other: LockClient, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_lease_of_one_ends_and_another_runs_it_and_the_late_one_changes_nothing(once, rows, other, caplog):
     """The same with two real consumers: the first renews nothing, as if it were frozen."""
     set_default_client(LockClient(heartbeat_period=0, lease_duration=1))
     ran: list[str] = []
@@ -311,9 +292,7 @@ def test_the_lease_of_one_ends_and_another_runs_it_and_the_late_one_changes_noth
     assert ran == ["first", "second"]
 
 
-def test_where_nobody_took_over_a_late_owner_completes(
-    once: Once, rows: Rows, impatient: LockClient, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_where_nobody_took_over_a_late_owner_completes(once, rows, impatient, caplog):
     calls = Calls(result=lambda: put_off(impatient, "late"))
     handler = once("{id}", scope="", result="json")(calls.handler)
     assert handler(EVENT) == "late"
@@ -323,7 +302,7 @@ def test_where_nobody_took_over_a_late_owner_completes(
     assert calls.count == 1
 
 
-def test_where_nobody_took_over_a_late_owner_commits(once: Once, rows: Rows, impatient: LockClient) -> None:
+def test_where_nobody_took_over_a_late_owner_commits(once, rows, impatient):
     def body(event: object) -> None:
         put_off(impatient)
         commit([add(rows, "sum")])
@@ -335,9 +314,7 @@ def test_where_nobody_took_over_a_late_owner_commits(once: Once, rows: Rows, imp
     assert value(rows, "sum") == 1
 
 
-def test_a_late_owner_whose_successor_failed_does_not_complete(
-    once: Once, rows: Rows, impatient: LockClient, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_late_owner_whose_successor_failed_does_not_complete(once, rows, impatient, caplog):
     def body(event: object) -> None:
         put_off(impatient)
         row = rows["e-1"] | {"ownerName": {"S": "another#1"}, "isReleased": {"S": "1"}}
@@ -348,7 +325,7 @@ def test_a_late_owner_whose_successor_failed_does_not_complete(
     assert "finished_lost" in warnings(caplog)
 
 
-def test_a_row_that_is_gone_at_the_end_is_a_loss(once: Once, rows: Rows, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_row_that_is_gone_at_the_end_is_a_loss(once, rows, caplog):
     def body(event: object) -> str:
         rows.delete("e-1")
         return "result"
@@ -362,9 +339,7 @@ def test_a_row_that_is_gone_at_the_end_is_a_loss(once: Once, rows: Rows, caplog:
 
 
 @pytest.mark.parametrize("moment", ["claim", "body", "completion"])
-def test_a_call_that_is_cancelled_leaves_nothing_held_and_is_done_only_where_it_had_finished(
-    moment: str, wire: Wire, rows: Rows
-) -> None:
+def test_a_call_that_is_cancelled_leaves_nothing_held_and_is_done_only_where_it_had_finished(moment, wire, rows):
     async def test() -> None:
         entered = asyncio.Event()
 
@@ -390,7 +365,7 @@ def test_a_call_that_is_cancelled_leaves_nothing_held_and_is_done_only_where_it_
     assert is_done(rows, "e-1") == (moment == "completion")
 
 
-def test_a_commit_that_is_cancelled_is_done_if_and_only_if_its_effects_are(wire: Wire, rows: Rows) -> None:
+def test_a_commit_that_is_cancelled_is_done_if_and_only_if_its_effects_are(wire, rows):
     async def test() -> None:
         @deduplicate("{id}", scope="")
         async def handler(event: object) -> None:
@@ -413,9 +388,7 @@ def test_a_commit_that_is_cancelled_is_done_if_and_only_if_its_effects_are(wire:
 # What others wrote
 
 
-def test_a_completion_of_a_fraction_that_passed_does_not_send_claim_after_claim(
-    once: Once, wire: Wire, rows: Rows
-) -> None:
+def test_a_completion_of_a_fraction_that_passed_does_not_send_claim_after_claim(once, wire, rows):
     rows.put("e-1", completedUntil={"N": f"{int(time.time()) - 5}.5"})
     with contextlib.suppress(LockFormatError):  # or it is run; but a claim under another number helps no one
         once("{id}", scope="")(lambda event: None)(EVENT)
@@ -426,7 +399,7 @@ def answer_without_date(answer: Answer) -> Answer:
     return Answer(answer.status, [field for field in answer.headers if field[0].lower() != "date"], answer.body)
 
 
-def test_what_has_no_date_cannot_say_that_an_event_is_done(once: Once, wire: Wire) -> None:
+def test_what_has_no_date_cannot_say_that_an_event_is_done(once, wire):
     handler = once("{id}", scope="")(lambda event: None)
     handler(EVENT)
     wire.alter_reply(answer_without_date, times=FOREVER)
@@ -434,9 +407,7 @@ def test_what_has_no_date_cannot_say_that_an_event_is_done(once: Once, wire: Wir
         handler(EVENT)
 
 
-def test_data_that_grew_in_the_row_meanwhile_counts_for_the_size_of_a_result(
-    once: Once, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_data_that_grew_in_the_row_meanwhile_counts_for_the_size_of_a_result(once, rows, caplog):
     def body(event: object) -> str:
         lock: Any = current_dedup()
         done(lock.heartbeat(data=b"x" * 250_000))

@@ -29,11 +29,9 @@ from lambda_lock import (
 from lambda_lock.runtime.timeline import SYSTEM
 from lambda_lock.testing import ManualClock, in_memory
 from rig.engine import ROOT
-from rig.wire import Wire
 from tests.support.context import Context
 from tests.support.decorated import as_async
 from tests.support.elsewhere import in_thread
-from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
 from .conftest import FOREVER, Calls, is_done
@@ -71,7 +69,7 @@ def once(request: pytest.FixtureRequest) -> Any:
 # By the function
 
 
-def test_a_forgotten_event_runs_again(once: Any, rows: Rows, wire: Wire) -> None:
+def test_a_forgotten_event_runs_again(once, rows, wire):
     calls = Calls()
     calls.result = lambda: calls.count
     handler = once("{id}", scope="", result="json")(calls.handler)
@@ -86,12 +84,12 @@ def test_a_forgotten_event_runs_again(once: Any, rows: Rows, wire: Wire) -> None
     assert [handler(EVENT), handler(EVENT)] == [2, 2]
 
 
-def test_an_event_that_never_was_is_not_written(once: Any, rows: Rows) -> None:
+def test_an_event_that_never_was_is_not_written(once, rows):
     assert once("{id}", scope="")(lambda event: None).forget(EVENT) is False
     assert rows.get("e-1") is None
 
 
-def test_the_key_and_the_scope_are_those_of_the_call(once: Any, rows: Rows) -> None:
+def test_the_key_and_the_scope_are_those_of_the_call(once, rows):
     handler = once("{tenant}#{order}", scope="a#b")(lambda tenant, order=7: None)
     handler("t", order=1)
     handler("t")
@@ -102,7 +100,7 @@ def test_the_key_and_the_scope_are_those_of_the_call(once: Any, rows: Rows) -> N
     assert handler.forget("t", wait=None) is True
 
 
-def test_a_method_needs_its_object(rows: Rows) -> None:
+def test_a_method_needs_its_object(rows):
     class Prices:
         @deduplicate("{sku}", scope="prices")
         def price(self, sku: str) -> int:
@@ -115,13 +113,13 @@ def test_a_method_needs_its_object(rows: Rows) -> None:
     assert price.forget(prices, sku="a") is False
 
 
-def test_a_call_whose_arguments_give_no_key_forgets_nothing(once: Any, wire: Wire) -> None:
+def test_a_call_whose_arguments_give_no_key_forgets_nothing(once, wire):
     with pytest.raises(KeyTemplateError, match="id"):
         once("{id}")(lambda event: None).forget({})
     assert wire.operations == []
 
 
-def test_the_function_of_a_decorator_around_it_has_it_too(rows: Rows) -> None:
+def test_the_function_of_a_decorator_around_it_has_it_too(rows):
     @with_lock("outer")
     @deduplicate("{id}", scope="")
     def handler(event: dict[str, str]) -> int:
@@ -131,7 +129,7 @@ def test_the_function_of_a_decorator_around_it_has_it_too(rows: Rows) -> None:
     assert handler.forget(EVENT) is True  # type: ignore[attr-defined]
 
 
-def test_an_event_in_progress_is_contention_and_stays(once: Any, rows: Rows) -> None:
+def test_an_event_in_progress_is_contention_and_stays(once, rows):
     def body(event: object) -> str:
         with pytest.raises(LockNotGrantedError, match="forget it again") as refused:
             handler.forget(EVENT)
@@ -145,7 +143,7 @@ def test_an_event_in_progress_is_contention_and_stays(once: Any, rows: Rows) -> 
     assert is_done(rows, "e-1")
 
 
-def test_a_wait_outlasts_the_run_and_forgets_its_result(once: Any, rows: Rows) -> None:
+def test_a_wait_outlasts_the_run_and_forgets_its_result(once, rows):
     begun, go_on = threading.Event(), threading.Event()
 
     def body(event: object) -> str:
@@ -163,26 +161,26 @@ def test_a_wait_outlasts_the_run_and_forgets_its_result(once: Any, rows: Rows) -
     assert not is_done(rows, "e-1")
 
 
-def test_a_wait_that_ends_is_a_time_out(once: Any, other: LockClient) -> None:
+def test_a_wait_that_ends_is_a_time_out(once, other):
     handler = once("{id}", scope="")(lambda event: None)
     with other.acquire("e-1"), pytest.raises(LockTimeoutError):
         handler.forget(EVENT, wait=0.3)
 
 
-def test_a_wait_leaves_the_invocation_the_time_it_needs(once: Any, other: LockClient) -> None:
+def test_a_wait_leaves_the_invocation_the_time_it_needs(once, other):
     handler = once("{id}", scope="")(lambda event, context: None)
     with other.acquire("e-1"), pytest.raises(LockTimeoutError, match=r"the invocation had 1\.9 s left"):
         handler.forget(EVENT, Context(remaining=1.9), wait=60)
 
 
-def test_a_lost_reply_does_not_make_it_unknown(once: Any, wire: Wire) -> None:
+def test_a_lost_reply_does_not_make_it_unknown(once, wire):
     handler = once("{id}", scope="")(lambda event: None)
     handler(EVENT)
     wire.drop_reply(operation="UpdateItem")
     assert handler.forget(EVENT) is True
 
 
-def test_an_outcome_that_stays_unknown_is_said_to_be(once: Any, wire: Wire, impatient: LockClient) -> None:
+def test_an_outcome_that_stays_unknown_is_said_to_be(once, wire, impatient):
     handler = once("{id}", scope="")(lambda event: None)
     handler(EVENT)
     wire.drop_reply(operation="UpdateItem", times=FOREVER)
@@ -191,7 +189,7 @@ def test_an_outcome_that_stays_unknown_is_said_to_be(once: Any, wire: Wire, impa
     assert unknown.value.ambiguous
 
 
-def test_it_is_sent_while_locks_are_disabled(once: Any, rows: Rows, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_sent_while_locks_are_disabled(once, rows, monkeypatch):
     handler = once("{id}", scope="")(lambda event: None)
     handler(EVENT)
     monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
@@ -199,7 +197,7 @@ def test_it_is_sent_while_locks_are_disabled(once: Any, rows: Rows, monkeypatch:
     assert not is_done(rows, "e-1")
 
 
-def test_a_dead_owner_is_taken_over_and_cannot_complete_any_more(once: Any, rows: Rows) -> None:
+def test_a_dead_owner_is_taken_over_and_cannot_complete_any_more(once, rows):
     clock = ManualClock()
     with in_memory(clock=clock) as memory:
         set_default_client(LockClient(clock=clock, heartbeat_period=0))
@@ -216,7 +214,7 @@ def test_a_dead_owner_is_taken_over_and_cannot_complete_any_more(once: Any, rows
 # Its local cache
 
 
-def test_its_own_cache_forgets_it_too(once: Any, wire: Wire) -> None:
+def test_its_own_cache_forgets_it_too(once, wire):
     calls = Calls()
     calls.result = lambda: calls.count
     handler = once("{id}", scope="", result="json", cache_size=10)(calls.handler)
@@ -228,7 +226,7 @@ def test_its_own_cache_forgets_it_too(once: Any, wire: Wire) -> None:
     assert len(wire.operations) == before
 
 
-def test_the_cache_forgets_it_also_if_the_request_fails(once: Any, wire: Wire, impatient: LockClient) -> None:
+def test_the_cache_forgets_it_also_if_the_request_fails(once, wire, impatient):
     handler = once("{id}", scope="", cache_size=10)(lambda event: None)
     handler(EVENT)
     wire.answer(400, "AccessDeniedException", times=1)
@@ -239,7 +237,7 @@ def test_the_cache_forgets_it_also_if_the_request_fails(once: Any, wire: Wire, i
     assert len(wire.operations) > before
 
 
-def test_an_answer_that_was_under_way_does_not_enter_the_cache_again(wire: Wire) -> None:
+def test_an_answer_that_was_under_way_does_not_enter_the_cache_again(wire):
     """A duplicate is answered "done" before the event is forgotten, and gets that answer after it."""
     calls = Calls()
     calls.result = lambda: calls.count
@@ -277,7 +275,7 @@ class Interrupting:
         return getattr(SYSTEM.clock, name)
 
 
-def test_an_answer_of_the_cache_that_was_under_way_does_not_enter_it_again(table: str) -> None:
+def test_an_answer_of_the_cache_that_was_under_way_does_not_enter_it_again(table):
     """The event is forgotten after the cache was asked, and before it answers."""
     clock: Any = Interrupting()
     calls = Calls()
@@ -298,9 +296,7 @@ def test_an_answer_of_the_cache_that_was_under_way_does_not_enter_it_again(table
         ((EVENT,), {"wiat": 10}, r"f\(\) does not take the argument wiat="),
     ],
 )
-def test_what_the_function_does_not_take_is_refused_before_anything_is_sent(
-    args: tuple[Any, ...], options: dict[str, Any], match: str, wire: Wire
-) -> None:
+def test_what_the_function_does_not_take_is_refused_before_anything_is_sent(args, options, match, wire):
     def f(event: object, context: object = None) -> None: ...
 
     f.__qualname__ = "f"
@@ -315,7 +311,7 @@ def test_what_the_function_does_not_take_is_refused_before_anything_is_sent(
 
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
-def test_the_client_forgets_by_key_and_scope(kind: str, rows: Rows, table: str) -> None:
+def test_the_client_forgets_by_key_and_scope(kind, rows, table):
     deduplicate("{id}", scope="a#b")(lambda event: None)(EVENT)
 
     def forget(key: str, **options: Any) -> bool:
@@ -349,28 +345,26 @@ def test_the_client_forgets_by_key_and_scope(kind: str, rows: Rows, table: str) 
         ({"key": "k", "context": 5}, TypeError, "context= must be a Lambda context"),
     ],
 )
-def test_bad_input_is_refused_before_anything_is_sent(
-    bad: dict[str, Any], error: type[Exception], match: str, wire: Wire
-) -> None:
+def test_bad_input_is_refused_before_anything_is_sent(bad, error, match, wire):
     with LockClient() as client, pytest.raises(error, match=match):
         client.forget(**bad)
     assert wire.operations == []
 
 
-def test_a_table_that_deletes_its_rows_remembers_no_events() -> None:
+def test_a_table_that_deletes_its_rows_remembers_no_events():
     deleted = pytest.raises(LockConfigurationError, match="schema PYTHON are deleted on release")
     with in_memory(), LockClient("locks", schema=PYTHON) as client, deleted:
         client.forget("k")
 
 
-def test_a_closed_client_forgets_nothing(table: str) -> None:
+def test_a_closed_client_forgets_nothing(table):
     client = LockClient(table)
     client.close()
     with pytest.raises(ClientClosedError):
         client.forget("k")
 
 
-def test_closing_the_client_ends_a_wait(table: str, other: LockClient, wire: Wire) -> None:
+def test_closing_the_client_ends_a_wait(table, other, wire):
     client = LockClient(table, refresh_period=0.05)
     with other.acquire("k"):
         waiting = in_thread(lambda: client.forget("k", wait=60))
@@ -380,7 +374,7 @@ def test_closing_the_client_ends_a_wait(table: str, other: LockClient, wire: Wir
             waiting()
 
 
-def test_cancelling_a_wait_leaves_nothing_held(table: str, other: LockClient, rows: Rows, wire: Wire) -> None:
+def test_cancelling_a_wait_leaves_nothing_held(table, other, rows, wire):
     async def run() -> None:
         async with AsyncLockClient(table, refresh_period=0.05) as client:
             task = asyncio.ensure_future(client.forget("k", wait=60))
@@ -395,12 +389,12 @@ def test_cancelling_a_wait_leaves_nothing_held(table: str, other: LockClient, ro
     assert not rows.is_held("k")
 
 
-def test_a_context_limits_the_wait(table: str, other: LockClient) -> None:
+def test_a_context_limits_the_wait(table, other):
     with LockClient(table) as client, other.acquire("k"), pytest.raises(LockTimeoutError):
         client.forget("k", wait=60, context=Context(remaining=2))
 
 
-def test_who_does_not_forget_loads_nothing_of_it() -> None:
+def test_who_does_not_forget_loads_nothing_of_it():
     code = (  # outside Lambda, making a client loads it
         "import os, sys\n"
         "os.environ['AWS_LAMBDA_FUNCTION_NAME'] = 'handler'\n"
@@ -414,7 +408,7 @@ def test_who_does_not_forget_loads_nothing_of_it() -> None:
     assert done.stdout == "[]\n"
 
 
-def test_only_the_result_that_is_meant_is_forgotten(once: Any, rows: Rows) -> None:
+def test_only_the_result_that_is_meant_is_forgotten(once, rows):
     results = iter([{"b": 1, "a": [1]}, {"a": [2]}, None])
 
     @once("{id}", scope="", result="json")
@@ -435,7 +429,7 @@ def test_only_the_result_that_is_meant_is_forgotten(once: Any, rows: Rows) -> No
     assert handler.forget(EVENT, if_result=None) is False
 
 
-def test_what_is_in_progress_has_no_result_that_is_meant(rows: Rows) -> None:
+def test_what_is_in_progress_has_no_result_that_is_meant(rows):
     begun, end = threading.Event(), threading.Event()
 
     @deduplicate("{id}", scope="", result="json")
@@ -452,7 +446,7 @@ def test_what_is_in_progress_has_no_result_that_is_meant(rows: Rows) -> None:
     assert handler.forget(EVENT, if_result=1) is True
 
 
-def test_results_of_types_and_sets_are_compared_as_they_are_stored(rows: Rows) -> None:
+def test_results_of_types_and_sets_are_compared_as_they_are_stored(rows):
     @deduplicate("{id}", scope="", result="json", validate=["n"])
     def handler(event: Any) -> set[str]:
         return {str(number) for number in range(50)}
@@ -463,7 +457,7 @@ def test_results_of_types_and_sets_are_compared_as_they_are_stored(rows: Rows) -
     assert handler.forget({"id": "a"}, if_result={*list(found)[::-1]}) is True
 
 
-def test_a_result_that_cannot_be_meant_is_refused_before_anything_is_sent(wire: Wire) -> None:
+def test_a_result_that_cannot_be_meant_is_refused_before_anything_is_sent(wire):
     client = LockClient()
     with pytest.raises(LockArgumentError, match="if_result= is a list with a value that is not JSON") as refused:
         client.forget("a", if_result=[object()])

@@ -12,7 +12,6 @@ import pytest
 
 from lambda_lock import (
     KeyTemplateError,
-    LockClient,
     LockNotGrantedError,
     PayloadMismatchError,
     current_dedup,
@@ -22,12 +21,11 @@ from lambda_lock import (
 from lambda_lock.batch import process_sqs
 from lambda_lock.keys.payload_hash import PayloadHash, _plain
 from rig import events
-from rig.wire import Answer, Wire
+from rig.wire import Answer
 from tests.support.context import Context
 from tests.support.decorated import Boom
-from tests.support.rows import Rows
 
-from .conftest import FOREVER, Calls, Once, commit, put
+from .conftest import FOREVER, Calls, commit, put
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -40,7 +38,7 @@ FIELDS: dict[str, Any] = {"scope": "", "validate": ["detail[amount]"]}
 
 
 @pytest.mark.parametrize("result", [None, "json"])
-def test_a_known_id_with_another_payload_is_an_error(result: Any, once: Once, wire: Wire) -> None:
+def test_a_known_id_with_another_payload_is_an_error(result, once, wire):
     calls = Calls(result="charged 100")
     handler = once("{id}", result=result, **FIELDS)(calls.handler)
     assert handler(event(100)) == "charged 100"
@@ -54,14 +52,14 @@ def test_a_known_id_with_another_payload_is_an_error(result: Any, once: Once, wi
     assert wire.operations == ["UpdateItem"] * 4  # it costs no request
 
 
-def test_a_payload_that_differs_only_in_its_notation_or_elsewhere_is_the_same(once: Once) -> None:
+def test_a_payload_that_differs_only_in_its_notation_or_elsewhere_is_the_same(once):
     handler = once("{id}", result="json", **FIELDS)(lambda event: "charged")
     handler(event(100))
     assert handler(event(100.0)) == handler(event(Decimal("1e2"))) == handler(event(100, note="x")) == "charged"
 
 
 @pytest.mark.parametrize("empty", [None, "", [], {}])
-def test_fields_may_be_empty_but_not_missing(empty: Any, once: Once) -> None:
+def test_fields_may_be_empty_but_not_missing(empty, once):
     handler = once("{id}", result="json", **FIELDS)(lambda event: "charged")
     assert handler(event(empty)) == handler(event(empty)) == "charged"
     with pytest.raises(PayloadMismatchError):
@@ -70,7 +68,7 @@ def test_fields_may_be_empty_but_not_missing(empty: Any, once: Once) -> None:
         handler({"id": "e-1", "detail": {}})
 
 
-def test_a_function_may_change_its_event(once: Once) -> None:
+def test_a_function_may_change_its_event(once):
     def body(event: Any) -> None:
         event["detail"]["amount"] = 0
 
@@ -82,14 +80,14 @@ def test_a_function_may_change_its_event(once: Once) -> None:
 
 
 @pytest.mark.parametrize("on_duplicate", ["return", "raise", lambda event, error: "answered"])
-def test_no_answer_to_duplicates_hides_a_mismatch(on_duplicate: Any, once: Once) -> None:
+def test_no_answer_to_duplicates_hides_a_mismatch(on_duplicate, once):
     handler = once("{id}", on_duplicate=on_duplicate, **FIELDS)(lambda event: "charged")
     handler(event(100))
     with pytest.raises(PayloadMismatchError):
         handler(event(200))
 
 
-def test_a_mismatch_is_answered_by_a_function_with_the_arguments_of_the_call(once: Once) -> None:
+def test_a_mismatch_is_answered_by_a_function_with_the_arguments_of_the_call(once):
     def answer(event: Any, *, error: PayloadMismatchError) -> tuple[int, Any]:
         return 422, (event["detail"]["amount"], error.key)
 
@@ -98,7 +96,7 @@ def test_a_mismatch_is_answered_by_a_function_with_the_arguments_of_the_call(onc
     assert handler(event(200)) == (422, (200, "e-1"))
 
 
-def test_a_mismatch_within_the_function_is_not_answered(once: Once) -> None:
+def test_a_mismatch_within_the_function_is_not_answered(once):
     error = PayloadMismatchError("of the body")
     handler = once("{id}", on_mismatch=lambda event, error: "answered", **FIELDS)(Calls(error=error).handler)
     with pytest.raises(PayloadMismatchError, match="of the body"):
@@ -106,14 +104,14 @@ def test_a_mismatch_within_the_function_is_not_answered(once: Once) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["skip", 422, None])
-def test_an_answer_to_a_mismatch_is_a_word_or_a_function(wrong: Any) -> None:
+def test_an_answer_to_a_mismatch_is_a_word_or_a_function(wrong):
     with pytest.raises(TypeError, match="on_mismatch= must be 'raise' or a function"):
         deduplicate("{id}", on_mismatch=wrong)
     with pytest.raises(TypeError, match="on_mismatch= is called with the arguments of"):
         deduplicate("{id}", on_mismatch=lambda error: None)(lambda event: None)
 
 
-def test_a_mismatch_is_logged(once: Once, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_mismatch_is_logged(once, caplog):
     handler = once("{id}", **FIELDS)(lambda event: None)
     handler(event(100))
     with pytest.raises(PayloadMismatchError):
@@ -121,7 +119,7 @@ def test_a_mismatch_is_logged(once: Once, caplog: pytest.LogCaptureFixture) -> N
     assert [record.__dict__["lock_event"] for record in caplog.records][-1] == "payload_mismatch"
 
 
-def test_a_failed_event_may_come_back_with_another_payload(once: Once) -> None:
+def test_a_failed_event_may_come_back_with_another_payload(once):
     calls = Calls(error=Boom())
     handler = once("{id}", result="json", **FIELDS)(calls.handler)
     with pytest.raises(Boom):
@@ -132,7 +130,7 @@ def test_a_failed_event_may_come_back_with_another_payload(once: Once) -> None:
         handler(event(100))
 
 
-def test_an_event_in_progress_with_another_payload_is_contention(once: Once, other: LockClient) -> None:
+def test_an_event_in_progress_with_another_payload_is_contention(once, other):
     elsewhere = deduplicate("{id}", client=other, **FIELDS)(lambda event: pytest.fail("must not run"))
 
     def body(_: Any) -> None:
@@ -146,8 +144,8 @@ def test_an_event_in_progress_with_another_payload_is_contention(once: Once, oth
 
 @pytest.mark.parametrize("fails", [True, False], ids=["after it failed", "in progress"])
 def test_a_front_end_that_is_behind_at_the_end_of_a_window_gives_the_stored_result_and_compares_its_payload(
-    fails: bool, wire: Wire, rows: Rows, other: LockClient
-) -> None:
+    fails, wire, rows, other
+):
     """Another front end is ahead. It lets a caller claim the event anew."""
     shown: list[float] = []
 
@@ -182,7 +180,7 @@ def test_a_front_end_that_is_behind_at_the_end_of_a_window_gives_the_stored_resu
         ask_behind()
 
 
-def test_an_event_that_a_commit_completes_is_validated_too(once: Once, rows: Rows) -> None:
+def test_an_event_that_a_commit_completes_is_validated_too(once, rows):
     handler = once("{id}", result="json", **FIELDS)(lambda event: commit([put(rows, "effect")], result={"n": 1}))
     handler(event(100))
     assert handler(event(100)) == {"n": 1}
@@ -190,7 +188,7 @@ def test_an_event_that_a_commit_completes_is_validated_too(once: Once, rows: Row
         handler(event(200))
 
 
-def test_events_that_were_completed_before_validate_was_added_or_removed_are_duplicates(once: Once) -> None:
+def test_events_that_were_completed_before_validate_was_added_or_removed_are_duplicates(once):
     without: dict[str, Any] = {"scope": "", "result": "json"}
     once("{id}", **without)(lambda event: "charged")(event(100))
     assert once("{id}", result="json", **FIELDS)(lambda event: "again")(event(200)) == "charged"
@@ -198,7 +196,7 @@ def test_events_that_were_completed_before_validate_was_added_or_removed_are_dup
     assert once("{id}", **without)(lambda event: "again")({**event(200), "id": "e-2"}) == "charged"
 
 
-def test_the_hash_is_not_part_of_a_records_result() -> None:
+def test_the_hash_is_not_part_of_a_records_result():
     from lambda_lock import default_client
 
     deduplicate("{id}", result="json", **FIELDS)(lambda event: [1])(event(100))
@@ -207,13 +205,13 @@ def test_the_hash_is_not_part_of_a_records_result() -> None:
     assert [None if record is None else record.result for record in records] == ["[1]", None]
 
 
-def test_a_result_beside_its_hash_may_fill_the_row(once: Once) -> None:
+def test_a_result_beside_its_hash_may_fill_the_row(once):
     handler = once("{id}", result="json", **FIELDS)(lambda event: "x" * 390_000)
     handler(event(100))
     assert len(handler(event(100))) == 390_000
 
 
-def test_in_a_batch_a_record_with_another_payload_comes_back() -> None:
+def test_in_a_batch_a_record_with_another_payload_comes_back():
     batch = events.sqs([{"amount": 100}, {"amount": 200}])
     first, second = batch["Records"]
     second["messageId"] = first["messageId"]
@@ -223,7 +221,7 @@ def test_in_a_batch_a_record_with_another_payload_comes_back() -> None:
 
 
 @pytest.mark.usefixtures("rows")
-def test_a_nested_step_of_the_same_event_does_not_replace_the_outer_payload() -> None:
+def test_a_nested_step_of_the_same_event_does_not_replace_the_outer_payload():
     inner = deduplicate("{id}", scope="", reentrant=True)(lambda event: current_dedup().key)
     outer = deduplicate("{id}", **FIELDS)(lambda event: inner(event))
     assert outer(event(100)) == "e-1"
@@ -231,7 +229,7 @@ def test_a_nested_step_of_the_same_event_does_not_replace_the_outer_payload() ->
         outer(event(200))
 
 
-def test_a_json_body_is_compared_as_json(once: Once) -> None:
+def test_a_json_body_is_compared_as_json(once):
     handler = once("{id}", result="json", scope="", validate=["body"])(lambda event: "charged")
     for body in ('{"amount": 100, "to": "a"}', '{"to":"a","amount":100.0}'):
         assert handler({"id": "e-1", "body": body}) == "charged"
@@ -240,7 +238,7 @@ def test_a_json_body_is_compared_as_json(once: Once) -> None:
             handler({"id": "e-1", "body": body})
 
 
-def test_a_hash_that_version_0_2_0_stored_is_that_of_the_same_text_and_of_no_other(once: Once) -> None:
+def test_a_hash_that_version_0_2_0_stored_is_that_of_the_same_text_and_of_no_other(once):
     stored = PayloadHash(("body",), may_be_empty=True, as_written=True)({"body": '{"amount": 100, "to": "a"}'})
     assert stored == "af4381b3dc13fe38e8636b22e6c91a0fd8d20f52062d2eca87f5f776c1e6da98"
     with mock.patch("lambda_lock.keys.payload_hash._whole", _plain):
@@ -255,7 +253,7 @@ def test_a_hash_that_version_0_2_0_stored_is_that_of_the_same_text_and_of_no_oth
 
 
 @pytest.mark.parametrize("validate", [iter, tuple, set], ids=["iter", "tuple", "set"])
-def test_fields_may_come_in_any_iterable(validate: Any, once: Once) -> None:
+def test_fields_may_come_in_any_iterable(validate, once):
     """An iterator is read once: read again it would be empty, and no field is the whole event."""
     handler = once("{id}", result="json", validate=validate(["detail[amount]"]))(lambda event: "charged")
     assert handler(event(100)) == handler(event(100, note="x")) == "charged"
@@ -264,12 +262,12 @@ def test_fields_may_come_in_any_iterable(validate: Any, once: Once) -> None:
 
 
 @pytest.mark.parametrize("validate", [5, True, payload_hash("id")], ids=["int", "bool", "hash"])
-def test_validate_names_what_it_takes(validate: Any) -> None:
+def test_validate_names_what_it_takes(validate):
     with pytest.raises(TypeError, match="validate= takes a list of fields"):
         deduplicate("{id}", validate=validate)(lambda event: None)
 
 
 @pytest.mark.parametrize("validate", ["detail[amount]", [], [5], {"a": 1}.values(), 5, [""]])
-def test_validate_is_a_list_of_fields(validate: Any) -> None:
+def test_validate_is_a_list_of_fields(validate):
     with pytest.raises((TypeError, KeyTemplateError)):
         deduplicate("{id}", validate=validate)(lambda event: None)

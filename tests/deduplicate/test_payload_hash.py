@@ -29,7 +29,7 @@ from lambda_lock.keys.compile import compile_key
 from rig import events
 from rig.engine import ROOT
 
-from .conftest import Calls, Once
+from .conftest import Calls
 
 
 def handler(event: Any, context: Any = None) -> None: ...
@@ -102,7 +102,7 @@ def shuffled(value: Any) -> Any:
 
 
 @given(EVENTS)
-def test_equal_payloads_hash_alike_whatever_their_order_and_types(event: dict[str, Any]) -> None:
+def test_equal_payloads_hash_alike_whatever_their_order_and_types(event):
     key = key_of(event=event)
     assert len(key) == 64
     assert set(key) <= set("0123456789abcdef")
@@ -112,12 +112,12 @@ def test_equal_payloads_hash_alike_whatever_their_order_and_types(event: dict[st
 
 
 @given(EVENTS, EVENTS)
-def test_different_payloads_hash_differently(one: dict[str, Any], two: dict[str, Any]) -> None:
+def test_different_payloads_hash_differently(one, two):
     assert (key_of(event=one) == key_of(event=two)) == same(one, two)
 
 
 @given(EVENTS, JSON, JSON)
-def test_payloads_that_differ_in_one_entry_hash_differently(event: dict[str, Any], one: Any, two: Any) -> None:
+def test_payloads_that_differ_in_one_entry_hash_differently(event, one, two):
     assert (key_of(event=event | {"x": one}) == key_of(event=event | {"x": two})) == same(one, two)
 
 
@@ -125,7 +125,7 @@ def test_payloads_that_differ_in_one_entry_hash_differently(event: dict[str, Any
     st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**30), max_value=10**30, places=8),
     st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**30), max_value=10**30, places=8),
 )
-def test_decimals_hash_alike_only_if_they_are_equal(one: Decimal, two: Decimal) -> None:
+def test_decimals_hash_alike_only_if_they_are_equal(one, two):
     assert (key_of(event={"n": one}) == key_of(event={"n": two})) == (one == two)
 
 
@@ -155,7 +155,7 @@ def test_decimals_hash_alike_only_if_they_are_equal(one: Decimal, two: Decimal) 
         (AnyUrl("https://a.example/x"), "https://a.example/x"),
     ],
 )
-def test_what_is_equal_hashes_alike(values: tuple[Any, ...]) -> None:
+def test_what_is_equal_hashes_alike(values):
     assert len({key_of(event={"value": value}) for value in values}) == 1
     assert len({key_of("value", event={"value": value}) for value in values}) == 1
 
@@ -180,7 +180,7 @@ def test_what_is_equal_hashes_alike(values: tuple[Any, ...]) -> None:
         (AnyUrl("https://a.example/x"), AnyUrl("https://b.example/x"), AnyUrl("https://u:p@a.example/x")),
     ],
 )
-def test_what_is_different_hashes_differently(values: tuple[Any, ...]) -> None:
+def test_what_is_different_hashes_differently(values):
     assert len({key_of(event={"value": value}) for value in values}) == len(values)
     chosen = [value for value in values if value not in (None, "", [], {})]
     assert len({key_of("value", event={"value": value}) for value in chosen}) == len(chosen)
@@ -198,7 +198,7 @@ def test_what_is_different_hashes_differently(values: tuple[Any, ...]) -> None:
         ('{"n": 12345678901234567890.10}', '{"n": 12345678901234567890.1}'),
     ],
 )  # fmt: skip
-def test_a_field_that_is_json_is_compared_as_json(texts: tuple[Any, ...]) -> None:
+def test_a_field_that_is_json_is_compared_as_json(texts):
     assert len({key_of("body", event={"body": text}) for text in texts}) == 1
     assert len({key_of(event=text) for text in texts}) == 1
     assert len({key_of(event={"body": text}) for text in texts}) == len(texts)  # of the whole event it is a text
@@ -216,12 +216,12 @@ def test_a_field_that_is_json_is_compared_as_json(texts: tuple[Any, ...]) -> Non
         ('{"a": 1}', {"a": 1}, 'j{"a": "n1"}', b"{", "{"),
     ],
 )
-def test_json_texts_that_say_something_else_and_other_texts_are_told_apart(texts: tuple[Any, ...]) -> None:
+def test_json_texts_that_say_something_else_and_other_texts_are_told_apart(texts):
     assert len({key_of("body", event={"body": text}) for text in texts}) == len(texts)
 
 
 @given(EVENTS, EVENTS)
-def test_bodies_hash_alike_only_if_they_say_the_same(one: dict[str, Any], two: dict[str, Any]) -> None:
+def test_bodies_hash_alike_only_if_they_say_the_same(one, two):
     keys = [key_of("body", event={"body": json.dumps(each)}) for each in (one, shuffled_text(one), two)]
     assert keys[0] == keys[1]
     assert (keys[0] == keys[2]) == same(one, two)
@@ -235,7 +235,7 @@ def shuffled_text(event: dict[str, Any]) -> dict[str, Any]:
 
 
 @given(EVENTS, st.text(), st.text())
-def test_only_the_chosen_fields_count(event: dict[str, Any], one: str, two: str) -> None:
+def test_only_the_chosen_fields_count(event, one, two):
     chosen = {"id": 7, "detail": {"amount": Decimal("1.50")}}
     paths = ("id", "detail[amount]")
     key = key_of(*paths, event=chosen | {"receipt": one})
@@ -244,7 +244,7 @@ def test_only_the_chosen_fields_count(event: dict[str, Any], one: str, two: str)
     assert key != key_of(*paths, event=chosen | {"id": 8})
 
 
-def test_fields_of_json_text_are_reached_as_in_templates() -> None:
+def test_fields_of_json_text_are_reached_as_in_templates():
     [record] = events.sqs([{"order": {"id": 7}}])["Records"]
     [again] = events.redelivered({"Records": [record]})["Records"]
     assert key_of("body[order][id]", event=record) == key_of("body[order][id]", event=again)
@@ -252,12 +252,12 @@ def test_fields_of_json_text_are_reached_as_in_templates() -> None:
     assert key_of(event=record) != key_of(event=again)  # another receipt handle: never the same twice
 
 
-def test_a_field_is_told_from_another_with_the_same_value() -> None:
+def test_a_field_is_told_from_another_with_the_same_value():
     event = {"a": "1", "b": "1"}
     assert len({key_of("a", event=event), key_of("b", event=event), key_of("a", "b", event=event)}) == 3
 
 
-def test_further_arguments_are_reached_by_name_and_self_is_not_the_first() -> None:
+def test_further_arguments_are_reached_by_name_and_self_is_not_the_first():
     class Service:
         def charge(self, order: dict[str, Any], tenant: str = "t-1") -> None: ...
 
@@ -269,7 +269,7 @@ def test_further_arguments_are_reached_by_name_and_self_is_not_the_first() -> No
     assert whole((one, {"id": 7}), {}) == whole((other, {"id": 7}), {}) == key_of(event={"id": 7})
 
 
-def test_it_may_be_called_by_itself_for_a_first_argument() -> None:
+def test_it_may_be_called_by_itself_for_a_first_argument():
     assert payload_hash("id")({"id": 7, "more": 1}) == key_of("id", event={"id": 7})
     assert payload_hash()({"id": 7}) == key_of(event={"id": 7})
 
@@ -277,14 +277,14 @@ def test_it_may_be_called_by_itself_for_a_first_argument() -> None:
 # What it can hash
 
 
-def test_dataclasses_and_models_are_what_their_fields_are() -> None:
+def test_dataclasses_and_models_are_what_their_fields_are():
     order = Order(id=uuid.UUID(int=5), total=Money(Decimal("1.50"), "EUR"), lines=["a"])
     plain = {"id": str(uuid.UUID(int=5)), "total": {"amount": 1.5, "currency": "EUR"}, "lines": ["a"]}
     assert key_of(event=order) == key_of(event=plain)
     assert key_of("total", event=order) == key_of("total", event=plain)
 
 
-def test_what_a_dataclass_is_only_made_with_is_none_of_its_fields() -> None:
+def test_what_a_dataclass_is_only_made_with_is_none_of_its_fields():
     @dataclasses.dataclass
     class Opened:
         name: str
@@ -300,7 +300,7 @@ def test_what_a_dataclass_is_only_made_with_is_none_of_its_fields() -> None:
     assert key_of(event=opened) == key_of(event={"name": "a", "at": 7})
 
 
-def test_event_classes_of_powertools_are_their_raw_events() -> None:
+def test_event_classes_of_powertools_are_their_raw_events():
     raw = events.load("eventbridge")
     assert key_of(event=EventBridgeEvent(raw)) == key_of(event=raw)
     assert key_of("detail", event=EventBridgeEvent(raw)) == key_of("detail", event=raw)
@@ -319,7 +319,7 @@ def test_event_classes_of_powertools_are_their_raw_events() -> None:
     ],
     ids=lambda value: str(type(value).__name__),
 )  # fmt: skip
-def test_what_has_no_text_is_refused_without_showing_the_event(value: Any) -> None:
+def test_what_has_no_text_is_refused_without_showing_the_event(value):
     for paths in ((), ("value",)):
         with pytest.raises(KeyTemplateError, match=r"payload hash of handler\(\) cannot be built") as caught:
             key_of(*paths, event={"value": value, "secret": "s3cr3t"})
@@ -327,14 +327,14 @@ def test_what_has_no_text_is_refused_without_showing_the_event(value: Any) -> No
 
 
 @pytest.mark.parametrize("number", ["9007199254740992.0", "9007199254740993.0", "-9007199254740993.0", "1e300", "1E23"])
-def test_a_number_in_json_that_shares_its_float_with_others_is_refused_as_in_a_template(number: str) -> None:
+def test_a_number_in_json_that_shares_its_float_with_others_is_refused_as_in_a_template(number):
     event = {"body": f'{{"n": {number}}}', "detail": {"deep": [json.loads(number)]}}
     for key in (payload_hash(), payload_hash("detail"), payload_hash("body[n]"), "{body[n]}"):
         with pytest.raises(KeyTemplateError, match="too large to be exact: pass the number as a str"):
             compile_key(handler, key, None)((event,), {})
 
 
-def test_a_number_that_would_fill_the_memory_if_written_out_is_refused_at_once() -> None:
+def test_a_number_that_would_fill_the_memory_if_written_out_is_refused_at_once():
     """In a process of its own: where it is written out, no signal ends that."""
     program = (
         "from decimal import Decimal; from lambda_lock import payload_hash; payload_hash()(Decimal('1E+1000000000'))"
@@ -343,7 +343,7 @@ def test_a_number_that_would_fill_the_memory_if_written_out_is_refused_at_once()
     assert "KeyTemplateError: the payload hash of payload_hash() cannot be built" in ended.stderr
 
 
-def test_a_payload_without_end_is_refused() -> None:
+def test_a_payload_without_end_is_refused():
     ring: list[Any] = []
     ring.append(ring)
     with pytest.raises(KeyTemplateError, match="deep"):
@@ -351,20 +351,20 @@ def test_a_payload_without_end_is_refused() -> None:
 
 
 @pytest.mark.parametrize("event", [None, "", [], {}, ()])
-def test_an_empty_payload_would_be_one_event_for_all_and_is_refused(event: Any) -> None:
+def test_an_empty_payload_would_be_one_event_for_all_and_is_refused(event):
     with pytest.raises(KeyTemplateError, match="all such events would be taken for the same one"):
         key_of(event=event)
 
 
 @pytest.mark.parametrize("value", [None, "", [], {}, ()])
-def test_chosen_fields_that_are_all_empty_are_refused(value: Any) -> None:
+def test_chosen_fields_that_are_all_empty_are_refused(value):
     with pytest.raises(KeyTemplateError, match="everything that it hashes is empty") as caught:
         key_of("a", "b", event={"a": value, "b": None, "c": "not chosen"})
     assert caught.value.field == "a"
     assert key_of("a", "b", event={"a": value, "b": 0})
 
 
-def test_a_chosen_field_that_is_missing_is_refused_and_named() -> None:
+def test_a_chosen_field_that_is_missing_is_refused_and_named():
     with pytest.raises(KeyTemplateError, match=r"has no \[order\]") as caught:
         key_of("id", "detail[order]", event={"id": 7, "detail": {"other": 1}})
     assert caught.value.field == "detail[order]"
@@ -374,30 +374,30 @@ def test_a_chosen_field_that_is_missing_is_refused_and_named() -> None:
 
 
 @pytest.mark.parametrize("path", ["", "a b[", "a.b", "{a}", "0", " a", "a]"])
-def test_a_path_that_cannot_be_read_is_refused(path: str) -> None:
+def test_a_path_that_cannot_be_read_is_refused(path):
     with pytest.raises(KeyTemplateError, match=r"payload hash of handler\(\)"):
         deduplicate(payload_hash(path))(handler)
 
 
 @pytest.mark.parametrize("path", [5, None, handler, ["a"]])
-def test_a_path_that_is_no_str_is_refused(path: Any) -> None:
+def test_a_path_that_is_no_str_is_refused(path):
     with pytest.raises(TypeError, match="takes the paths of fields"):
         payload_hash(path)
 
 
-def test_a_function_without_arguments_has_nothing_to_hash() -> None:
+def test_a_function_without_arguments_has_nothing_to_hash():
     def nothing() -> None: ...
 
     with pytest.raises(KeyTemplateError, match="no argument to hash"):
         deduplicate(payload_hash())(nothing)
 
 
-def test_payload_hash_without_its_parentheses_is_an_error_at_the_first_call_that_says_so(table: str) -> None:
+def test_payload_hash_without_its_parentheses_is_an_error_at_the_first_call_that_says_so(table):
     with pytest.raises(TypeError, match=r"write @deduplicate\(payload_hash\(...\)\)"):
         deduplicate(payload_hash)(handler)({"id": 7}, None)  # type: ignore[arg-type]
 
 
-def test_an_event_without_an_id_is_done_once_by_what_it_says(once: Once, table: str) -> None:
+def test_an_event_without_an_id_is_done_once_by_what_it_says(once, table):
     calls = Calls()
     charge = once(payload_hash("order", "amount"))(calls.handler)
     for event in (

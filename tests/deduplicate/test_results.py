@@ -20,7 +20,6 @@ import pydantic
 import pytest
 
 from lambda_lock import LockArgumentError, LockFormatError, deduplicate, with_lock
-from tests.support.rows import Rows
 
 from .conftest import Once, commit, is_done, put, warnings
 
@@ -111,14 +110,14 @@ def round_trip(once: Once, body: Callable[..., Any], result: Any = "json") -> An
 # -- what is chosen by the return type
 
 
-def test_a_function_that_returns_a_dataclass_gives_it_to_duplicates(once: Once) -> None:
+def test_a_function_that_returns_a_dataclass_gives_it_to_duplicates(once):
     def body(event: Any, context: LambdaContext | None = None) -> Receipt:
         return receipt()
 
     assert round_trip(once, body) == receipt()
 
 
-def test_a_function_that_returns_a_model_gives_it_to_duplicates(once: Once) -> None:
+def test_a_function_that_returns_a_model_gives_it_to_duplicates(once):
     def body(event: Any) -> Customer | None:
         return Customer(Name="Ann", since=datetime.date(2020, 2, 29))
 
@@ -135,7 +134,7 @@ def issue(name: str, event: Any) -> Customer:
 
 
 @pytest.mark.parametrize("function", [Issuer(), functools.partial(issue, "Ann")])
-def test_an_object_or_partial_function_below_another_decorator_gives_what_its_annotation_says(function: Any) -> None:
+def test_an_object_or_partial_function_below_another_decorator_gives_what_its_annotation_says(function):
     handler: Any = deduplicate("{id}", result="json")(with_lock("customer#{id}")(function))
     assert handler(EVENT) == handler(EVENT) == issue("Ann", EVENT)
 
@@ -171,7 +170,7 @@ SAMPLES: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("kind", "value"), SAMPLES, ids=[str(kind) for kind, _ in SAMPLES])
-def test_types_are_stored_with_what_is_in_them(kind: Any, value: Any, once: Once) -> None:
+def test_types_are_stored_with_what_is_in_them(kind, value, once):
     round_trip(once, lambda event: value, kind)
 
 
@@ -185,7 +184,7 @@ class Wider(Closed):
     more: int = 0
 
 
-def test_a_model_of_a_subclass_is_stored_as_what_the_annotation_names(once: Once) -> None:
+def test_a_model_of_a_subclass_is_stored_as_what_the_annotation_names(once):
     """A duplicate would get an error otherwise: what Wider has and Closed forbids cannot be loaded."""
     handler = once("{id}", result=Closed)(lambda event: Wider(number=1, more=2))
     assert handler(EVENT) == Wider(number=1, more=2)
@@ -193,7 +192,7 @@ def test_a_model_of_a_subclass_is_stored_as_what_the_annotation_names(once: Once
 
 
 @pytest.mark.parametrize("kind", [dict[int, int], "list[dict[int, int]]", dict[str, int], dict], ids=str)
-def test_names_of_entries_are_what_the_annotation_says(kind: Any, once: Once) -> None:
+def test_names_of_entries_are_what_the_annotation_says(kind, once):
     named = "int, int" in str(kind)
     value: Any = {1: 2} if named else {"1": 2}
 
@@ -206,14 +205,14 @@ def test_names_of_entries_are_what_the_annotation_says(kind: Any, once: Once) ->
     round_trip(once, body)
 
 
-def test_each_duplicate_gets_a_value_of_its_own(once: Once) -> None:
+def test_each_duplicate_gets_a_value_of_its_own(once):
     handler = once("{id}", scope="", result=Receipt, cache_size=1)(lambda event: receipt())
     handler(EVENT).lines.clear()
     handler(EVENT).lines.clear()
     assert handler(EVENT) == receipt()
 
 
-def test_a_type_that_is_defined_later_is_found_by_the_first_result(once: Once) -> None:
+def test_a_type_that_is_defined_later_is_found_by_the_first_result(once):
     module = loaded(
         """
         @once("{id}", scope="", result="json")
@@ -233,7 +232,7 @@ def test_a_type_that_is_defined_later_is_found_by_the_first_result(once: Once) -
     assert module.handler(EVENT) == module.handler(EVENT) == [module.Outer(module.Later(1))]
 
 
-def test_an_inner_type_of_a_type_that_is_given_may_be_defined_later(once: Once) -> None:
+def test_an_inner_type_of_a_type_that_is_given_may_be_defined_later(once):
     module = loaded(
         """
         @dataclasses.dataclass
@@ -307,7 +306,7 @@ UNDEFINED = {
 
 
 @pytest.mark.parametrize("where", UNDEFINED)
-def test_a_name_that_no_module_defines_is_told_when_decorating(where: str) -> None:
+def test_a_name_that_no_module_defines_is_told_when_decorating(where):
     text = textwrap.dedent(UNDEFINED[where])
     words = r"make\(\) has a result that cannot be stored: its annotation names 'Missing', which is not defined"
     with pytest.raises(TypeError, match=words):
@@ -326,7 +325,7 @@ def final(event: Any) -> "typing.Final": ...  # type: ignore[valid-type]  # noqa
 
 
 @pytest.mark.parametrize(("function", "words"), [(Fluent.itself, r"typing\.Self"), (final, "typing.Final")])
-def test_what_is_no_type_of_its_own_is_told_when_decorating(function: Any, words: str) -> None:
+def test_what_is_no_type_of_its_own_is_told_when_decorating(function, words):
     with pytest.raises(TypeError, match=rf"has a result that cannot be stored: .*{words}"):
         deduplicate("{id}", result="json")(function)
 
@@ -336,13 +335,11 @@ class Finished:
     number: typing.Final[Decimal]
 
 
-def test_a_field_may_be_final(once: Once) -> None:
+def test_a_field_may_be_final(once):
     assert round_trip(once, lambda event: Finished(Decimal("1.5")), Finished) == Finished(Decimal("1.5"))
 
 
-def test_what_a_function_returns_against_its_annotation_is_not_stored_and_does_not_fail(
-    once: Once, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_a_function_returns_against_its_annotation_is_not_stored_and_does_not_fail(once, rows, caplog):
     def body(event: Any) -> Receipt:
         return {"not": "a receipt"}  # type: ignore[return-value]
 
@@ -386,7 +383,7 @@ class Opened:
         (Literal["a", Colour.RED], "JSON would not say which"),
     ],
 )
-def test_a_type_that_cannot_be_stored_is_refused_when_decorating(kind: Any, words: str) -> None:
+def test_a_type_that_cannot_be_stored_is_refused_when_decorating(kind, words):
     def body(event: Any) -> Any:
         raise AssertionError
 
@@ -411,16 +408,16 @@ class Roman:
         return len(value)
 
 
-def test_a_serializer_converts_results_to_json_and_back(once: Once, rows: Rows) -> None:
+def test_a_serializer_converts_results_to_json_and_back(once, rows):
     assert round_trip(once, lambda event: 3, Roman()) == 3
     assert rows["e-1"]["result"] == {"S": '"III"'}
 
 
-def test_a_serializer_is_not_asked_about_none(once: Once) -> None:
+def test_a_serializer_is_not_asked_about_none(once):
     assert round_trip(once, lambda event: None, Roman()) is None
 
 
-def test_a_commit_stores_by_the_serializer_too_and_refuses_before_it_writes(once: Once, rows: Rows) -> None:
+def test_a_commit_stores_by_the_serializer_too_and_refuses_before_it_writes(once, rows):
     given: list[Any] = ["three"]
     handler = once("{id}", scope="", result=Roman())(lambda event: commit([put(rows, "effect")], result=given[0]))
     with pytest.raises(LockArgumentError, match="cannot be written by its serializer: TypeError in dump"):
@@ -431,21 +428,21 @@ def test_a_commit_stores_by_the_serializer_too_and_refuses_before_it_writes(once
     assert handler(EVENT) == 3
 
 
-def test_a_serializer_that_fails_does_not_fail_the_event(once: Once, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_serializer_that_fails_does_not_fail_the_event(once, caplog):
     handler = once("{id}", scope="", result=Roman())(lambda event: "three")
     assert handler(EVENT) == "three"
     assert warnings(caplog) == ["result_not_stored"]
     assert handler(EVENT) is None
 
 
-def test_a_stored_result_that_a_new_version_cannot_load_is_a_clear_error(once: Once) -> None:
+def test_a_stored_result_that_a_new_version_cannot_load_is_a_clear_error(once):
     once("{id}", scope="", result="json")(lambda event: {"old": 1})(EVENT)
     with pytest.raises(LockFormatError, match="'e-1' cannot be loaded"):
         once("{id}", scope="", result=Customer)(lambda event: None)(EVENT)
 
 
 @pytest.mark.parametrize("wrong", [5, object(), "yaml", json := {"a": 1}, Roman().dump])
-def test_result_is_a_word_a_type_or_a_serializer(wrong: Any) -> None:
+def test_result_is_a_word_a_type_or_a_serializer(wrong):
     with pytest.raises(TypeError, match="result= must be None or 'json', a type, or an object with dump"):
         deduplicate("{id}", result=wrong)
 
@@ -454,7 +451,7 @@ def test_result_is_a_word_a_type_or_a_serializer(wrong: Any) -> None:
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="logging itself loads inspect and dataclasses there")
-def test_plain_results_load_neither_typing_nor_dataclasses() -> None:
+def test_plain_results_load_neither_typing_nor_dataclasses():
     program = """
 import sys
 from lambda_lock import deduplicate

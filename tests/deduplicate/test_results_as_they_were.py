@@ -20,9 +20,8 @@ import pydantic.dataclasses
 import pytest
 
 from lambda_lock import LockArgumentError, LockFormatError
-from tests.support.rows import Rows
 
-from .conftest import Once, commit, is_done, put, warnings
+from .conftest import commit, is_done, put, warnings
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -251,9 +250,7 @@ UNFIT: list[tuple[Any, Any, str]] = [
 
 @pytest.mark.parametrize("cache_size", [0, 10])
 @pytest.mark.parametrize(("kind", "result", "words"), UNFIT)
-def test_what_would_not_come_back_as_it_was_is_not_stored(
-    kind: Any, result: Any, words: str, cache_size: int, once: Once, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_would_not_come_back_as_it_was_is_not_stored(kind, result, words, cache_size, once, rows, caplog):
     handler = once("{id}", scope="", result=kind, cache_size=cache_size)(lambda event: result)
     text = repr(vars(result)) if hasattr(result, "__dict__") else repr(result)
     assert handler(EVENT) is result
@@ -291,9 +288,7 @@ FIT: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("kind", "result"), FIT)
-def test_what_comes_back_as_it_was_is_stored(
-    kind: Any, result: Any, once: Once, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_comes_back_as_it_was_is_stored(kind, result, once, caplog):
     handler = once("{id}", result=kind)(lambda event: result)
     assert handler(EVENT) is result
     again = handler(EVENT)
@@ -313,8 +308,8 @@ def test_what_comes_back_as_it_was_is_stored(
     ],
 )
 def test_a_result_that_cannot_be_looked_through_is_not_stored_and_its_event_is_done(
-    kind: Any, make: Any, words: str, once: Once, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+    kind, make, words, once, rows, caplog
+):
     result = make()
     handler = once("{id}", scope="", result=kind)(lambda event: result)
     assert handler(EVENT) is result
@@ -325,14 +320,14 @@ def test_a_result_that_cannot_be_looked_through_is_not_stored_and_its_event_is_d
     assert SECRET not in caplog.text
 
 
-def test_what_pydantic_warns_of_is_not_shown(once: Once, recwarn: pytest.WarningsRecorder) -> None:
+def test_what_pydantic_warns_of_is_not_shown(once, recwarn):
     handler = once("{id}", result=Root)(lambda event: Root.model_construct(SECRET))  # type: ignore[arg-type]
     handler(EVENT)
     assert handler(EVENT) is None
     assert [str(warning.message) for warning in recwarn] == []
 
 
-def test_a_number_that_is_none_comes_back_as_such(once: Once, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_number_that_is_none_comes_back_as_such(once, caplog):
     handler = once("{id}", result="json")(lambda event: [math.nan])
     handler(EVENT)
     assert math.isnan(handler(EVENT)[0])
@@ -372,9 +367,7 @@ def consumed(result: Any) -> list[Any]:
         (NoFit(), lambda: io.StringIO("0\n1\n2\n")),
     ],
 )
-def test_an_iterator_in_a_result_reaches_the_first_caller_unread(
-    kind: Any, make: Any, cache_size: int, once: Once, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_iterator_in_a_result_reaches_the_first_caller_unread(kind, make, cache_size, once, rows, caplog):
     handler = once("{id}", scope="", result=kind, cache_size=cache_size)(lambda event: make())
     given = handler(EVENT)
     assert len(consumed(given.name if isinstance(given, Anything) else given)) == 3
@@ -384,7 +377,7 @@ def test_an_iterator_in_a_result_reaches_the_first_caller_unread(
     assert warnings(caplog) == ["result_not_stored"]
 
 
-def test_an_async_iterator_in_a_result_is_told_and_not_stored(once: Once, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_async_iterator_in_a_result_is_told_and_not_stored(once, caplog):
     handler = once("{id}", result=Anything)(lambda event: Anything(name=numbers_async()))
     handler(EVENT)
     assert handler(EVENT) is None
@@ -394,7 +387,7 @@ def test_an_async_iterator_in_a_result_is_told_and_not_stored(once: Once, caplog
 # -- commits, and what an older version stored
 
 
-def test_a_commit_refuses_before_it_writes_what_would_not_come_back(once: Once, rows: Rows) -> None:
+def test_a_commit_refuses_before_it_writes_what_would_not_come_back(once, rows):
     given: list[Any] = [("body", 404)]
     handler = once("{id}", scope="", result="json")(lambda event: commit([put(rows, "effect")], result=given[0]))
     with pytest.raises(LockArgumentError, match="as list, and was tuple"):
@@ -405,7 +398,7 @@ def test_a_commit_refuses_before_it_writes_what_would_not_come_back(once: Once, 
     assert handler(EVENT) == ["body", 404]
 
 
-def test_a_stored_result_that_cannot_be_loaded_is_told_without_its_value(once: Once) -> None:
+def test_a_stored_result_that_cannot_be_loaded_is_told_without_its_value(once):
     once("{id}", scope="", result="json")(lambda event: {"at": SECRET})(EVENT)
     for kind, words in ((Note, r"ValueError in .* at \.at"), (Validated, "at"), (Before, "ValidationError: missing")):
         with pytest.raises(LockFormatError, match=words) as refused:
@@ -427,7 +420,7 @@ class Counting:
         return value
 
 
-def test_the_check_changes_neither_the_result_nor_what_is_stored(once: Once, rows: Rows) -> None:
+def test_the_check_changes_neither_the_result_nor_what_is_stored(once, rows):
     result = {"at": datetime.date(2026, 1, 2), "more": [1]}
     handler = once("{id}", scope="", result=Counting())(lambda event: result)
     assert handler(EVENT) is result
@@ -436,7 +429,7 @@ def test_the_check_changes_neither_the_result_nor_what_is_stored(once: Once, row
     assert handler(EVENT) == result
 
 
-def test_a_serializer_that_writes_a_time_of_its_own_fits_if_what_it_loads_is_equal(once: Once) -> None:
+def test_a_serializer_that_writes_a_time_of_its_own_fits_if_what_it_loads_is_equal(once):
     class Timed:
         count = 0
 

@@ -24,12 +24,11 @@ from lambda_lock import (
 from lambda_lock.batch import process_sqs
 from lambda_lock.testing import ManualClock, in_memory, lambda_context
 from rig import events
-from rig.wire import Wire
 from tests.support.decorated import Boom, done
 from tests.support.elsewhere import in_thread
 from tests.support.rows import Rows
 
-from .conftest import Calls, Once, commit, is_done, put, warnings
+from .conftest import Calls, commit, is_done, put, warnings
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -46,9 +45,7 @@ def seconds_done(rows: Rows, key: str = "e-1") -> float:
 
 
 @pytest.mark.parametrize(("expires_in", "seconds"), [(3600, 3540), (61.2, 2), (61, 1), (10 * 365 * DAY + 60, 3.1536e8)])
-def test_a_token_is_kept_for_as_long_as_its_result_says(
-    once: Once, rows: Rows, expires_in: float, seconds: float
-) -> None:
+def test_a_token_is_kept_for_as_long_as_its_result_says(once, rows, expires_in, seconds):
     handler = once("{id}", scope="", window=lambda token: token["expires_in"] - 60)(
         lambda event: {"expires_in": expires_in}
     )
@@ -57,13 +54,13 @@ def test_a_token_is_kept_for_as_long_as_its_result_says(
     assert int(rows["e-1"]["ttl"]["N"]) >= int(rows["e-1"]["completedUntil"]["N"]) + DAY
 
 
-def test_the_window_is_asked_for_the_result_that_is_not_stored(once: Once, rows: Rows) -> None:
+def test_the_window_is_asked_for_the_result_that_is_not_stored(once, rows):
     once("{id}", scope="", window=len)(lambda event: "x" * 500)(EVENT)
     assert 495 <= seconds_done(rows) <= 502
     assert "result" not in rows["e-1"]
 
 
-def test_a_commit_asks_for_the_window_of_its_own_result(once: Once, rows: Rows) -> None:
+def test_a_commit_asks_for_the_window_of_its_own_result(once, rows):
     def body(event: object) -> int:
         commit([put(rows, "receipt")], result={"seconds": 500})
         return 7
@@ -73,9 +70,7 @@ def test_a_commit_asks_for_the_window_of_its_own_result(once: Once, rows: Rows) 
 
 
 @pytest.mark.parametrize("wrong", [0, 0.5, -5, float("nan"), float("inf"), 11 * 365 * DAY, "60", None, True, Boom()])
-def test_a_window_that_is_none_is_told_and_the_event_is_done_for_a_day(
-    once: Once, rows: Rows, wrong: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_window_that_is_none_is_told_and_the_event_is_done_for_a_day(once, rows, wrong, caplog):
     def window(result: object) -> Any:
         if isinstance(wrong, Exception):
             raise wrong
@@ -87,7 +82,7 @@ def test_a_window_that_is_none_is_told_and_the_event_is_done_for_a_day(
     assert "window= gave no answer" in caplog.text
 
 
-def test_the_cache_never_outlives_the_window_that_was_written() -> None:
+def test_the_cache_never_outlives_the_window_that_was_written():
     clock = ManualClock(wall=1_800_000_000.9)
     with in_memory(clock=clock) as memory:
         set_default_client(LockClient(clock=clock, heartbeat_period=0))
@@ -103,7 +98,7 @@ def test_the_cache_never_outlives_the_window_that_was_written() -> None:
         assert calls.count == 2
 
 
-def test_an_inner_call_of_the_same_event_leaves_the_window_to_the_outer_one(rows: Rows) -> None:
+def test_an_inner_call_of_the_same_event_leaves_the_window_to_the_outer_one(rows):
     @deduplicate("{id}", scope="", reentrant=True, window=lambda result: 1000)
     def outer(event: dict[str, str]) -> int:
         inner(event)
@@ -119,7 +114,7 @@ def test_an_inner_call_of_the_same_event_leaves_the_window_to_the_outer_one(rows
 
 @pytest.mark.parametrize("name", ["window", "done_if"])
 @pytest.mark.parametrize("kind", ["async", "none", "two", "class with an async call"])
-def test_what_is_no_plain_function_of_the_result_is_refused_when_decorating(name: str, kind: str) -> None:
+def test_what_is_no_plain_function_of_the_result_is_refused_when_decorating(name, kind):
     async def awaited(result: object) -> float:
         return 1.0
 
@@ -135,15 +130,13 @@ def test_what_is_no_plain_function_of_the_result_is_refused_when_decorating(name
 
 
 @pytest.mark.parametrize("wrong", [5, "ok", True])
-def test_a_predicate_that_is_no_function_is_refused_when_decorating(wrong: Any) -> None:
+def test_a_predicate_that_is_no_function_is_refused_when_decorating(wrong):
     with pytest.raises(TypeError, match="done_if= must be a plain function"):
         deduplicate("{id}", done_if=wrong)
 
 
 @pytest.mark.parametrize("name", ["window", "done_if"])
-def test_an_answer_that_would_have_to_be_awaited_is_told_and_the_event_is_done(
-    name: str, once: Once, rows: Rows, caplog: pytest.LogCaptureFixture, recwarn: pytest.WarningsRecorder
-) -> None:
+def test_an_answer_that_would_have_to_be_awaited_is_told_and_the_event_is_done(name, once, rows, caplog, recwarn):
     """A coroutine is true: with a lambda that makes one, every result would be done, and nobody would hear of it."""
 
     async def judge(result: object) -> bool:
@@ -157,7 +150,7 @@ def test_an_answer_that_would_have_to_be_awaited_is_told_and_the_event_is_done(
     assert not [each for each in recwarn if "never awaited" in str(each.message)]
 
 
-def test_a_window_over_ten_years_is_refused_when_decorating() -> None:
+def test_a_window_over_ten_years_is_refused_when_decorating():
     with pytest.raises(LockArgumentError, match="window="):
         deduplicate("{id}", window=11 * 365 * DAY)
 
@@ -165,7 +158,7 @@ def test_a_window_over_ten_years_is_refused_when_decorating() -> None:
 # done_if=
 
 
-def test_a_5xx_is_returned_and_not_stored_and_the_next_delivery_runs_again(once: Once, rows: Rows, wire: Wire) -> None:
+def test_a_5xx_is_returned_and_not_stored_and_the_next_delivery_runs_again(once, rows, wire):
     answers = [{"statusCode": 503}, {"statusCode": 404}]
     calls = Calls()
     calls.result = lambda: answers[calls.count - 1]
@@ -178,7 +171,7 @@ def test_a_5xx_is_returned_and_not_stored_and_the_next_delivery_runs_again(once:
     assert calls.count == 2
 
 
-def test_what_is_not_done_leaves_a_completion_that_has_passed_as_it_is(once: Once, rows: Rows) -> None:
+def test_what_is_not_done_leaves_a_completion_that_has_passed_as_it_is(once, rows):
     passed = int(time.time()) - 5
     rows.put("e-1", completedUntil={"N": str(passed)}, result={"S": '"old"'})
     calls = Calls(result="x")
@@ -188,7 +181,7 @@ def test_what_is_not_done_leaves_a_completion_that_has_passed_as_it_is(once: Onc
     assert "result" not in rows["e-1"]  # nobody is given it any more
 
 
-def test_what_is_not_done_is_not_in_the_cache(once: Once) -> None:
+def test_what_is_not_done_is_not_in_the_cache(once):
     calls = Calls(result=0)
     handler = once("{id}", cache_size=10, done_if=bool)(calls.handler)
     handler(EVENT)
@@ -196,14 +189,12 @@ def test_what_is_not_done_is_not_in_the_cache(once: Once) -> None:
     assert calls.count == 2
 
 
-def test_a_commit_completes_whatever_the_predicate_says(once: Once, rows: Rows) -> None:
+def test_a_commit_completes_whatever_the_predicate_says(once, rows):
     once("{id}", scope="", done_if=lambda result: False)(lambda event: commit([put(rows, "receipt")]))(EVENT)
     assert is_done(rows, "e-1")
 
 
-def test_a_predicate_that_raises_is_told_and_the_event_is_done(
-    once: Once, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_predicate_that_raises_is_told_and_the_event_is_done(once, rows, caplog):
     once("{id}", scope="", done_if=lambda result: result["statusCode"] < 500)(lambda event: "text")(EVENT)
     assert is_done(rows, "e-1")
     assert warnings(caplog) == ["result_not_judged"]
@@ -211,9 +202,7 @@ def test_a_predicate_that_raises_is_told_and_the_event_is_done(
 
 
 @pytest.mark.parametrize("answer", [None, 0, 1, "", "no", [], {"ok": False}])
-def test_a_predicate_that_answers_neither_true_nor_false_is_told_and_the_event_is_done(
-    answer: Any, once: Once, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_predicate_that_answers_neither_true_nor_false_is_told_and_the_event_is_done(answer, once, rows, caplog):
     """A forgotten return would otherwise turn protection off: each delivery would run."""
     calls = Calls(result="made")
     handler = once("{id}", scope="", result="json", done_if=lambda result: answer)(calls.handler)
@@ -224,7 +213,7 @@ def test_a_predicate_that_answers_neither_true_nor_false_is_told_and_the_event_i
 
 
 @pytest.mark.parametrize("answer", [True, False])
-def test_a_predicate_may_answer_with_a_bool_of_numpy(answer: bool, once: Once, rows: Rows) -> None:
+def test_a_predicate_may_answer_with_a_bool_of_numpy(answer, once, rows):
     class bool_:  # noqa: N801 - numpy is not among what the tests need
         __module__ = "numpy"
 
@@ -235,9 +224,7 @@ def test_a_predicate_may_answer_with_a_bool_of_numpy(answer: bool, once: Once, r
     assert is_done(rows, "e-1") is answer
 
 
-def test_what_was_lost_and_is_not_done_is_told_to_be_lost(
-    once: Once, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_was_lost_and_is_not_done_is_told_to_be_lost(once, rows, caplog):
     def body(event: object) -> int:
         rows.put("e-1", ownerName={"S": "another#1"})
         return 0
@@ -246,7 +233,7 @@ def test_what_was_lost_and_is_not_done_is_told_to_be_lost(
     assert "finished_lost" in warnings(caplog)
 
 
-def test_waiters_on_a_failing_dependency_run_one_after_another_and_each_gets_an_answer_of_its_own(rows: Rows) -> None:
+def test_waiters_on_a_failing_dependency_run_one_after_another_and_each_gets_an_answer_of_its_own(rows):
     running, most, count = 0, 0, 0
     changing = threading.Lock()
 
@@ -266,7 +253,7 @@ def test_waiters_on_a_failing_dependency_run_one_after_another_and_each_gets_an_
     assert (count, most) == (4, 1)
 
 
-def test_a_window_of_a_moment_shares_a_failure_with_those_who_wait(rows: Rows) -> None:
+def test_a_window_of_a_moment_shares_a_failure_with_those_who_wait(rows):
     calls, go_on = Calls(), threading.Event()
     calls.result = lambda: (go_on.wait(30), calls.count)[1]
     handler = deduplicate("{id}", scope="", result="json", wait=30, window=lambda result: 30)(calls.handler)
@@ -278,7 +265,7 @@ def test_a_window_of_a_moment_shares_a_failure_with_those_who_wait(rows: Rows) -
 # on_bad_key=
 
 
-def test_a_missing_header_is_answered_and_nothing_is_sent(once: Once, wire: Wire) -> None:
+def test_a_missing_header_is_answered_and_nothing_is_sent(once, wire):
     def bad(event: Any, *, error: KeyTemplateError) -> dict[str, Any]:
         return {"statusCode": 400, "body": error.field}
 
@@ -289,19 +276,19 @@ def test_a_missing_header_is_answered_and_nothing_is_sent(once: Once, wire: Wire
     assert handler({"headers": {"Idempotency-Key": "k"}})["statusCode"] == 201
 
 
-def test_a_missing_field_to_validate_is_a_bad_key_too(once: Once) -> None:
+def test_a_missing_field_to_validate_is_a_bad_key_too(once):
     handler = once("{id}", validate=["amount"], on_bad_key=lambda event, error: "bad")(lambda event: "made")
     assert handler(EVENT) == "bad"
     assert handler({**EVENT, "amount": 5}) == "made"
 
 
-def test_a_bad_key_is_raised_unless_it_is_answered(once: Once) -> None:
+def test_a_bad_key_is_raised_unless_it_is_answered(once):
     with pytest.raises(KeyTemplateError):
         once("{id}")(lambda event: None)({})
 
 
 @pytest.mark.parametrize("error", [KeyTemplateError("of the body"), LockNotGrantedError("of the body")])
-def test_an_error_of_the_function_or_of_its_key_function_is_no_bad_key(once: Once, error: Exception) -> None:
+def test_an_error_of_the_function_or_of_its_key_function_is_no_bad_key(once, error):
     handler = once("{id}", on_bad_key=lambda event, error: "bad")(Calls(error=error).handler)
     with pytest.raises(type(error), match="of the body"):
         handler(EVENT)
@@ -314,19 +301,19 @@ def test_an_error_of_the_function_or_of_its_key_function_is_no_bad_key(once: Onc
 
 
 @pytest.mark.parametrize(("scope", "told"), [(None, True), ("s" * 40, True), ("", False)])
-def test_a_key_that_is_too_long_only_with_its_scope_is_a_bad_key(scope: str | None, told: bool, once: Once) -> None:
+def test_a_key_that_is_too_long_only_with_its_scope_is_a_bad_key(scope, told, once):
     handler = once("{id}", scope=scope, on_bad_key=lambda event, error: str(error))(lambda event: "ran")
     answer = handler({"id": "k" * 2047})
     assert ("the scope and key of " in answer and "but DynamoDB allows 2048" in answer) is told
 
 
 @pytest.mark.parametrize("wrong", ["skip", 400, None])
-def test_an_answer_to_a_bad_key_is_a_word_or_a_function(wrong: Any) -> None:
+def test_an_answer_to_a_bad_key_is_a_word_or_a_function(wrong):
     with pytest.raises(TypeError, match="on_bad_key= must be 'raise' or a function"):
         deduplicate("{id}", on_bad_key=wrong)
 
 
-def test_an_answer_to_a_bad_key_takes_the_arguments_of_the_function() -> None:
+def test_an_answer_to_a_bad_key_takes_the_arguments_of_the_function():
     with pytest.raises(TypeError, match="on_bad_key= is called with the arguments of"):
         deduplicate("{id}", on_bad_key=lambda error: None)(lambda event: None)
 
@@ -338,7 +325,7 @@ def of_tenant(tenant: str | None) -> Any:
     return lambda_context(tenant_id=tenant)
 
 
-def test_a_result_is_never_given_to_another_tenant_by_default(once: Once) -> None:
+def test_a_result_is_never_given_to_another_tenant_by_default(once):
     calls = Calls()
     calls.result = lambda: calls.count
     handler = once("{id}", result="json")(calls.handler)
@@ -347,7 +334,7 @@ def test_a_result_is_never_given_to_another_tenant_by_default(once: Once) -> Non
     ]  # fmt: skip
 
 
-def test_the_default_scope_of_a_function_without_tenants_stays_what_it_was(rows: Rows) -> None:
+def test_the_default_scope_of_a_function_without_tenants_stays_what_it_was(rows):
     @deduplicate("{id}")
     def handler(event: object, context: object) -> str:
         return current_dedup().key
@@ -358,7 +345,7 @@ def test_the_default_scope_of_a_function_without_tenants_stays_what_it_was(rows:
     assert handler(EVENT, of_tenant("a@b c")) == key.replace("#e-1", "@a@b c#e-1")
 
 
-def test_the_tenant_is_found_without_an_argument_that_is_the_context(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tenant_is_found_without_an_argument_that_is_the_context(monkeypatch):
     @deduplicate("{id}", scope=None)
     def helper(event: object) -> str:
         return current_dedup().key
@@ -377,7 +364,7 @@ def test_the_tenant_is_found_without_an_argument_that_is_the_context(monkeypatch
     assert "@red#" in str(in_thread(lambda: helper({"id": "e-3"}))())  # a thread without the ContextVar
 
 
-def test_forget_forgets_the_event_of_its_tenant(rows: Rows) -> None:
+def test_forget_forgets_the_event_of_its_tenant(rows):
     handler = deduplicate("{id}")(lambda event, context: None)
     for tenant in ("blue", "green"):
         handler(EVENT, of_tenant(tenant))
@@ -387,9 +374,7 @@ def test_forget_forgets_the_event_of_its_tenant(rows: Rows) -> None:
 
 
 @pytest.mark.parametrize("scope", ["", "prices"])
-def test_a_scope_without_the_tenant_is_told_once(
-    scope: str, once: Once, caplog: pytest.LogCaptureFixture, rows: Rows
-) -> None:
+def test_a_scope_without_the_tenant_is_told_once(scope, once, caplog, rows):
     handler = once("{id}", scope=scope)(lambda event, context: None)
     handler(EVENT, of_tenant(None))
     assert warnings(caplog) == []
@@ -400,9 +385,7 @@ def test_a_scope_without_the_tenant_is_told_once(
 
 
 @pytest.mark.parametrize("options", [{"scope": "prices@blue"}, {"scope": "", "key": "{context[tenant_id]}#{id}"}, {}])
-def test_a_scope_or_key_that_names_the_tenant_is_not_told_of(
-    options: dict[str, Any], once: Once, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_scope_or_key_that_names_the_tenant_is_not_told_of(options, once, caplog):
     def handler(event: object, context: object) -> None: ...
 
     once(**{"key": "{id}", **options})(handler)(EVENT, of_tenant("blue"))
@@ -422,7 +405,7 @@ def test_a_scope_or_key_that_names_the_tenant_is_not_told_of(
         ("aws_request_id", "r-1"),
     ],
 )
-def test_a_key_may_name_what_the_context_says(field: str, value: str) -> None:
+def test_a_key_may_name_what_the_context_says(field, value):
     @with_lock(f"{{context[{field}]}}/{{id}}", wait=0)
     def handler(event: object, context: object) -> str:
         from lambda_lock import current_lock
@@ -443,13 +426,13 @@ def test_a_key_may_name_what_the_context_says(field: str, value: str) -> None:
         ("__class__", "has no"),
     ],
 )
-def test_what_a_context_does_not_say_is_no_key(field: str, match: str) -> None:
+def test_what_a_context_does_not_say_is_no_key(field, match):
     handler = with_lock(f"{{context[{field}]}}")(lambda event, context: None)
     with pytest.raises(KeyTemplateError, match=match):
         handler(EVENT, lambda_context())
 
 
-def test_a_field_of_the_event_that_is_named_context_stays_what_it_is() -> None:
+def test_a_field_of_the_event_that_is_named_context_stays_what_it_is():
     seen = []
 
     @with_lock("{context[tenant_id]}", wait=0)
@@ -472,9 +455,7 @@ def test_a_field_of_the_event_that_is_named_context_stays_what_it_is() -> None:
 # What a duplicate gets without result=
 
 
-def test_a_duplicate_that_is_given_none_for_something_is_told_once(
-    once: Once, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_duplicate_that_is_given_none_for_something_is_told_once(once, caplog):
     handler = once("{id}")(lambda event: {"statusCode": 200})
     handler(EVENT)
     assert warnings(caplog) == []
@@ -484,9 +465,7 @@ def test_a_duplicate_that_is_given_none_for_something_is_told_once(
 
 
 @pytest.mark.parametrize("options", [{"result": "json"}, {"on_duplicate": lambda event, error: 5}, {"done_if": None}])
-def test_a_duplicate_that_is_given_what_is_wanted_is_not_told_of(
-    options: dict[str, Any], once: Once, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_duplicate_that_is_given_what_is_wanted_is_not_told_of(options, once, caplog):
     result = None if "done_if" in options else "something"
     handler = once("{id}", **options)(lambda event: result)
     for _ in range(3):
@@ -494,7 +473,7 @@ def test_a_duplicate_that_is_given_what_is_wanted_is_not_told_of(
     assert warnings(caplog) == []
 
 
-def test_a_duplicate_that_raises_is_not_told_of(once: Once, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_duplicate_that_raises_is_not_told_of(once, caplog):
     handler = once("{id}", on_duplicate="raise")(lambda event: "something")
     handler(EVENT)
     with pytest.raises(DuplicateEventError):
@@ -502,7 +481,7 @@ def test_a_duplicate_that_raises_is_not_told_of(once: Once, caplog: pytest.LogCa
     assert warnings(caplog) == []
 
 
-def test_a_batch_whose_handler_returns_something_is_not_told_of(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_batch_whose_handler_returns_something_is_not_told_of(caplog):
     caplog.set_level(logging.INFO, "lambda_lock")
     batch = events.sqs([{"n": 1}])
     for _ in range(2):

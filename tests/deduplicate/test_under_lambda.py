@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from rig.engine import Ministack, client_environment
+from rig.engine import client_environment
 from rig.lambda_runtime import FunctionError, LambdaEnvironment, TimedOut
 from rig.wire import Wire
-from tests.support.rows import Rows
 
 from .conftest import add, is_done, value
 
@@ -50,7 +49,7 @@ def delivered_until_it_runs(environment: LambdaEnvironment, event: dict[str, Any
     pytest.fail("it never ran")
 
 
-def test_a_second_delivery_is_a_duplicate_in_another_environment_too(start: Start, wire: Wire) -> None:
+def test_a_second_delivery_is_a_duplicate_in_another_environment_too(start, wire):
     first, second = start(), start()
     result = first.invoke({"id": "e"}, LONG, request_id="r-1").result()
     assert result == "done by r-1"
@@ -60,16 +59,14 @@ def test_a_second_delivery_is_a_duplicate_in_another_environment_too(start: Star
     assert wire.operations == ["UpdateItem"] * 4
 
 
-def test_after_an_error_the_next_delivery_runs_at_once(start: Start) -> None:
+def test_after_an_error_the_next_delivery_runs_at_once(start):
     environment = start()
     with pytest.raises(FunctionError, match="Unlucky: out of luck"):
         environment.invoke({"id": "e", "raise": "out of luck"}, LONG).result()
     assert environment.invoke({"id": "e"}, LONG, request_id="r-2").result() == "done by r-2"
 
 
-def test_after_a_time_out_the_next_delivery_runs_when_the_lease_is_over_and_not_before(
-    start: Start, rows: Rows, tmp_path: Path
-) -> None:
+def test_after_a_time_out_the_next_delivery_runs_when_the_lease_is_over_and_not_before(start, rows, tmp_path):
     killed, next_one = start(), start()
     next_one.invoke({"id": "earlier"}, LONG).result()  # a process that only starts now may come when all is over
     invocation = killed.invoke({"id": "e", "until": str(tmp_path / "never")}, 4.0, request_id="r-1")
@@ -89,7 +86,7 @@ def test_after_a_time_out_the_next_delivery_runs_when_the_lease_is_over_and_not_
     assert killed.invoke({"id": "e"}, LONG).result() == result
 
 
-def test_after_a_crash_the_next_delivery_runs_when_the_lease_is_over_and_not_before(start: Start, rows: Rows) -> None:
+def test_after_a_crash_the_next_delivery_runs_when_the_lease_is_over_and_not_before(start, rows):
     crashing, next_one = start(lease=3), start(lease=3)
     next_one.invoke({"id": "earlier"}, LONG).result()
     with pytest.raises(FunctionError, match=r"Runtime\.ExitError"):
@@ -103,7 +100,7 @@ def test_after_a_crash_the_next_delivery_runs_when_the_lease_is_over_and_not_bef
     assert crashing.invoke({"id": "e"}, LONG).result() == result
 
 
-def test_who_waits_for_one_that_is_killed_runs_it(start: Start, rows: Rows, tmp_path: Path) -> None:
+def test_who_waits_for_one_that_is_killed_runs_it(start, rows, tmp_path):
     killed, waiting = start(lease=1), start("consumer.waiting", lease=1)
     killed.invoke({"id": "e", "until": str(tmp_path / "never")}, LONG, request_id="r-1")
     killed.wait_for_line("holding r-1")
@@ -113,9 +110,7 @@ def test_who_waits_for_one_that_is_killed_runs_it(start: Start, rows: Rows, tmp_
     assert is_done(rows, "e")
 
 
-def test_who_waits_for_one_that_finishes_is_given_its_result(
-    start: Start, rows: Rows, wire: Wire, tmp_path: Path
-) -> None:
+def test_who_waits_for_one_that_finishes_is_given_its_result(start, rows, wire, tmp_path):
     first, second = start(), start("consumer.waiting")
     running = first.invoke({"id": "e", "until": str(tmp_path / "go-on")}, LONG, request_id="r-1")
     first.wait_for_line("holding r-1")
@@ -129,8 +124,8 @@ def test_who_waits_for_one_that_finishes_is_given_its_result(
 
 @pytest.mark.parametrize("successor_is_done", [True, False])
 def test_an_owner_that_was_frozen_past_its_lease_neither_completes_nor_releases_and_is_warned_about(
-    successor_is_done: bool, start: Start, rows: Rows, tmp_path: Path
-) -> None:
+    successor_is_done, start, rows, tmp_path
+):
     frozen, other = start(lease=1.5), start("consumer.waiting", lease=1.5)
     invocation = frozen.invoke({"id": "e", "until": str(tmp_path / "thawed")}, LONG, request_id="r-1")
     frozen.wait_for_line("holding r-1")
@@ -152,9 +147,7 @@ def test_an_owner_that_was_frozen_past_its_lease_neither_completes_nor_releases_
     assert frozen.invoke({"id": "e"}, LONG).result() == "done by r-2"
 
 
-def test_effects_that_are_committed_happen_once_though_the_event_ran_twice(
-    start: Start, rows: Rows, tmp_path: Path
-) -> None:
+def test_effects_that_are_committed_happen_once_though_the_event_ran_twice(start, rows, tmp_path):
     frozen, other = start(lease=1.5), start("consumer.waiting", lease=1.5)
     event = {"id": "e", "until": str(tmp_path / "go-on"), "commit": add(rows, "sum")}
     invocation = frozen.invoke(event, LONG, request_id="r-1")
@@ -171,7 +164,7 @@ def test_effects_that_are_committed_happen_once_though_the_event_ran_twice(
     assert frozen.invoke(event, LONG).result() == "committed by r-2"
 
 
-def test_one_function_s_deployments_have_scopes_of_their_own(start: Start, engine: Ministack, table: str) -> None:
+def test_one_function_s_deployments_have_scopes_of_their_own(start, engine, table):
     for name in ("orders", "billing"):
         environment = start("consumer.scoped", function_name=name)
         assert environment.invoke({"id": "e"}, LONG).result() == f"{name}.consumer.scoped#e"

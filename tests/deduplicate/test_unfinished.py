@@ -14,9 +14,8 @@ from lambda_lock import deduplicate, with_lock
 from lambda_lock.batch import kafka_batch, process_sqs, process_stream
 from rig import events
 from tests.support.context import Context
-from tests.support.rows import Rows
 
-from .conftest import Once, is_done
+from .conftest import is_done
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -78,7 +77,7 @@ LATER: dict[str, Any] = {
 
 @pytest.mark.parametrize("result", [None, "json"])
 @pytest.mark.parametrize("name", LATER)
-def test_an_event_is_not_done_by_what_has_not_run_yet(name: str, result: Any, once: Once, rows: Rows) -> None:
+def test_an_event_is_not_done_by_what_has_not_run_yet(name, result, once, rows):
     made: list[Any] = []
 
     def body(event: Any) -> Any:
@@ -96,9 +95,7 @@ def test_an_event_is_not_done_by_what_has_not_run_yet(name: str, result: Any, on
 
 @pytest.mark.parametrize("rate", [{}, {"rate": ("api", 1000, 1)}, {"lock_key": "k"}, {"dedup_key": None}])
 @pytest.mark.parametrize("name", LATER)
-def test_a_record_is_not_done_by_what_has_not_run_yet(
-    name: str, rate: dict[str, Any], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_record_is_not_done_by_what_has_not_run_yet(name, rate, caplog):
     handler = LATER[name]
     queued, streamed = events.sqs([{"n": 0}]), events.kinesis([("a", {"n": 0})])
     again = process_sqs(queued, lambda record: handler(record), context=Context(), **rate)
@@ -108,12 +105,12 @@ def test_a_record_is_not_done_by_what_has_not_run_yet(
     assert len(again["batchItemFailures"]) == 1
 
 
-def test_a_record_of_kafka_is_not_done_by_a_generator() -> None:
+def test_a_record_of_kafka_is_not_done_by_a_generator():
     handler = kafka_batch()(lambda record: steps(record))
     assert len(handler(events.kafka([("a-0", None, {"n": 0})]), Context())["batchItemFailures"]) == 1
 
 
-def test_a_future_that_is_done_counts_as_what_it_did(once: Once, rows: Rows) -> None:
+def test_a_future_that_is_done_counts_as_what_it_did(once, rows):
     made: concurrent.futures.Future[str] = concurrent.futures.Future()
     made.set_result("sent")
     assert once("{id}", scope="")(lambda event: made)(EVENT) is made
@@ -125,20 +122,20 @@ def test_a_future_that_is_done_counts_as_what_it_did(once: Once, rows: Rows) -> 
     assert not is_done(rows, "e-2")
 
 
-def test_iterators_over_what_is_there_are_results(once: Once, rows: Rows) -> None:
+def test_iterators_over_what_is_there_are_results(once, rows):
     for number, made in enumerate([iter([1]), zip([1], [2], strict=True), enumerate([1])]):
         given: Any = once("{id}", scope="")(lambda event, made=made: made)({"id": f"e-{number}"})
         assert given is made
         assert is_done(rows, f"e-{number}")
 
 
-def test_an_answer_for_a_duplicate_may_be_a_generator() -> None:
+def test_an_answer_for_a_duplicate_may_be_a_generator():
     handler: Any = deduplicate("{id}", on_duplicate=lambda event, error: iter([1]))(lambda event: None)
     handler(EVENT)
     assert list(handler(EVENT)) == [1]
 
 
-def test_a_lock_is_released_before_a_generator_runs_as_documented() -> None:
+def test_a_lock_is_released_before_a_generator_runs_as_documented():
     def body(event: Any) -> Any:
         return (number for number in [1])
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from pathlib import Path
 
 import pytest
 
@@ -30,7 +29,7 @@ def texts(picture: ET.Element) -> list[str]:
     return [text.text or "" for text in picture.iter(f"{SVG}text")]
 
 
-def test_the_timeline_says_who_waited_held_and_was_frozen(story: Story) -> None:
+def test_the_timeline_says_who_waited_held_and_was_frozen(story):
     assert story.seconds == 8
     assert set(story.spans) == {
         Span("invoices 1", "holding", 0.1, 3.0, "customer#a", "o-1"),
@@ -43,7 +42,7 @@ def test_the_timeline_says_who_waited_held_and_was_frozen(story: Story) -> None:
     }
 
 
-def test_the_timeline_says_what_happened_when(story: Story) -> None:
+def test_the_timeline_says_what_happened_when(story):
     assert [(mark.lane, mark.happening, mark.at) for mark in story.marks] == [
         ("orders 1", "renewed", 1.0),
         ("orders 2", "returned", 2.0),
@@ -56,7 +55,7 @@ def test_the_timeline_says_what_happened_when(story: Story) -> None:
     ]
 
 
-def test_a_take_over_has_its_gap_in_seconds(story: Story) -> None:
+def test_a_take_over_has_its_gap_in_seconds(story):
     assert story.takeovers == (
         TakeOver("killed", "invoices 1", 3.0, "invoices 2", 4.5),
         TakeOver("frozen", "orders 1", 1.5, "orders 2", 6.1),
@@ -67,14 +66,14 @@ def test_a_take_over_has_its_gap_in_seconds(story: Story) -> None:
     ]
 
 
-def test_a_story_in_which_nothing_happened_can_be_drawn() -> None:
+def test_a_story_in_which_nothing_happened_can_be_drawn():
     empty = tell(Evidence(("invoices 1",), {}))
     assert "invoices 1" in terminal.draw(empty, 80, colour=False)
     assert "invoices 1" in texts(ET.fromstring(svg.draw(empty, [])))
 
 
 @pytest.mark.parametrize("width", [60, 80, 120, 160])
-def test_a_terminal_of_any_width_shows_every_lane_and_every_note_and_is_not_overrun(story: Story, width: int) -> None:
+def test_a_terminal_of_any_width_shows_every_lane_and_every_note_and_is_not_overrun(story, width):
     drawn = terminal.draw(story, width, colour=False)
     assert all(re.search(f"^{lane} ", drawn, re.MULTILINE) for lane in story.lanes)
     assert all(mark.note in drawn for mark in story.marks)
@@ -82,7 +81,7 @@ def test_a_terminal_of_any_width_shows_every_lane_and_every_note_and_is_not_over
     assert "\x1b" not in drawn
 
 
-def test_colours_change_nothing_but_colours(story: Story) -> None:
+def test_colours_change_nothing_but_colours(story):
     def lanes(drawn: str) -> str:
         return drawn.partition("waiting")[0]  # the legend names the colours, where there are some
 
@@ -91,12 +90,12 @@ def test_colours_change_nothing_but_colours(story: Story) -> None:
     assert lanes(re.sub(r"\x1b\[\d+m", "", painted)) == lanes(terminal.draw(story, 100, colour=False))
 
 
-def test_a_kill_on_the_terminal_ends_its_bar_with_a_cross(story: Story) -> None:
+def test_a_kill_on_the_terminal_ends_its_bar_with_a_cross(story):
     lane = next(line for line in terminal.draw(story, 100, colour=False).splitlines() if line.startswith("invoices 1"))
     assert re.fullmatch(r"invoices 1 +█a█+✕ +≡", lane)
 
 
-def test_the_picture_can_be_read_aloud(picture: ET.Element) -> None:
+def test_the_picture_can_be_read_aloud(picture):
     assert picture.get("role") == "img"
     names = (picture.get("aria-labelledby") or "").split()
     spoken = {element.get("id"): element.text or "" for element in picture if element.get("id")}
@@ -105,7 +104,7 @@ def test_the_picture_can_be_read_aloud(picture: ET.Element) -> None:
     assert "taken over 1.5 s after the kill" in spoken["description"]
 
 
-def test_the_picture_has_lanes_seconds_notes_and_the_verdict(picture: ET.Element, story: Story) -> None:
+def test_the_picture_has_lanes_seconds_notes_and_the_verdict(picture, story):
     said = texts(picture)
     assert set(story.lanes) <= set(said)
     assert [f"{second} s" for second in range(9)] == [text for text in said if re.fullmatch(r"\d+ s", text)]
@@ -114,13 +113,13 @@ def test_the_picture_has_lanes_seconds_notes_and_the_verdict(picture: ET.Element
     assert "Verified from the engine's own data" in said
 
 
-def test_the_picture_stands_alone_and_follows_the_readers_light(picture: ET.Element) -> None:
+def test_the_picture_stands_alone_and_follows_the_readers_light(picture):
     text = ET.tostring(picture, encoding="unicode")
     assert "prefers-color-scheme:dark" in text
     assert not re.search(r"href|@import|url\(|<script|<image", text)
 
 
-def test_the_picture_keeps_within_its_bounds(picture: ET.Element) -> None:
+def test_the_picture_keeps_within_its_bounds(picture):
     _, _, width, height = map(float, (picture.get("viewBox") or "").split())
     for box in picture.iter(f"{SVG}rect"):
         x, y, w, h = (float(box.get(name) or 0) for name in ("x", "y", "width", "height"))
@@ -128,18 +127,18 @@ def test_the_picture_keeps_within_its_bounds(picture: ET.Element) -> None:
         assert 0 <= y <= y + h <= height
 
 
-def test_text_in_the_picture_is_escaped(evidence: Evidence) -> None:
+def test_text_in_the_picture_is_escaped(evidence):
     evidence.events["e-1"] = "<o&1>"
     assert any("<o&1>" in text for text in texts(ET.fromstring(svg.draw(tell(evidence), []))))
 
 
-def test_notes_of_a_lane_never_lie_on_each_other_on_a_terminal() -> None:
+def test_notes_of_a_lane_never_lie_on_each_other_on_a_terminal():
     marks = tuple(Mark("a 1", "returned", at, f"note number {at}") for at in (0.0, 0.1, 0.2, 9.9))
     drawn = terminal.draw(Story(("a 1",), 10, (), (), marks, ()), 80, colour=False)
     assert all(mark.note in drawn for mark in marks)
 
 
-def test_the_picture_is_a_file_that_can_be_opened(story: Story, evidence: Evidence, tmp_path: Path) -> None:
+def test_the_picture_is_a_file_that_can_be_opened(story, evidence, tmp_path):
     file = tmp_path / "demo.svg"
     file.write_text(svg.draw(story, verify(evidence)), encoding="utf-8")
     assert ET.parse(file).getroot().tag == f"{SVG}svg"

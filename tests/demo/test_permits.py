@@ -19,18 +19,18 @@ def texts(picture: str) -> list[str]:
     return [text.text or "" for text in ET.fromstring(picture).iter(f"{SVG}text")]
 
 
-def test_a_killed_job_counts_until_its_lease_is_over() -> None:
+def test_a_killed_job_counts_until_its_lease_is_over():
     assert taken(JOBS) == [(0, 1), (1, 2), (4, 1), (4, 2), (6, 1), (6.2, 2), (7, 1), (8, 0)]
     assert faults(JOBS, 2) == []
 
 
-def test_one_too_many_a_token_twice_and_a_wrong_order_are_faults() -> None:
+def test_one_too_many_a_token_twice_and_a_wrong_order_are_faults():
     assert faults(JOBS, 1) == ["2 permits were taken at once, of 1"]
     assert faults([JOBS[0], Job(1, 1, 3, 1)], 2) == ["two grants have one token"]
     assert faults([Job(0, 2, 3, 5), Job(1, 1, 3, 4)], 2) == ["they were not let in in the order in which they asked"]
 
 
-def test_the_picture_shows_each_job_and_says_all_of_it_in_words() -> None:
+def test_the_picture_shows_each_job_and_says_all_of_it_in_words():
     picture = draw(JOBS, 2)
     assert [text for text in texts(picture) if text.startswith("job ")] == ["job 1", "job 2", "job 3", "job 4"]
     assert "killed; its lease runs on" in texts(picture)
@@ -41,7 +41,7 @@ def test_the_picture_shows_each_job_and_says_all_of_it_in_words() -> None:
     assert picture.count("prefers-color-scheme:dark") == 2
 
 
-def test_the_picture_in_the_docs_is_one_of_a_run_without_faults() -> None:
+def test_the_picture_in_the_docs_is_one_of_a_run_without_faults():
     picture = (ROOT / "docs" / "semaphores.svg").read_text()
     words = ET.fromstring(picture).findtext(f"{SVG}desc") or ""
     found = re.findall(r"asks at ([\d.]+) s, gets in at ([\d.]+) s, (.*?)\.(?: |$)", words)
@@ -51,7 +51,7 @@ def test_the_picture_in_the_docs_is_one_of_a_run_without_faults() -> None:
 
 @pytest.mark.long
 @pytest.mark.ministack_only
-def test_a_run_has_no_faults_and_a_killed_job_is_replaced() -> None:
+def test_a_run_has_no_faults_and_a_killed_job_is_replaced():
     plans = [Plan(0, 0.3, killed=True), Plan(0.1, 0.2), Plan(0.2, 0.2), Plan(0.3, 0.2)]
     with Ministack() as engine:
         jobs = play(engine, plans, permits=1, lease=1)

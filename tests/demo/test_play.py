@@ -33,12 +33,12 @@ def missed_its_cues(stderr: str) -> bool:
     return bool(wrong) and all(line.startswith("  the story was to have ") for line in wrong)
 
 
-def test_the_demo_holds_what_it_claims(played: dict[str, Any]) -> None:
+def test_the_demo_holds_what_it_claims(played):
     assert played["holds"]
     assert [check["holds"] for check in played["checks"]] == [True] * 5
 
 
-def test_the_demo_has_a_kill_a_freeze_a_skip_and_a_return_in_it(played: dict[str, Any]) -> None:
+def test_the_demo_has_a_kill_a_freeze_a_skip_and_a_return_in_it(played):
     outcomes = Counter(delivery["outcome"] for delivery in played["evidence"]["deliveries"])
     assert outcomes["killed"] == 1
     assert outcomes["skipped"] == 1
@@ -47,7 +47,7 @@ def test_the_demo_has_a_kill_a_freeze_a_skip_and_a_return_in_it(played: dict[str
     assert len(played["evidence"]["freezes"]) == 1
 
 
-def test_the_killed_and_the_frozen_are_replaced_by_other_environments(played: dict[str, Any]) -> None:
+def test_the_killed_and_the_frozen_are_replaced_by_other_environments(played):
     takeovers = played["story"]["takeovers"]
     assert {takeover["stopped"]: takeover["from_lane"] for takeover in takeovers} == {
         "killed": "invoices 2",
@@ -56,24 +56,22 @@ def test_the_killed_and_the_frozen_are_replaced_by_other_environments(played: di
     assert all(takeover["lane"] != takeover["from_lane"] for takeover in takeovers)
 
 
-def test_the_long_report_is_renewed_by_the_heartbeat(played: dict[str, Any]) -> None:
+def test_the_long_report_is_renewed_by_the_heartbeat(played):
     renewed = Counter(mark["lane"] for mark in played["story"]["marks"] if mark["happening"] == "renewed")
     assert renewed["report 1"] >= 2  # 5.5 s of work on a lease of 2 s
 
 
-def test_some_environments_waited_for_others(played: dict[str, Any]) -> None:
+def test_some_environments_waited_for_others(played):
     assert {"invoices 1", "invoices 2"} <= {s["lane"] for s in played["story"]["spans"] if s["state"] == "waiting"}
 
 
-def test_progress_goes_to_stderr_in_plain_lines_and_the_picture_where_it_was_asked_for(played: dict[str, Any]) -> None:
+def test_progress_goes_to_stderr_in_plain_lines_and_the_picture_where_it_was_asked_for(played):
     assert "invoices 2: killed at its timeout\n" in played["progress"]
     assert "\x1b" not in played["progress"]
     assert ET.parse(Path(played["svg"])).getroot().get("role") == "img"
 
 
-def test_without_an_engine_the_demo_says_what_to_do(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_an_engine_the_demo_says_what_to_do(monkeypatch, capsys):
     monkeypatch.setenv("LAMBDA_LOCK_ENGINE_BIN", "nowhere/ministack")
     assert main([]) == NOT_RUN
     assert "could not be played: nowhere/ministack is not there: run 'make setup'" in capsys.readouterr().err

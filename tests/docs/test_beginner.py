@@ -66,7 +66,7 @@ def _with_packages_of_the_extras(folder: Path, command: str) -> str:
 
 
 @pytest.mark.long
-def test_each_step_of_a_beginner_works_as_it_is_written(shell: dict[str, str], tmp_path: Path) -> None:
+def test_each_step_of_a_beginner_works_as_it_is_written(shell, tmp_path):
     project = tmp_path / "project"
     project.mkdir()
     finish(["sh", "-ec", INSTALLING], shell, cwd=project)  # 1
@@ -113,12 +113,12 @@ def _invoked(folder: Path, pasted: str) -> object:
         return function.invoke({"detail": {"customer_id": "42"}}, timeout_seconds=20).result()
 
 
-def test_what_other_tests_run_is_the_same_on_their_pages() -> None:
+def test_what_other_tests_run_is_the_same_on_their_pages():
     assert PACKAGING in (ROOT / "docs" / "packaging.md").read_text()
     assert CDK in (ROOT / "docs" / "deploy.md").read_text()
 
 
-def test_the_commands_that_deploy_the_sample_are_those_that_ci_runs_and_its_page_has() -> None:
+def test_the_commands_that_deploy_the_sample_are_those_that_ci_runs_and_its_page_has():
     assert "`make deploy-local`" in PAGE
     assert re.search(r"^run .*\bdeploy-local\b", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
     assert "npx cdk deploy\n" in (ROOT / "docs" / "infra.md").read_text()

@@ -28,7 +28,7 @@ def _command(words: list[str]) -> click.Command:
 
 
 @pytest.mark.parametrize("title", ENTRIES)
-def test_what_an_entry_names_exists(title: str) -> None:
+def test_what_an_entry_names_exists(title):
     entry = ENTRIES[title]
     assert {*re.findall(r"\bevent `(\w+)`", entry)} <= LEVELS.keys()
     assert {*re.findall(r"\bmetric `(\w+)`", entry)} <= {*COUNTED.values()}
@@ -43,7 +43,7 @@ def test_what_an_entry_names_exists(title: str) -> None:
 
 
 @pytest.mark.parametrize("title", ENTRIES)
-def test_an_entry_is_read_in_two_minutes(title: str) -> None:
+def test_an_entry_is_read_in_two_minutes(title):
     """At most 130 words each: what is seen, and what to do."""
     entry = ENTRIES[title]
     assert re.search(r"^<!-- search: .+ -->$", entry, re.MULTILINE)
@@ -53,9 +53,9 @@ def test_an_entry_is_read_in_two_minutes(title: str) -> None:
     assert len(f"{seen[1]} {do[1]}".split()) <= 130
 
 
-def test_each_alarm_of_the_construct_has_an_entry_or_stands_in_the_table_of_alarms() -> None:
+def test_each_alarm_of_the_construct_has_an_entry_or_stands_in_the_table_of_alarms():
     assert [name for name in _ALARMS if not re.search(rf"\b{name}\b", _PAGE)] == []
 
 
-def test_there_is_an_entry_for_each_situation() -> None:
+def test_there_is_an_entry_for_each_situation():
     assert len(ENTRIES) >= 17

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from rig.engine import ROOT, Ministack, inherited_environment
+from rig.engine import ROOT, inherited_environment
 from tests.support.installed import finish, install_alone
 
 README = (ROOT / "README.md").read_text()
@@ -24,7 +24,7 @@ COMMANDS = re.findall(r"(?:^    .*\n)+", README, re.MULTILINE)
 (USING,) = (block for block in COMMANDS if "lambda-lock run" in block)
 
 
-def test_the_first_block_runs_where_nothing_but_the_wheel_is_installed(tmp_path: Path) -> None:
+def test_the_first_block_runs_where_nothing_but_the_wheel_is_installed(tmp_path):
     assert len([line for line in BLOCKS[0].splitlines() if line]) <= 6
     program = tmp_path / "first.py"
     program.write_text(BLOCKS[0])
@@ -51,9 +51,7 @@ def shell(tmp_path: Path) -> dict[str, str]:
     return inherited_environment() | {"PATH": f"{programs}:{os.environ['PATH']}", "TMPDIR": str(scratch)}
 
 
-def test_two_commands_start_an_engine_with_a_table_and_what_they_print_leads_another_terminal_to_it(
-    shell: dict[str, str], tmp_path: Path
-) -> None:
+def test_two_commands_start_an_engine_with_a_table_and_what_they_print_leads_another_terminal_to_it(shell, tmp_path):
     install, dev = (line.partition("  #")[0].strip() for line in STARTING.splitlines())
     match = re.fullmatch(r'pip install "lambda-lock\[([\w,]+)\]"', install)
     assert match
@@ -86,7 +84,7 @@ def test_two_commands_start_an_engine_with_a_table_and_what_they_print_leads_ano
     assert re.search(r"^under token \d+\nnightly-report\t\tfree\t", printed, re.MULTILINE)
 
 
-def test_links_and_pictures_of_the_readme_lead_somewhere_where_a_package_index_shows_it(tmp_path: Path) -> None:
+def test_links_and_pictures_of_the_readme_lead_somewhere_where_a_package_index_shows_it(tmp_path):
     python = install_alone(tmp_path)
     ask = "import importlib.metadata, json; print(json.dumps(importlib.metadata.metadata('lambda-lock').json))"
     metadata = json.loads(finish([python, "-c", ask], {"HOME": str(tmp_path)}, cwd=tmp_path))
@@ -106,7 +104,7 @@ def test_links_and_pictures_of_the_readme_lead_somewhere_where_a_package_index_s
     assert {"Homepage", "Documentation", "Source", "Changelog", "Issues"} <= labels
 
 
-def test_the_client_example_leaves_nothing_held_and_runs_again_at_once(engine: Ministack, table: str) -> None:
+def test_the_client_example_leaves_nothing_held_and_runs_again_at_once(engine, table):
     (example,) = (block for block in BLOCKS if 'LockClient("locks"' in block)
     example = example.replace('"locks"', repr(table))
     for _ in range(2):  # the second run is within the lease of the first
@@ -119,7 +117,7 @@ def test_the_client_example_leaves_nothing_held_and_runs_again_at_once(engine: M
         assert "isReleased" in row
 
 
-def test_what_is_missing_is_where_the_readme_says() -> None:
+def test_what_is_missing_is_where_the_readme_says():
     state = README.partition("## State")[2]
     assert "CHANGELOG.md#not-yet" in state
     missing = (ROOT / "CHANGELOG.md").read_text().partition("### Not yet")[2].partition("\n#")[0]

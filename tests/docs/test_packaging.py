@@ -77,9 +77,7 @@ def _check(folder: Path, engine: Ministack, table: str) -> None:
 
 
 @pytest.mark.ministack_only(reason="Lambda environments of this test use the engine's settings")
-def test_the_zip_file_of_the_four_lines_runs_under_awslambdaric(
-    shell: dict[str, str], tmp_path: Path, engine: Ministack, table: str
-) -> None:
+def test_the_zip_file_of_the_four_lines_runs_under_awslambdaric(shell, tmp_path, engine, table):
     project = tmp_path / "project"
     project.mkdir()
     (project / "app.py").write_text((_FOLDER / "app.py").read_text())
@@ -90,9 +88,7 @@ def test_the_zip_file_of_the_four_lines_runs_under_awslambdaric(
 
 @pytest.mark.long
 @pytest.mark.ministack_only(reason="Lambda environments of this test use the engine's settings")
-def test_what_the_lines_of_the_image_make_runs_under_awslambdaric(
-    shell: dict[str, str], tmp_path: Path, engine: Ministack, table: str
-) -> None:
+def test_what_the_lines_of_the_image_make_runs_under_awslambdaric(shell, tmp_path, engine, table):
     task = tmp_path / "task"
     task.mkdir()
     (task / "app.py").write_text((_FOLDER / "app.py").read_text())
@@ -107,21 +103,21 @@ def test_what_the_lines_of_the_image_make_runs_under_awslambdaric(
 
 
 @pytest.mark.long
-def test_without_the_line_that_compiles_there_are_no_files_to_accept(shell: dict[str, str], tmp_path: Path) -> None:
+def test_without_the_line_that_compiles_there_are_no_files_to_accept(shell, tmp_path):
     first, *_ = _FOUR_LINES.splitlines()
     finish(["sh", "-ec", first], shell, cwd=tmp_path)
     assert sources(tmp_path / "package")
     assert accepted(sys.executable, tmp_path / "package") == set()
 
 
-def test_the_wheel_is_for_every_architecture(wheel: Path) -> None:
+def test_the_wheel_is_for_every_architecture(wheel):
     assert wheel.name.endswith("-py3-none-any.whl")
     with zipfile.ZipFile(wheel) as opened:
         names = [name for name in opened.namelist() if ".dist-info/" not in name]
     assert {Path(name).suffix for name in names} == {".py", ".typed", ".html"}
 
 
-def test_the_package_is_as_small_as_the_page_says(shell: dict[str, str], tmp_path: Path) -> None:
+def test_the_package_is_as_small_as_the_page_says(shell, tmp_path):
     assert "less than 2.9 MB" in _PAGE
     (tmp_path / "app.py").touch()
     finish(["sh", "-ec", _FOUR_LINES], shell, cwd=tmp_path)
@@ -132,7 +128,7 @@ def test_the_package_is_as_small_as_the_page_says(shell: dict[str, str], tmp_pat
 
 
 @pytest.mark.parametrize("file", sorted(path.name for path in _FOLDER.iterdir()))
-def test_the_page_quotes_the_file_as_it_is(file: str) -> None:
+def test_the_page_quotes_the_file_as_it_is(file):
     assert (_FOLDER / file).read_text() in [code for _, code in _BLOCKS]
 
 
@@ -153,7 +149,7 @@ def _read(path: Path) -> dict[str, Any]:
     return read
 
 
-def test_the_serverless_framework_makes_what_the_sam_template_makes() -> None:
+def test_the_serverless_framework_makes_what_the_sam_template_makes():
     ours, sam = _read(_FOLDER / "serverless.yml"), _read(_DEPLOY / "sam.yaml")["Resources"]
     function = sam["Function"]["Properties"]
     assert ours["resources"]["Resources"]["Locks"] == sam["Locks"]
@@ -164,7 +160,7 @@ def test_the_serverless_framework_makes_what_the_sam_template_makes() -> None:
     assert ours["package"] == {"artifact": "function.zip"}
 
 
-def test_the_sam_function_is_the_templates_with_the_folder() -> None:
+def test_the_sam_function_is_the_templates_with_the_folder():
     ours = _read(_FOLDER / "sam.yaml")["Function"]
     function = _read(_DEPLOY / "sam.yaml")["Resources"]["Function"]["Properties"]
     properties = {"CodeUri": "package/", "Architectures": ["arm64"]}
@@ -172,7 +168,7 @@ def test_the_sam_function_is_the_templates_with_the_folder() -> None:
     assert ours["Metadata"] == {"SkipBuild": True}
 
 
-def test_the_terraform_function_is_the_configurations_with_the_zip_file() -> None:
+def test_the_terraform_function_is_the_configurations_with_the_zip_file():
     def function(path: Path) -> dict[str, Any]:
         with path.open() as file:
             options = hcl2.SerializationOptions(strip_string_quotes=True, explicit_blocks=False)
@@ -185,7 +181,7 @@ def test_the_terraform_function_is_the_configurations_with_the_zip_file() -> Non
     assert function(_FOLDER / "function.tf") == function(_DEPLOY / "terraform.tf") | added
 
 
-def test_each_shell_block_is_one_that_the_shell_can_read() -> None:
+def test_each_shell_block_is_one_that_the_shell_can_read():
     for kind, code in _BLOCKS:
         if kind == "sh":
             subprocess.run(["sh", "-n"], input=code, text=True, check=True)

@@ -21,13 +21,13 @@ def _rows(page: str) -> list[tuple[str, str, str]]:
     return found
 
 
-def test_each_row_of_the_comparison_has_its_tests_and_each_test_its_row() -> None:
+def test_each_row_of_the_comparison_has_its_tests_and_each_test_its_row():
     compared = [(section, cell) for section, cell, _ in _rows("parity.md")]
     assert len(compared) > 100
     assert [(section, cell) for section, cell, _ in _rows("parity-tests.md")] == compared
 
 
-def test_a_row_names_a_test_unless_there_is_nothing_to_test() -> None:
+def test_a_row_names_a_test_unless_there_is_nothing_to_test():
     without = [cell for _, cell, tests in _rows("parity-tests.md") if "::" not in tests and tests != "test"]
     nothing = (
         "`updateLookUpTime`",

@@ -39,12 +39,12 @@ def help_of(module: str) -> str:
     return subprocess.run([sys.executable, "-m", module, "--help"], cwd=ROOT, capture_output=True, text=True).stdout
 
 
-def test_the_page_has_commands_of_all_parts() -> None:
+def test_the_page_has_commands_of_all_parts():
     assert {part.module for part in PARTS} <= set(COMMANDS)
 
 
 @pytest.mark.parametrize("module", COMMANDS)
-def test_each_option_in_a_command_exists(module: str) -> None:
+def test_each_option_in_a_command_exists(module):
     assert help_of(module), f"there is no {module}"
     options = {word for words in commands(module) for word in words if word.startswith("--")}
     assert [option for option in options if option not in help_of(module)] == []
@@ -54,14 +54,14 @@ def values(option: str) -> list[str]:
     return [words[words.index(option) + 1] for words in commands("tests.simulation") if option in words]
 
 
-def test_each_rule_that_a_command_breaks_is_one_that_the_simulator_can_break() -> None:
+def test_each_rule_that_a_command_breaks_is_one_that_the_simulator_can_break():
     assert set(values("--broken")) <= MUTATIONS.keys()
     assert set(values("--bias")) <= BIASES.keys()
     for part in values("--mutations"):
         assert [name for name, rule in MUTATIONS.items() if any(part in text for text in (name, *rule.biases))], part
 
 
-def test_a_rule_that_the_page_breaks_as_an_example_is_caught_by_its_command() -> None:
+def test_a_rule_that_the_page_breaks_as_an_example_is_caught_by_its_command():
     for words in commands("tests.simulation"):
         if "--broken" in words and "--runs" in words:
             rule = MUTATIONS[words[words.index("--broken") + 1]]
@@ -69,7 +69,7 @@ def test_a_rule_that_the_page_breaks_as_an_example_is_caught_by_its_command() ->
             assert int(words[words.index("--runs") + 1]) >= rule.runs
 
 
-def test_each_rule_that_the_page_counts_on_is_at_the_head_of_the_protocol() -> None:
+def test_each_rule_that_the_page_counts_on_is_at_the_head_of_the_protocol():
     rules = {int(number) for number in re.findall(r"^(\d+)\. \*\*", str(protocol.__doc__), re.MULTILINE)}
     named = re.findall(r"[Rr]ules? ([\d, toand]+?) (?:of|and) `core/protocol\.py`", PAGE)
     assert len(named) >= 5
@@ -77,7 +77,7 @@ def test_each_rule_that_the_page_counts_on_is_at_the_head_of_the_protocol() -> N
     assert ("(twelve rules)" in PAGE, max(rules)) == (True, 12)
 
 
-def test_each_file_that_the_page_names_exists() -> None:
+def test_each_file_that_the_page_names_exists():
     named = [text.partition("::")[0] for text in SAID if re.fullmatch(r"[\w./-]+\.py(::\w+)?|\.ci/\w+", text)]
     named += [word for text in SAID for word in text.split() if word.startswith("tests/") and "::" not in word]
     assert len(named) > 20
@@ -85,28 +85,28 @@ def test_each_file_that_the_page_names_exists() -> None:
         assert any((folder / name).exists() for folder in (ROOT, ROOT / "lambda_lock")), name
 
 
-def test_each_test_that_the_page_names_exists() -> None:
+def test_each_test_that_the_page_names_exists():
     named = re.findall(r"(tests/[\w/]+\.py)::(\w+)", PAGE)
     assert len(named) > 15
     for file, test in named:
         assert re.search(rf"^(?:async )?def {test}\(", (ROOT / file).read_text(), re.MULTILINE), test
 
 
-def test_each_name_that_the_page_finds_in_a_module_is_there() -> None:
+def test_each_name_that_the_page_finds_in_a_module_is_there():
     for text, module in re.findall(r"((?:`\w+`(?:, | and )?)+) in `(core/\w+\.py)`", PAGE):
         code = (ROOT / "lambda_lock" / module).read_text()
         for name in re.findall(r"`(\w+)`", text):
             assert re.search(rf"^(?:class |def |){name}\b", code, re.MULTILINE), f"{module} has no {name}"
 
 
-def test_each_target_that_the_page_names_is_in_the_makefile() -> None:
+def test_each_target_that_the_page_names_is_in_the_makefile():
     makefile = (ROOT / "Makefile").read_text()
     targets = {text.split()[1] for text in SAID if text.startswith("make ")}
     assert "prove" in targets
     assert [name for name in targets if f"\n{name}: " not in makefile] == []
 
 
-def test_ci_runs_what_the_page_says_that_it_runs() -> None:
+def test_ci_runs_what_the_page_says_that_it_runs():
     table = PAGE.partition("| in CI |\n")[2].partition("\n\n")[0]
     run = re.findall(r"^(?:run|tests) (.*)$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
     ci = {"interop" if target == "peers" else target for line in run for target in line.split()}
@@ -117,7 +117,7 @@ def test_ci_runs_what_the_page_says_that_it_runs() -> None:
     assert "make prove\n" in (ROOT / ".github" / "workflows" / "prove.yml").read_text()
 
 
-def test_the_constants_on_the_page_are_those_of_the_code() -> None:
+def test_the_constants_on_the_page_are_those_of_the_code():
     assert (lease.MARGIN, lease.GRACE, lease.DRIFT) == (1.5, 2.0, 1 / 1000)
     for text in ("MARGIN (1.5 s)", "GRACE (2 s)", "DRIFT is 1/1000", "2 to 3 s after the end of the lease"):
         assert text in _TEXT
@@ -127,7 +127,7 @@ def test_the_constants_on_the_page_are_those_of_the_code() -> None:
     assert "two mutants of the corrections need up to 20,000 runs" in _TEXT
 
 
-def test_the_figures_on_the_page_are_those_of_the_latest_run() -> None:
+def test_the_figures_on_the_page_are_those_of_the_latest_run():
     quoted = PAGE.partition(BEGIN)[2].partition(END)[0].strip()
     if quoted == "No run is recorded yet.":
         assert "No run is recorded yet" in FIGURES
@@ -138,7 +138,7 @@ def test_the_figures_on_the_page_are_those_of_the_latest_run() -> None:
     assert said["double holders"] == "0"
 
 
-def test_the_picture_is_the_one_that_the_code_computes_now() -> None:
+def test_the_picture_is_the_one_that_the_code_computes_now():
     assert (ROOT / "docs" / "lease.svg").read_text() == picture.draw()
     root = ET.fromstring(picture.draw())
     assert root.findtext("{http://www.w3.org/2000/svg}desc") == picture.in_words()
@@ -146,11 +146,11 @@ def test_the_picture_is_the_one_that_the_code_computes_now() -> None:
 
 
 @pytest.mark.parametrize("grant", [picture.ORDINARY, picture.UNLUCKY])
-def test_in_the_picture_nobody_may_take_over_while_the_holder_is_valid(grant: picture.Grant) -> None:
+def test_in_the_picture_nobody_may_take_over_while_the_holder_is_valid(grant):
     assert grant.valid_until < min(grant.taken_over, grant.unchanged)
     assert grant.valid_until <= picture.LEASE
 
 
-def test_the_picture_shows_a_lease_for_which_a_smaller_margin_would_not_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_picture_shows_a_lease_for_which_a_smaller_margin_would_not_do(monkeypatch):
     monkeypatch.setattr(lease, "MARGIN", 1.4)
     assert picture.UNLUCKY.valid_until > picture.UNLUCKY.taken_over

@@ -213,21 +213,19 @@ def _words() -> dict[str, set[str]]:
 
 
 @pytest.mark.parametrize(("query", "wanted"), WANTED.items())
-def test_what_people_search_for_is_among_the_first_results(
-    query: str, wanted: str, found: dict[str, dict[str, str]]
-) -> None:
+def test_what_people_search_for_is_among_the_first_results(query, wanted, found):
     page, _, section = wanted.partition("#")
     assert page in list(found[query])[:_FIRST]
     assert not section or found[query][page] == f"#{section}"
 
 
-def test_each_page_is_among_the_first_results_for_the_words_that_it_names(found: dict[str, dict[str, str]]) -> None:
+def test_each_page_is_among_the_first_results_for_the_words_that_it_names(found):
     words = _words()
     assert len(words) > 100
     assert {word: pages for word, pages in words.items() if not pages <= set(list(found[word])[:_FIRST])} == {}
 
 
-def test_each_result_leads_to_a_place_that_its_page_has(found: dict[str, dict[str, str]]) -> None:
+def test_each_result_leads_to_a_place_that_its_page_has(found):
     places = {(page, anchor) for pages in found.values() for page, anchor in pages.items() if anchor}
     assert len(places) > 100
     ids = {page: re.findall(r'\bid="([^"]+)"', (_SITE / f"{page}.html").read_text()) for page, _ in places}

@@ -36,7 +36,7 @@ def _public(module: str) -> list[str]:
 
 
 @pytest.mark.parametrize("module", MODULES)
-def test_each_public_name_is_in_the_reference(module: str) -> None:
+def test_each_public_name_is_in_the_reference(module):
     missing = [
         name
         for name in _public(module)
@@ -46,7 +46,7 @@ def test_each_public_name_is_in_the_reference(module: str) -> None:
 
 
 @pytest.mark.parametrize("package", ["cdk", "durable"])
-def test_the_names_of_a_package_with_an_extra_are_in_the_reference(package: str) -> None:
+def test_the_names_of_a_package_with_an_extra_are_in_the_reference(package):
     names = re.search(r"__all__ = (\[.*?\])", (ROOT / "lambda_lock" / package / "__init__.py").read_text())
     assert names
     for name in ast.literal_eval(names[1]):
@@ -66,7 +66,7 @@ def _callables() -> Iterator[tuple[str, Any]]:
 
 
 @pytest.mark.parametrize(("name", "function"), list(_callables()), ids=lambda one: one if isinstance(one, str) else "")
-def test_each_option_of_a_public_function_is_described(name: str, function: Any) -> None:
+def test_each_option_of_a_public_function_is_described(name, function):
     said = inspect.getdoc(function) or ""
     options = [
         parameter.name
@@ -79,7 +79,7 @@ def test_each_option_of_a_public_function_is_described(name: str, function: Any)
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_each_error_has_its_place_in_troubleshooting_with_what_to_do(name: str) -> None:
+def test_each_error_has_its_place_in_troubleshooting_with_what_to_do(name):
     if name == "LockError":
         assert "Every error is a `LockError`" in TROUBLESHOOTING
         return
@@ -88,14 +88,14 @@ def test_each_error_has_its_place_in_troubleshooting_with_what_to_do(name: str) 
     assert "hat to do" in section
 
 
-def test_each_log_event_is_in_troubleshooting() -> None:
+def test_each_log_event_is_in_troubleshooting():
     table = TROUBLESHOOTING.partition("\n## Log events\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| `(\w+)` \| .+ \| (.+) \|$", table.partition("|---|")[2], re.MULTILINE)
     assert sorted(event for event, _ in rows) == sorted(LEVELS)
     assert all(what_to_do for _, what_to_do in rows)
 
 
-def test_each_environment_variable_is_in_settings_and_described_nowhere_else() -> None:
+def test_each_environment_variable_is_in_settings_and_described_nowhere_else():
     sources = "\n".join(path.read_text() for path in (ROOT / "lambda_lock").rglob("*.py"))
     rows = "\n".join(re.findall(r"^\| `[A-Z].*", (DOCS / "settings.md").read_text(), re.MULTILINE))
     variables = set(re.findall(r"\bLAMBDA_LOCK_[A-Z_]+\b", sources))
@@ -107,7 +107,7 @@ def test_each_environment_variable_is_in_settings_and_described_nowhere_else() -
     assert elsewhere <= {"settings.md", "deploy.md"}  # deploy.md says which of them are set there
 
 
-def test_the_events_of_the_log_are_in_one_table() -> None:
+def test_the_events_of_the_log_are_in_one_table():
     pages = [page.name for page in DOCS.rglob("*.md") if re.search(r"^\| `lost` \|", page.read_text(), re.MULTILINE)]
     assert pages == ["troubleshooting.md"]
 
@@ -115,25 +115,25 @@ def test_the_events_of_the_log_are_in_one_table() -> None:
 _ABOUT_EVIDENCE = ("safety", "parity-tests")  # pages whose subject is what shows each claim
 
 
-def test_names_of_tests_stand_in_footnotes_and_tables_and_not_in_the_text() -> None:
+def test_names_of_tests_stand_in_footnotes_and_tables_and_not_in_the_text():
     for page in DOCS.rglob("*.md"):
         if not page.stem.startswith(_ABOUT_EVIDENCE):
             lines = [line for line in page.read_text().splitlines() if re.search(r"tests/[\w/]+\.py::\w", line)]
             assert [line for line in lines if not re.match(r"\[\^\d+\]: |\|", line)] == [], page.name
 
 
-def test_links_between_pages_show_titles_and_not_the_names_of_files() -> None:
+def test_links_between_pages_show_titles_and_not_the_names_of_files():
     for page in [ROOT / "README.md", *DOCS.rglob("*.md")]:
         assert re.findall(r"\[`?[\w./-]+\.md`?\]\([^)]*\)", page.read_text()) == [], page.name
 
 
-def test_each_diagram_has_a_dark_form() -> None:
+def test_each_diagram_has_a_dark_form():
     drawn = [*DOCS.glob("*.svg"), *(DOCS / "diagrams").glob("*.svg")]
     assert len(drawn) >= 8
     assert [svg.name for svg in drawn if "@media (prefers-color-scheme:dark)" not in svg.read_text()] == []
 
 
-def test_the_defaults_of_wait_on_the_page_are_those_of_the_functions() -> None:
+def test_the_defaults_of_wait_on_the_page_are_those_of_the_functions():
     """0, or None: then the page says what the time left means for it."""
     table = (DOCS / "waiting.md").read_text().partition("\n## The defaults of wait\n")[2].partition("\n## ")[0]
     rows = re.findall(r"^\| (`.*) \| (.*) \|$", table, re.MULTILINE)
@@ -172,7 +172,7 @@ def _texts() -> str:
     return "\n".join(found)
 
 
-def test_each_text_in_troubleshooting_is_one_that_the_library_says() -> None:
+def test_each_text_in_troubleshooting_is_one_that_the_library_says():
     said = _texts()
     quoted = re.findall(r"^\| \*(.+?)\* \|", TROUBLESHOOTING, re.MULTILINE) + re.findall(
         r'\*"(.+?)"\*', TROUBLESHOOTING
@@ -206,7 +206,7 @@ def calculator(browser: Browser) -> Iterator[Any]:
         page.close()
 
 
-def test_the_calculator_of_costs_agrees_with_the_table_of_costs(calculator: Any) -> None:
+def test_the_calculator_of_costs_agrees_with_the_table_of_costs(calculator):
     page = calculator("costs")
     page.fill("[name=waiting]", "0")
     assert "$1.25 a month" in page.inner_text("output")
@@ -220,7 +220,7 @@ def test_the_calculator_of_costs_agrees_with_the_table_of_costs(calculator: Any)
         assert price in page.inner_text("output")
 
 
-def test_the_calculator_of_settings_warns_of_work_that_does_not_fit(calculator: Any) -> None:
+def test_the_calculator_of_settings_warns_of_work_that_does_not_fit(calculator):
     page = calculator("settings")
     assert page.locator(".warn").count() == 0
     assert "at least 180 s" in page.inner_text("output")
@@ -238,7 +238,7 @@ def _table(cell: str) -> str:
     return f'<div class="table-wrapper" style="overflow-x: auto"><table>{_FIVE}<tbody>{row}</tbody></table></div>'
 
 
-def test_on_a_narrow_screen_a_table_of_texts_is_a_list_and_what_scrolls_says_so(browser: Browser) -> None:
+def test_on_a_narrow_screen_a_table_of_texts_is_a_list_and_what_scrolls_says_so(browser):
     page = browser.new_page(viewport={"width": 390, "height": 800})
     texts, figures = _table("many words that take many lines " * 5), _table("1,000,000&nbsp;requests")
     picture = '<p><img src="data:,.svg"></p>'
@@ -252,14 +252,14 @@ def test_on_a_narrow_screen_a_table_of_texts_is_a_list_and_what_scrolls_says_so(
     page.close()
 
 
-def test_each_page_is_in_the_table_of_contents() -> None:
+def test_each_page_is_in_the_table_of_contents():
     index = (DOCS / "index.md").read_text()
     named = set(re.findall(r"^([a-z/-]+\*?)$", index, re.MULTILINE))
     pages = {page.stem for page in DOCS.glob("*.md")} - {"index"}
     assert [page for page in pages if not any(fnmatch(page, name) for name in named)] == []
 
 
-def test_no_two_pages_have_one_title() -> None:
+def test_no_two_pages_have_one_title():
     pages: dict[str, list[str]] = {}
     for page in DOCS.rglob("*.md"):
         (title,) = re.findall(

@@ -83,7 +83,7 @@ def _table_names(engine: Ministack) -> set[str]:
 
 @pytest.mark.usefixtures("tables", "loop")
 @pytest.mark.parametrize(("page", "code", "then"), _SNIPPETS)
-def test_a_snippet_runs_as_it_stands(page: Path, code: str, then: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snippet_runs_as_it_stands(page, code, then, monkeypatch):
     monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "tests.docs.django_site")
     names: dict[str, Any] = {"events": {name: events.load(name) for name in events.names()}, "context": Context}
     try:
@@ -96,18 +96,18 @@ def test_a_snippet_runs_as_it_stands(page: Path, code: str, then: str, monkeypat
 
 
 @pytest.mark.parametrize("file", [*_PAGES, *sorted((ROOT / "examples").glob("*.py"))], ids=lambda file: file.name)
-def test_no_example_writes_rows_of_its_own_into_the_table_of_the_locks(file: Path) -> None:
+def test_no_example_writes_rows_of_its_own_into_the_table_of_the_locks(file):
     text = file.read_text()
     assert not re.search(
         r"""["']?TableName["']?\s*[:=]\s*(["']locks["']|TABLE\b|os\.environ\["LAMBDA_LOCK_TABLE)""", text
     )
 
 
-def test_the_readme_has_snippets_to_run() -> None:
+def test_the_readme_has_snippets_to_run():
     assert len(_SNIPPETS) >= 5
 
 
 @pytest.mark.parametrize("page", [*_PAGES, ROOT / "SECURITY.md"], ids=lambda page: page.name)
-def test_each_test_that_a_page_names_exists(page: Path) -> None:
+def test_each_test_that_a_page_names_exists(page):
     for path, name in re.findall(r"`(tests/[\w/]+\.py)::(\w+)", page.read_text()):
         assert f"def {name}(" in (ROOT / path).read_text(), f"{page.name} names {path}::{name}"

@@ -58,37 +58,35 @@ def good(swept: Swept) -> int:
 
 
 @pytest.mark.parametrize("operation", ["acquire", "release", "close"])
-def test_an_interrupt_at_any_instant_leaves_nothing_held_and_the_client_of_use(operation: str, stage: Stage) -> None:
+def test_an_interrupt_at_any_instant_leaves_nothing_held_and_the_client_of_use(operation, stage):
     name = f"{operation}: interrupt"
     played = sweep(name, lambda first: course(stage, operation, "interrupt", first, within=DRIVERS, one_in=ONE_IN))
     assert good(played) * ONE_IN > 50
 
 
 @pytest.mark.parametrize("operation", ["release", "leave a block", "commit", "release all"])
-def test_a_release_that_an_interrupt_ends_is_completed_at_once(operation: str, stage: Stage) -> None:
+def test_a_release_that_an_interrupt_ends_is_completed_at_once(operation, stage):
     name = f"{operation}: interrupt"
     played = sweep(name, lambda first: course(stage, operation, "interrupt", first, within=ENDING, one_in=ONE_IN))
     assert good(played) * ONE_IN > 50
 
 
 @pytest.mark.parametrize("operation", ["acquire", "acquire all", "adopt", "commit"])
-def test_a_signal_handler_that_closes_the_client_amid_a_request_leaves_nothing_held(
-    operation: str, stage: Stage
-) -> None:
+def test_a_signal_handler_that_closes_the_client_amid_a_request_leaves_nothing_held(operation, stage):
     name, fault, within = f"{operation}: handler closes", "handler closes", ("runtime/drive.py", "transport/http1.py")
     played = sweep(name, lambda first: course(stage, operation, fault, first, within=within, one_in=ONE_IN))
     assert good(played) * ONE_IN > 50
 
 
 @pytest.mark.long
-def test_a_child_that_leaves_through_an_acquire_does_not_release_its_parents_lock(stage: Stage) -> None:
+def test_a_child_that_leaves_through_an_acquire_does_not_release_its_parents_lock(stage):
     fault = "fork and leave"
     played = sweep(fault, lambda first: course(stage, "acquire", fault, first, within=DRIVERS, one_in=ONE_IN))
     assert good(played) * ONE_IN > 50
 
 
 @pytest.mark.parametrize("operation", ["acquire", "hand_over", "close"])
-def test_a_cancellation_at_any_wait_leaves_nothing_held(operation: str, stage: Stage) -> None:
+def test_a_cancellation_at_any_wait_leaves_nothing_held(operation, stage):
     name = f"{operation}: cancellation"
     assert good(sweep(name, lambda first: cancelling.course(stage.rows, operation, first))) > 15
 
@@ -102,14 +100,12 @@ def test_a_cancellation_at_any_wait_leaves_nothing_held(operation: str, stage: S
         ("release", "fork and go on"),
     ],
 )
-def test_whatever_comes_in_between_nothing_hangs_and_nothing_is_held_for_nobody(
-    operation: str, fault: str, stage: Stage
-) -> None:
+def test_whatever_comes_in_between_nothing_hangs_and_nothing_is_held_for_nobody(operation, fault, stage):
     name = f"{operation}: {fault}"
     assert good(sweep(name, sweeps(stage.rows.engine)[name])) > 15
 
 
-def test_the_signal_comes_at_the_point_and_once(stage: Stage) -> None:
+def test_the_signal_comes_at_the_point_and_once(stage):
     client = LockClient(TABLE, heartbeat_period=0)
     client.acquire("points").release()
     points = points_of(lambda: client.acquire("points").release())[::40]
@@ -124,7 +120,7 @@ def test_the_signal_comes_at_the_point_and_once(stage: Stage) -> None:
     client.close()
 
 
-def test_an_interrupt_on_the_way_into_a_first_use_keeps_no_other_thread_waiting() -> None:
+def test_an_interrupt_on_the_way_into_a_first_use_keeps_no_other_thread_waiting():
     def use() -> None:
         with FirstUse():
             pass
@@ -158,13 +154,13 @@ def example(one: Callable[[int], None]) -> Steps:
     return lambda first: told([f"point {number}" for number in range(4)], first, fine)
 
 
-def test_a_sweep_tells_of_what_hangs_or_dies_and_goes_on_after_it() -> None:
+def test_a_sweep_tells_of_what_hangs_or_dies_and_goes_on_after_it():
     swept = sweep("example", example(lambda number: os._exit(7) if number == 1 else None))
     assert [text for text in swept.troubles if "point 1" in text] == swept.troubles != []
     assert (swept.played, swept.counts["fine"]) == (4, 3)
 
 
-def test_what_a_trouble_leaves_behind_spoils_no_other_point() -> None:
+def test_what_a_trouble_leaves_behind_spoils_no_other_point():
     left_behind: list[int] = []
 
     def spoil(number: int) -> None:
@@ -176,12 +172,12 @@ def test_what_a_trouble_leaves_behind_spoils_no_other_point() -> None:
     assert (swept.played, swept.counts["fine"]) == (4, 3)
 
 
-def test_a_sweep_whose_time_is_over_has_played_one_point_at_least() -> None:
+def test_a_sweep_whose_time_is_over_has_played_one_point_at_least():
     swept = sweep("example", example(lambda number: None), until=0)
     assert (swept.played, swept.points, swept.troubles) == (1, 4, [])
 
 
-def test_a_random_order_has_every_point_once_and_is_the_same_again() -> None:
+def test_a_random_order_has_every_point_once_and_is_the_same_again():
     points = list(range(100))
     assert sorted(ordered(points, 1)) == points
     assert ordered(points, 1) == ordered(points, 1) != points

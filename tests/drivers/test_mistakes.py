@@ -8,7 +8,6 @@ from tests.prove.mistakes import planted
 
 from . import cancelling
 from .mistakes import MISTAKES
-from .scenes import Stage
 from .sweep import course, sweep
 from .test_drivers import stage as stage
 
@@ -16,7 +15,7 @@ pytestmark = [pytest.mark.planted, pytest.mark.ministack_only(reason="its table 
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_in_the_drivers_is_noticed(name: str, stage: Stage, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_mistake_in_the_drivers_is_noticed(name, stage, capfd):
     change, swept, within = MISTAKES[name]
     operation, _, fault = swept.partition(": ")
     with planted(change):

@@ -10,11 +10,9 @@ import pytest
 from aws_durable_execution_sdk_python.config import Duration, ParallelConfig
 from aws_durable_execution_sdk_python.context import DurableContext
 
-from lambda_lock import LockClient, LockNotGrantedError, LockTimeoutError, TransportError
+from lambda_lock import LockNotGrantedError, LockTimeoutError, TransportError
 from lambda_lock.durable import durable_lock
 from lambda_lock.durable.acquiring import Polling
-from rig.wire import Wire
-from tests.support.rows import Rows
 from tests.support.waiting import DEADLINE
 
 from .executions import Executions, deploy, error_of, result
@@ -26,9 +24,7 @@ HOUR = 3600
 YEAR = 365 * 24 * HOUR
 
 
-def test_an_execution_that_finds_the_lock_held_is_suspended_until_it_is_free(
-    deploy: Deploy, client: LockClient
-) -> None:
+def test_an_execution_that_finds_the_lock_held_is_suspended_until_it_is_free(deploy, client):
     """In real time. The invocations of one do not overlap with the other's block."""
     inside: list[str] = []
 
@@ -48,7 +44,7 @@ def test_an_execution_that_finds_the_lock_held_is_suspended_until_it_is_free(
         assert names == ["name lock 'a'", "acquire lock 'a'", "release lock 'a'"]
 
 
-def test_branches_of_one_execution_take_turns(deploy: Deploy, client: LockClient) -> None:
+def test_branches_of_one_execution_take_turns(deploy, client):
     inside: list[int] = []
 
     def branch(number: int) -> Callable[[DurableContext], int]:
@@ -71,9 +67,7 @@ def test_branches_of_one_execution_take_turns(deploy: Deploy, client: LockClient
 
 
 @pytest.mark.parametrize("inner", ["a", ["b", "a"]])
-def test_a_block_within_a_block_on_the_same_key_is_refused_at_once(
-    inner: str | list[str], deploy: Deploy, client: LockClient, rows: Rows
-) -> None:
+def test_a_block_within_a_block_on_the_same_key_is_refused_at_once(inner, deploy, client, rows):
     def handler(event: dict[str, Any], context: DurableContext) -> None:
         with (
             durable_lock(context, "a", lease_duration=60, client=client),
@@ -89,9 +83,7 @@ def test_a_block_within_a_block_on_the_same_key_is_refused_at_once(
     assert rows.get("b") is None
 
 
-def test_wait_0_tries_once_and_says_who_has_it(
-    deploy: Deploy, client: LockClient, wire: Wire, wired: LockClient
-) -> None:
+def test_wait_0_tries_once_and_says_who_has_it(deploy, client, wire, wired):
     held = client.acquire("a", lease_duration=HOUR)
 
     def handler(event: Any, context: DurableContext) -> list[Any]:
@@ -110,9 +102,7 @@ def test_wait_0_tries_once_and_says_who_has_it(
     assert wire.count() == 2
 
 
-def test_a_wait_that_runs_out_is_an_error_and_leaves_nothing_behind(
-    deploy: Deploy, client: LockClient, rows: Rows
-) -> None:
+def test_a_wait_that_runs_out_is_an_error_and_leaves_nothing_behind(deploy, client, rows):
     held = client.acquire("a", lease_duration=HOUR)
     before = rows["a"]
 
@@ -135,7 +125,7 @@ def test_a_wait_that_runs_out_is_an_error_and_leaves_nothing_behind(
     assert rows["a"] == before
 
 
-def test_the_pauses_grow_with_the_time_waited() -> None:
+def test_the_pauses_grow_with_the_time_waited():
     polling = Polling(None, 60)
     pauses, waited = [], 0.0
     while waited < YEAR:
@@ -148,20 +138,18 @@ def test_the_pauses_grow_with_the_time_waited() -> None:
 
 
 @pytest.mark.parametrize(("wait", "waited", "pause"), [(0, 0, 0), (5, 4.5, 1), (90, 60, 30), (90, 90, 0)])
-def test_the_last_pause_ends_with_the_wait(wait: float, waited: float, pause: int) -> None:
+def test_the_last_pause_ends_with_the_wait(wait, waited, pause):
     assert Polling(wait, 60).pause(waited) == pause
 
 
-def test_pauses_are_shorter_than_the_leases_that_are_held_meanwhile() -> None:
+def test_pauses_are_shorter_than_the_leases_that_are_held_meanwhile():
     assert Polling(None, 60, held=30).pause(0) == 25
     assert Polling(None, 60, held=HOUR).pause(0) == 60
     assert Polling(None, 60, held=HOUR).pause(YEAR) == HOUR - 5
     assert Polling(None, 60, held=2).pause(0) == 1
 
 
-def test_a_block_is_waited_for_in_pauses_that_the_lease_of_the_block_around_it_covers(
-    deploy: Deploy, client: LockClient, rows: Rows
-) -> None:
+def test_a_block_is_waited_for_in_pauses_that_the_lease_of_the_block_around_it_covers(deploy, client, rows):
     client.acquire("b", lease_duration=HOUR)
 
     def handler(event: Any, context: DurableContext) -> float:
@@ -180,7 +168,7 @@ def test_a_block_is_waited_for_in_pauses_that_the_lease_of_the_block_around_it_c
 # Outages and mistakes
 
 
-def test_an_outage_is_waited_out_like_contention(deploy: Deploy, wire: Wire, make: Callable[..., LockClient]) -> None:
+def test_an_outage_is_waited_out_like_contention(deploy, wire, make):
     client = make(decision_time=0.5)
     outage = wire.unavailable(times=float("inf"))
     refused = threading.Event()
@@ -198,9 +186,7 @@ def test_an_outage_is_waited_out_like_contention(deploy: Deploy, wire: Wire, mak
     assert executions.invocations == 3
 
 
-def test_an_outage_that_outlasts_the_wait_is_no_contention(
-    deploy: Deploy, wire: Wire, make: Callable[..., LockClient]
-) -> None:
+def test_an_outage_that_outlasts_the_wait_is_no_contention(deploy, wire, make):
     client = make(decision_time=0.5)
     wire.unavailable(times=float("inf"))
 
@@ -214,9 +200,7 @@ def test_an_outage_that_outlasts_the_wait_is_no_contention(
     assert deploy(handler).run() == "a"
 
 
-def test_an_acquire_that_lost_its_reply_goes_on_with_what_it_took(
-    deploy: Deploy, wire: Wire, make: Callable[..., LockClient]
-) -> None:
+def test_an_acquire_that_lost_its_reply_goes_on_with_what_it_took(deploy, wire, make):
     client = make(decision_time=0.5)
     dropped = wire.drop_reply("UpdateItem")
 
@@ -228,7 +212,7 @@ def test_an_acquire_that_lost_its_reply_goes_on_with_what_it_took(
     assert dropped.reached.wait(DEADLINE)
 
 
-def test_a_table_that_is_missing_is_an_error_at_once(deploy: Deploy, make: Callable[..., LockClient]) -> None:
+def test_a_table_that_is_missing_is_an_error_at_once(deploy, make):
     client = make("no-such-table")
 
     def handler(event: Any, context: DurableContext) -> None:
@@ -242,7 +226,7 @@ def test_a_table_that_is_missing_is_an_error_at_once(deploy: Deploy, make: Calla
     assert executions.invocations == 1
 
 
-def test_the_default_client_reads_the_table_from_the_environment(deploy: Deploy, rows: Rows) -> None:
+def test_the_default_client_reads_the_table_from_the_environment(deploy, rows):
     def handler(event: Any, context: DurableContext) -> bool:
         with durable_lock(context, "a", lease_duration=HOUR) as lock:
             return lock.step(lambda _: rows.is_held("a"))

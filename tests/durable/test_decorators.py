@@ -18,8 +18,7 @@ from aws_durable_execution_sdk_python.context import (
 )
 from aws_durable_execution_sdk_python.types import StepContext
 
-from lambda_lock import LockClient, current_lock, deduplicate, rate_limit, register_lambda_context, with_lock
-from rig.wire import Wire
+from lambda_lock import current_lock, deduplicate, rate_limit, register_lambda_context, with_lock
 
 from .executions import Executions, deploy, error_of
 
@@ -30,7 +29,7 @@ MINUTES_15 = 15 * 60
 
 
 @pytest.mark.parametrize("decorator", [*DECORATORS, lambda key: rate_limit(key, 10)])
-def test_a_decorated_handler_is_refused_when_it_is_called(deploy: Deploy, wire: Wire, decorator: Any) -> None:
+def test_a_decorated_handler_is_refused_when_it_is_called(deploy, wire, decorator):
     @decorator("order#{order}")
     def handler(event: Any, context: DurableContext) -> str:
         return "ran"
@@ -44,7 +43,7 @@ def test_a_decorated_handler_is_refused_when_it_is_called(deploy: Deploy, wire: 
 
 
 @pytest.mark.parametrize("decorator", DECORATORS)
-def test_a_decorated_child_context_is_refused_too(deploy: Deploy, decorator: Any) -> None:
+def test_a_decorated_child_context_is_refused_too(deploy, decorator):
     @durable_with_child_context
     @decorator("order#{order}")
     def child(context: DurableContext, order: int) -> str:
@@ -58,7 +57,7 @@ def test_a_decorated_child_context_is_refused_too(deploy: Deploy, decorator: Any
 
 
 @pytest.mark.parametrize("decorator", DECORATORS)
-def test_a_decorator_over_durable_execution_is_refused_when_decorating(decorator: Any) -> None:
+def test_a_decorator_over_durable_execution_is_refused_when_decorating(decorator):
     @durable_execution
     def handler(event: Any, context: DurableContext) -> None: ...
 
@@ -66,7 +65,7 @@ def test_a_decorator_over_durable_execution_is_refused_when_decorating(decorator
         decorator("nightly")(handler)
 
 
-def test_a_rate_limit_over_durable_execution_is_refused_with_what_fits_it() -> None:
+def test_a_rate_limit_over_durable_execution_is_refused_with_what_fits_it():
     @durable_execution
     def handler(event: Any, context: DurableContext) -> None: ...
 
@@ -79,7 +78,7 @@ def test_a_rate_limit_over_durable_execution_is_refused_with_what_fits_it() -> N
         assert "durable_lock" not in str(told.value)
 
 
-def test_other_decorators_in_between_do_not_hide_it() -> None:
+def test_other_decorators_in_between_do_not_hide_it():
     @durable_execution
     def handler(event: Any, context: DurableContext) -> None: ...
 
@@ -91,7 +90,7 @@ def test_other_decorators_in_between_do_not_hide_it() -> None:
         with_lock("nightly")(traced)
 
 
-def test_a_partial_of_a_durable_execution_is_refused_too() -> None:
+def test_a_partial_of_a_durable_execution_is_refused_too():
     @durable_execution
     def handler(event: Any, context: DurableContext) -> None: ...
 
@@ -103,7 +102,7 @@ def test_a_partial_of_a_durable_execution_is_refused_too() -> None:
     "made", [durable_step, durable_with_child_context, durable_wait_for_callback, durable_parallel_branch()]
 )
 @pytest.mark.parametrize("decorator", DECORATORS)
-def test_a_decorator_over_what_only_prepares_a_step_is_refused_when_decorating(decorator: Any, made: Any) -> None:
+def test_a_decorator_over_what_only_prepares_a_step_is_refused_when_decorating(decorator, made):
     """The lock would be held while the step is prepared, and the body would run without it."""
 
     @made
@@ -113,7 +112,7 @@ def test_a_decorator_over_what_only_prepares_a_step_is_refused_when_decorating(d
         decorator("nightly")(work)
 
 
-def test_a_prepared_step_is_a_function_like_any_other(deploy: Deploy, client: LockClient) -> None:
+def test_a_prepared_step_is_a_function_like_any_other(deploy, client):
     @durable_step
     def work(step: StepContext, order: int) -> list[Any]:
         return [order, current_lock().key]
@@ -127,8 +126,8 @@ def test_a_prepared_step_is_a_function_like_any_other(deploy: Deploy, client: Lo
 @pytest.mark.parametrize("pass_on", [lambda context: context, lambda context: context.lambda_context])
 @pytest.mark.parametrize("decorator", DECORATORS)
 def test_a_function_inside_a_step_finds_the_deadline_in_the_context_that_it_is_given(
-    deploy: Deploy, client: LockClient, decorator: Any, pass_on: Callable[[DurableContext], object]
-) -> None:
+    deploy, client, decorator, pass_on
+):
     leases: list[float] = []
 
     @decorator("order#{order}", client=client, lease_duration=3600)
@@ -143,7 +142,7 @@ def test_a_function_inside_a_step_finds_the_deadline_in_the_context_that_it_is_g
     assert leases[0] <= MINUTES_15
 
 
-def test_a_step_s_function_finds_the_deadline_of_a_registered_context(deploy: Deploy, client: LockClient) -> None:
+def test_a_step_s_function_finds_the_deadline_of_a_registered_context(deploy, client):
     @durable_step
     @with_lock("order#{order}", client=client, lease_duration=3600)
     def charge(step: StepContext, order: int) -> float:
@@ -159,7 +158,7 @@ def test_a_step_s_function_finds_the_deadline_of_a_registered_context(deploy: De
     assert deploy(handler).run() <= MINUTES_15
 
 
-def test_a_client_takes_the_durable_context_for_the_invocation_s(deploy: Deploy, client: LockClient) -> None:
+def test_a_client_takes_the_durable_context_for_the_invocation_s(deploy, client):
     def handler(event: Any, context: DurableContext) -> float:
         def work(_: StepContext) -> float:
             with client.acquire("a", lease_duration=3600, context=context) as lock:
@@ -170,7 +169,7 @@ def test_a_client_takes_the_durable_context_for_the_invocation_s(deploy: Deploy,
     assert deploy(handler).run() <= MINUTES_15
 
 
-def test_a_mock_is_not_taken_for_a_durable_context(client: LockClient) -> None:
+def test_a_mock_is_not_taken_for_a_durable_context(client):
     @with_lock("order#{order}", client=client)
     def charge(event: Any, context: Any) -> str:
         return "ran"

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 
 from lambda_lock import LockClient
-from rig.engine import ROOT, Engine
+from rig.engine import ROOT
 
 PAGE = ROOT / "docs" / "durable.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```\n(?:<!-- then: (.*?) -->)?", PAGE.read_text(), re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize(("code", "then"), BLOCKS)
-def test_a_snippet_runs_as_it_stands(engine: Engine, table: str, code: str, then: str) -> None:
+def test_a_snippet_runs_as_it_stands(engine, table, code, then):
     engine.create_table("locks")
     names: dict[str, Any] = {}
     try:
@@ -28,5 +28,5 @@ def test_a_snippet_runs_as_it_stands(engine: Engine, table: str, code: str, then
         engine.delete_table("locks")
 
 
-def test_the_page_has_snippets_to_run() -> None:
+def test_the_page_has_snippets_to_run():
     assert BLOCKS

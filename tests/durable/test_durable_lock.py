@@ -23,9 +23,7 @@ from lambda_lock import (
     with_lock,
 )
 from lambda_lock.durable import DurableLock, durable_lock
-from rig.engine import Engine, EngineError
-from rig.wire import Wire
-from tests.support.rows import Rows
+from rig.engine import EngineError
 from tests.support.waiting import wait_until
 
 from .executions import ONCE, Executions, deploy, error_of, outcome, result
@@ -50,9 +48,7 @@ def expire(client: LockClient, key: str) -> None:
 # From one invocation to the next
 
 
-def test_a_block_keeps_one_token_over_four_invocations_in_at_most_11_requests(
-    wire: Wire, wired: LockClient, deploy: Deploy, rows: Rows
-) -> None:
+def test_a_block_keeps_one_token_over_four_invocations_in_at_most_11_requests(wire, wired, deploy, rows):
     tokens: list[int] = []
     ran: list[str] = []
 
@@ -85,7 +81,7 @@ def test_a_block_keeps_one_token_over_four_invocations_in_at_most_11_requests(
     ]  # fmt: skip
 
 
-def test_the_block_is_left_by_an_error_which_goes_on_unchanged(deploy: Deploy, client: LockClient, rows: Rows) -> None:
+def test_the_block_is_left_by_an_error_which_goes_on_unchanged(deploy, client, rows):
     def handler(event: Any, context: DurableContext) -> None:
         with durable_lock(context, "a", lease_duration=HOUR, client=client) as lock:
             lock.step(lambda _: None)
@@ -98,7 +94,7 @@ def test_the_block_is_left_by_an_error_which_goes_on_unchanged(deploy: Deploy, c
     assert ended.operations[-1].name == "release lock 'a'"
 
 
-def test_a_lock_that_was_never_used_is_released_all_the_same(deploy: Deploy, client: LockClient, rows: Rows) -> None:
+def test_a_lock_that_was_never_used_is_released_all_the_same(deploy, client, rows):
     def handler(event: Any, context: DurableContext) -> str:
         with durable_lock(context, "a", lease_duration=HOUR, client=client):
             context.wait(SECOND)
@@ -108,7 +104,7 @@ def test_a_lock_that_was_never_used_is_released_all_the_same(deploy: Deploy, cli
     assert not rows.is_held("a")
 
 
-def test_a_replay_past_the_block_sends_nothing(wire: Wire, wired: LockClient, deploy: Deploy) -> None:
+def test_a_replay_past_the_block_sends_nothing(wire, wired, deploy):
     counts: list[int] = []
 
     def handler(event: Any, context: DurableContext) -> None:
@@ -122,7 +118,7 @@ def test_a_replay_past_the_block_sends_nothing(wire: Wire, wired: LockClient, de
     assert counts == [2, 2, 2]
 
 
-def test_a_second_block_of_the_same_execution_takes_the_lock_anew(deploy: Deploy, client: LockClient) -> None:
+def test_a_second_block_of_the_same_execution_takes_the_lock_anew(deploy, client):
     def handler(event: Any, context: DurableContext) -> list[int]:
         tokens = []
         for _ in range(2):
@@ -135,7 +131,7 @@ def test_a_second_block_of_the_same_execution_takes_the_lock_anew(deploy: Deploy
     assert first < second
 
 
-def test_a_block_in_a_child_context_is_replayed_like_any_other(deploy: Deploy, client: LockClient, rows: Rows) -> None:
+def test_a_block_in_a_child_context_is_replayed_like_any_other(deploy, client, rows):
     ran: list[str] = []
 
     def child(context: DurableContext) -> int:
@@ -153,7 +149,7 @@ def test_a_block_in_a_child_context_is_replayed_like_any_other(deploy: Deploy, c
     assert not rows.is_held("a")
 
 
-def test_locks_in_one_another_are_kept_together(deploy: Deploy, client: LockClient, rows: Rows) -> None:
+def test_locks_in_one_another_are_kept_together(deploy, client, rows):
     def both_held(_: StepContext) -> bool:
         return rows.is_held("a") and rows.is_held("b")
 
@@ -173,7 +169,7 @@ def test_locks_in_one_another_are_kept_together(deploy: Deploy, client: LockClie
 # Suspensions
 
 
-def test_a_suspension_begins_with_the_full_lease(deploy: Deploy, client: LockClient, rows: Rows) -> None:
+def test_a_suspension_begins_with_the_full_lease(deploy, client, rows):
     """Here that of a callback. The lease is neither cut to the invocation, whose context says 15 minutes or less."""
 
     def handler(event: Any, context: DurableContext) -> Any:
@@ -189,9 +185,7 @@ def test_a_suspension_begins_with_the_full_lease(deploy: Deploy, client: LockCli
     assert executions.end(arn).error is None
 
 
-def test_a_suspension_is_renewed_also_where_no_step_ran_before_it(
-    deploy: Deploy, client: LockClient, rows: Rows
-) -> None:
+def test_a_suspension_is_renewed_also_where_no_step_ran_before_it(deploy, client, rows):
     versions: list[str] = []
 
     def handler(event: Any, context: DurableContext) -> None:
@@ -207,7 +201,7 @@ def test_a_suspension_is_renewed_also_where_no_step_ran_before_it(
     assert versions == sorted(set(versions))
 
 
-def test_a_wait_is_refused_if_the_lease_does_not_cover_it(wire: Wire, wired: LockClient, deploy: Deploy) -> None:
+def test_a_wait_is_refused_if_the_lease_does_not_cover_it(wire, wired, deploy):
     def handler(event: Any, context: DurableContext) -> None:
         with durable_lock(context, "a", lease_duration=60, client=wired) as lock:
             lock.wait(Duration.from_seconds(56))
@@ -221,9 +215,7 @@ def test_a_wait_is_refused_if_the_lease_does_not_cover_it(wire: Wire, wired: Loc
 
 
 @pytest.mark.parametrize("child", [False, True])
-def test_a_wait_is_refused_if_the_lease_of_a_block_around_it_does_not_cover_it(
-    deploy: Deploy, client: LockClient, child: bool
-) -> None:
+def test_a_wait_is_refused_if_the_lease_of_a_block_around_it_does_not_cover_it(deploy, client, child):
     def waiting(context: DurableContext) -> None:
         with durable_lock(context, "b", lease_duration=HOUR, client=client) as inner:
             inner.wait(Duration.from_seconds(56))
@@ -242,7 +234,7 @@ def test_a_wait_is_refused_if_the_lease_of_a_block_around_it_does_not_cover_it(
     assert [operation.name for operation in ended.operations if operation.operation_type.value == "WAIT"] == []
 
 
-def test_a_wait_is_refused_if_the_lease_of_a_block_within_does_not_cover_it(deploy: Deploy, client: LockClient) -> None:
+def test_a_wait_is_refused_if_the_lease_of_a_block_within_does_not_cover_it(deploy, client):
     def handler(event: Any, context: DurableContext) -> None:
         with (
             durable_lock(context, "b", lease_duration=HOUR, client=client) as outer,
@@ -254,7 +246,7 @@ def test_a_wait_is_refused_if_the_lease_of_a_block_within_does_not_cover_it(depl
     assert "the lease of durable lock 'a' covers" in error_of(executions.end(executions.start()))[1]
 
 
-def test_a_block_that_was_left_is_around_no_other(deploy: Deploy, client: LockClient) -> None:
+def test_a_block_that_was_left_is_around_no_other(deploy, client):
     def handler(event: Any, context: DurableContext) -> str:
         with durable_lock(context, "a", lease_duration=10, client=client):
             pass
@@ -265,7 +257,7 @@ def test_a_block_that_was_left_is_around_no_other(deploy: Deploy, client: LockCl
     assert deploy(handler).run() == "done"
 
 
-def test_a_wait_takes_the_sdk_s_duration(deploy: Deploy, client: LockClient) -> None:
+def test_a_wait_takes_the_sdk_s_duration(deploy, client):
     seconds: Any = 5
 
     def handler(event: Any, context: DurableContext) -> None:
@@ -276,7 +268,7 @@ def test_a_wait_takes_the_sdk_s_duration(deploy: Deploy, client: LockClient) -> 
     assert error_of(executions.end(executions.start()))[0] == "TypeError"
 
 
-def test_a_wait_renews_before_it_suspends_and_only_then(wire: Wire, wired: LockClient, deploy: Deploy) -> None:
+def test_a_wait_renews_before_it_suspends_and_only_then(wire, wired, deploy):
     def handler(event: Any, context: DurableContext) -> None:
         with durable_lock(context, "a", lease_duration=HOUR, client=wired) as lock:
             lock.step(lambda _: None)
@@ -292,7 +284,7 @@ def test_a_wait_renews_before_it_suspends_and_only_then(wire: Wire, wired: LockC
 # A lease that runs out
 
 
-def test_a_lease_that_ran_out_without_a_taker_is_no_loss(deploy: Deploy, client: LockClient, rows: Rows) -> None:
+def test_a_lease_that_ran_out_without_a_taker_is_no_loss(deploy, client, rows):
     def handler(event: Any, context: DurableContext) -> list[int]:
         with durable_lock(context, "a", lease_duration=1, client=client) as lock:
             context.wait(SECOND)
@@ -303,9 +295,7 @@ def test_a_lease_that_ran_out_without_a_taker_is_no_loss(deploy: Deploy, client:
     assert before == after
 
 
-def test_a_lock_that_was_taken_over_is_lost_for_good_and_its_steps_do_not_run(
-    deploy: Deploy, client: LockClient, make: Callable[..., LockClient], rows: Rows
-) -> None:
+def test_a_lock_that_was_taken_over_is_lost_for_good_and_its_steps_do_not_run(deploy, client, make, rows):
     taker = make()
     attempts: list[int] = []
 
@@ -323,9 +313,7 @@ def test_a_lock_that_was_taken_over_is_lost_for_good_and_its_steps_do_not_run(
     assert rows.is_held("a")  # by the taker: the release found that
 
 
-def test_a_lost_lock_fails_an_execution_that_does_not_catch_it(
-    deploy: Deploy, client: LockClient, make: Callable[..., LockClient]
-) -> None:
+def test_a_lost_lock_fails_an_execution_that_does_not_catch_it(deploy, client, make):
     taker = make()
 
     def handler(event: Any, context: DurableContext) -> None:
@@ -343,7 +331,7 @@ def test_a_lost_lock_fails_an_execution_that_does_not_catch_it(
 # What runs in a step
 
 
-def test_a_step_runs_as_the_sdk_s_own_with_name_config_and_errors(deploy: Deploy, client: LockClient) -> None:
+def test_a_step_runs_as_the_sdk_s_own_with_name_config_and_errors(deploy, client):
     @durable_step
     def add(step: StepContext, one: int, other: int) -> int:
         return one + other
@@ -367,7 +355,7 @@ def test_a_step_runs_as_the_sdk_s_own_with_name_config_and_errors(deploy: Deploy
     assert [operation.name for operation in ended.operations][2:4] == ["add", "fails"]
 
 
-def test_another_lock_that_is_lost_in_a_step_is_an_ordinary_error(deploy: Deploy, client: LockClient) -> None:
+def test_another_lock_that_is_lost_in_a_step_is_an_ordinary_error(deploy, client):
     def lose(_: StepContext) -> None:
         raise LockLostError("another lock", key="b")
 
@@ -382,9 +370,7 @@ def test_another_lock_that_is_lost_in_a_step_is_an_ordinary_error(deploy: Deploy
     assert deploy(handler).run() == "lambda_lock.errors.LockLostError"
 
 
-def test_a_transaction_of_a_step_is_refused_once_another_has_the_lock(
-    deploy: Deploy, make: Callable[..., LockClient], engine: Engine, table: str
-) -> None:
+def test_a_transaction_of_a_step_is_refused_once_another_has_the_lock(deploy, make, engine, table):
     client, taker = make(heartbeat_period=0), make()  # renewals of the short lease stop, as in a freeze
 
     def put(lock: DurableLock, item: dict[str, Any], key: str) -> str:
@@ -410,9 +396,7 @@ def test_a_transaction_of_a_step_is_refused_once_another_has_the_lock(
     assert deploy(handler).run() == ["written", "TransactionCanceledException"]
 
 
-def test_decorators_in_a_step_find_the_deadline(
-    deploy: Deploy, client: LockClient, make: Callable[..., LockClient]
-) -> None:
+def test_decorators_in_a_step_find_the_deadline(deploy, client, make):
     inner = make()
 
     def handler(event: Any, context: DurableContext) -> float:
@@ -430,7 +414,7 @@ def test_decorators_in_a_step_find_the_deadline(
 # Wrong use
 
 
-def test_a_lock_is_used_within_its_block_only(deploy: Deploy, client: LockClient) -> None:
+def test_a_lock_is_used_within_its_block_only(deploy, client):
     def handler(event: Any, context: DurableContext) -> list[str]:
         made = durable_lock(context, "a", lease_duration=60, client=client)
         errors = []
@@ -463,9 +447,7 @@ def test_a_lock_is_used_within_its_block_only(deploy: Deploy, client: LockClient
         ({"config": {"serdes": None}}, "config must be a StepConfig of the SDK, not {'serdes': None} (dict)"),
     ],
 )
-def test_a_step_that_cannot_run_is_an_error_before_its_operation(
-    deploy: Deploy, client: LockClient, given: dict[str, Any], message: str
-) -> None:
+def test_a_step_that_cannot_run_is_an_error_before_its_operation(deploy, client, given, message):
     """Within the operation, the SDK's own retries would take it for a failure of the step."""
 
     def handler(event: Any, context: DurableContext) -> None:
@@ -480,7 +462,7 @@ def test_a_step_that_cannot_run_is_an_error_before_its_operation(
 
 
 @pytest.mark.parametrize("mock", [MagicMock(spec=DurableContext), create_autospec(DurableContext, instance=True)])
-def test_a_mock_of_a_context_is_refused(client: LockClient, mock: Any) -> None:
+def test_a_mock_of_a_context_is_refused(client, mock):
     """It says that it is an instance, and answers each operation with another mock."""
     with pytest.raises(TypeError, match="context must be the DurableContext"):
         durable_lock(mock, "a", lease_duration=60, client=client)
@@ -502,9 +484,7 @@ def test_a_mock_of_a_context_is_refused(client: LockClient, mock: Any) -> None:
         ({"context": object()}, TypeError, "context must be the DurableContext"),
     ],
 )
-def test_bad_input_is_an_error_before_anything_is_sent(
-    deploy: Deploy, wire: Wire, options: dict[str, Any], kind: type[Exception], message: str
-) -> None:
+def test_bad_input_is_an_error_before_anything_is_sent(deploy, wire, options, kind, message):
     def handler(event: Any, context: DurableContext) -> str:
         given: dict[str, Any] = {"context": context, "key": "a", "lease_duration": 60} | options
         try:

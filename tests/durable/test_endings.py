@@ -25,11 +25,9 @@ from aws_durable_execution_sdk_python.retries import RetryDecision
 from aws_durable_execution_sdk_python.types import StepContext
 from aws_durable_execution_sdk_python_testing.executor import Executor
 
-from lambda_lock import LockClient, LockLostError
+from lambda_lock import LockLostError
 from lambda_lock.durable import DurableLock, durable_lock
 from lambda_lock.durable.lock import BlockEnd, block_end
-from rig.wire import Wire
-from tests.support.rows import Rows
 from tests.support.waiting import DEADLINE, wait_until
 
 from .executions import Executions, deploy, error_of, result
@@ -55,9 +53,7 @@ def retried_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 # Errors that end the execution, or only the invocation
 
 
-def test_an_execution_that_fails_for_good_releases_without_an_operation(
-    deploy: Deploy, client: LockClient, rows: Rows
-) -> None:
+def test_an_execution_that_fails_for_good_releases_without_an_operation(deploy, client, rows):
     def handler(event: Any, context: DurableContext) -> None:
         with durable_lock(context, "a", lease_duration=HOUR, client=client) as lock:
             lock.step(lambda _: None, name="one")
@@ -70,9 +66,7 @@ def test_an_execution_that_fails_for_good_releases_without_an_operation(
     assert not rows.is_held("a")
 
 
-def test_a_replay_that_takes_another_way_fails_for_good_and_releases_by_string(
-    deploy: Deploy, client: LockClient, rows: Rows
-) -> None:
+def test_a_replay_that_takes_another_way_fails_for_good_and_releases_by_string(deploy, client, rows):
     def handler(event: Any, context: DurableContext) -> None:
         with durable_lock(context, "a", lease_duration=HOUR, client=client) as lock:
             lock.step(lambda _: None, name=f"invocation {executions.invocations}")
@@ -86,7 +80,7 @@ def test_a_replay_that_takes_another_way_fails_for_good_and_releases_by_string(
 
 
 @pytest.mark.usefixtures("retried_at_once")
-def test_an_invocation_that_is_run_again_keeps_the_lock(deploy: Deploy, client: LockClient, rows: Rows) -> None:
+def test_an_invocation_that_is_run_again_keeps_the_lock(deploy, client, rows):
     tokens: list[int] = []
 
     def handler(event: Any, context: DurableContext) -> bool:
@@ -122,14 +116,14 @@ def test_an_invocation_that_is_run_again_keeps_the_lock(deploy: Deploy, client: 
     ],
     ids=repr,
 )
-def test_each_way_out_of_a_block_has_its_ending(error: BaseException | None, ending: BlockEnd) -> None:
+def test_each_way_out_of_a_block_has_its_ending(error, ending):
     assert block_end(error) is ending
 
 
 # Pause, time-out (a stop is among the tests with processes)
 
 
-def test_a_paused_execution_keeps_its_lock_with_the_full_lease(deploy: Deploy, client: LockClient, rows: Rows) -> None:
+def test_a_paused_execution_keeps_its_lock_with_the_full_lease(deploy, client, rows):
     running, go_on = threading.Event(), threading.Event()
 
     def work(_: StepContext) -> None:
@@ -158,9 +152,7 @@ def test_a_paused_execution_keeps_its_lock_with_the_full_lease(deploy: Deploy, c
     assert not rows.is_held("a")
 
 
-def test_an_execution_that_times_out_leaves_its_lock_to_the_lease(
-    deploy: Deploy, client: LockClient, make: Callable[..., LockClient]
-) -> None:
+def test_an_execution_that_times_out_leaves_its_lock_to_the_lease(deploy, client, make):
     def handler(event: Any, context: DurableContext) -> None:
         with durable_lock(context, "a", lease_duration=3, client=client):
             context.create_callback(name="never").result()
@@ -177,9 +169,7 @@ def test_an_execution_that_times_out_leaves_its_lock_to_the_lease(
 
 
 @pytest.mark.parametrize("nesting", [NestingType.NESTED, NestingType.FLAT])
-def test_branches_have_locks_of_their_own_over_their_own_suspensions(
-    deploy: Deploy, client: LockClient, rows: Rows, nesting: NestingType
-) -> None:
+def test_branches_have_locks_of_their_own_over_their_own_suspensions(deploy, client, rows, nesting):
     def branch(key: str) -> Callable[[DurableContext], bool]:
         def run(context: DurableContext) -> bool:
             with durable_lock(context, key, lease_duration=HOUR, client=client) as lock:
@@ -200,9 +190,7 @@ def test_branches_have_locks_of_their_own_over_their_own_suspensions(
     assert not any(rows.is_held(key) for key in "abc")
 
 
-def test_branches_within_a_block_verify_its_lock_in_steps_of_their_own(
-    deploy: Deploy, wire: Wire, wired: LockClient
-) -> None:
+def test_branches_within_a_block_verify_its_lock_in_steps_of_their_own(deploy, wire, wired):
     """All threads of an invocation share one attempt: two would refuse each other."""
     ran: list[int] = []
 
@@ -229,9 +217,7 @@ def test_branches_within_a_block_verify_its_lock_in_steps_of_their_own(
     assert sorted(ran) == sorted([*range(5)] * 2)
 
 
-def test_a_running_branch_that_nobody_waits_for_any_more_releases_its_lock(
-    deploy: Deploy, client: LockClient, rows: Rows
-) -> None:
+def test_a_running_branch_that_nobody_waits_for_any_more_releases_its_lock(deploy, client, rows):
     running, go_on = threading.Event(), threading.Event()
 
     def slow(context: DurableContext) -> None:
@@ -257,9 +243,7 @@ def test_a_running_branch_that_nobody_waits_for_any_more_releases_its_lock(
     wait_until(lambda: not rows.is_held("a"))
 
 
-def test_a_branch_that_outlives_the_block_finds_its_lock_lost(
-    deploy: Deploy, client: LockClient, make: Callable[..., LockClient]
-) -> None:
+def test_a_branch_that_outlives_the_block_finds_its_lock_lost(deploy, client, make):
     """By default, parallel ends with the first branch that fails. Steps of the others run on, without the lock."""
     running, go_on, taker, lost = threading.Event(), threading.Event(), make(), threading.Event()
 
@@ -286,9 +270,7 @@ def test_a_branch_that_outlives_the_block_finds_its_lock_lost(
     assert deploy(handler).run() == 1
 
 
-def test_a_block_whose_parallel_waits_for_all_branches_is_left_after_them(
-    deploy: Deploy, client: LockClient, rows: Rows
-) -> None:
+def test_a_block_whose_parallel_waits_for_all_branches_is_left_after_them(deploy, client, rows):
     running = threading.Event()
     held: list[bool] = []
 
@@ -316,8 +298,8 @@ def test_a_block_whose_parallel_waits_for_all_branches_is_left_after_them(
 
 
 def test_a_suspended_branch_that_nobody_waits_for_any_more_keeps_its_lock_until_the_lease_ends(
-    deploy: Deploy, client: LockClient, rows: Rows, make: Callable[..., LockClient]
-) -> None:
+    deploy, client, rows, make
+):
     def suspended(context: DurableContext) -> None:
         with durable_lock(context, "a", lease_duration=3, client=client):
             context.create_callback(name="never").result()
@@ -338,7 +320,7 @@ def test_a_suspended_branch_that_nobody_waits_for_any_more_keeps_its_lock_until_
 # Outages
 
 
-def test_an_outage_at_a_step_is_a_failed_attempt_of_the_step(deploy: Deploy, wire: Wire, impatient: LockClient) -> None:
+def test_an_outage_at_a_step_is_a_failed_attempt_of_the_step(deploy, wire, impatient):
     ran: list[int] = []
 
     def handler(event: Any, context: DurableContext) -> None:
@@ -355,9 +337,7 @@ def test_an_outage_at_a_step_is_a_failed_attempt_of_the_step(deploy: Deploy, wir
     assert ran == [2]
 
 
-def test_an_outage_at_a_suspension_leaves_the_lease_of_the_last_renewal(
-    deploy: Deploy, wire: Wire, impatient: LockClient, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_outage_at_a_suspension_leaves_the_lease_of_the_last_renewal(deploy, wire, impatient, caplog):
     caplog.set_level("INFO", "lambda_lock")
 
     def handler(event: Any, context: DurableContext) -> list[int]:
@@ -376,9 +356,7 @@ def test_an_outage_at_a_suspension_leaves_the_lease_of_the_last_renewal(
 
 
 @pytest.mark.usefixtures("retried_at_once")
-def test_a_wait_that_the_lease_no_longer_covers_is_not_begun_in_an_outage(
-    deploy: Deploy, wire: Wire, impatient: LockClient
-) -> None:
+def test_a_wait_that_the_lease_no_longer_covers_is_not_begun_in_an_outage(deploy, wire, impatient):
     def handler(event: Any, context: DurableContext) -> int:
         with durable_lock(context, "a", lease_duration=HOUR, client=impatient) as lock:
             context.wait(SECOND)
@@ -395,8 +373,8 @@ def test_a_wait_that_the_lease_no_longer_covers_is_not_begun_in_an_outage(
 
 @pytest.mark.usefixtures("retried_at_once")
 def test_a_wait_that_the_lease_of_the_block_around_it_no_longer_covers_is_not_begun_in_an_outage(
-    deploy: Deploy, wire: Wire, impatient: LockClient
-) -> None:
+    deploy, wire, impatient
+):
     def handler(event: Any, context: DurableContext) -> int:
         with (
             durable_lock(context, "a", lease_duration=HOUR, client=impatient),
@@ -414,7 +392,7 @@ def test_a_wait_that_the_lease_of_the_block_around_it_no_longer_covers_is_not_be
     assert executions.run() == 4  # the one in the outage failed, and was run again
 
 
-def test_a_wait_in_a_branch_does_not_end_the_attempt_of_the_block_around_it(deploy: Deploy, client: LockClient) -> None:
+def test_a_wait_in_a_branch_does_not_end_the_attempt_of_the_block_around_it(deploy, client):
     """Another branch may be at work under it."""
     begun, waits = threading.Event(), threading.Event()
 
@@ -445,9 +423,7 @@ def test_a_wait_in_a_branch_does_not_end_the_attempt_of_the_block_around_it(depl
     assert deploy(handler).run() == [True, None]
 
 
-def test_a_release_is_tried_again_after_an_outage(
-    deploy: Deploy, wire: Wire, impatient: LockClient, rows: Rows
-) -> None:
+def test_a_release_is_tried_again_after_an_outage(deploy, wire, impatient, rows):
     def handler(event: Any, context: DurableContext) -> str:
         with durable_lock(context, "a", lease_duration=HOUR, client=impatient) as lock:
             lock.step(lambda _: None)
@@ -463,9 +439,7 @@ def test_a_release_is_tried_again_after_an_outage(
     assert not rows.is_held("a")
 
 
-def test_a_release_that_is_refused_9_times_does_not_fail_the_execution(
-    deploy: Deploy, wire: Wire, make: Callable[..., LockClient], rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_release_that_is_refused_9_times_does_not_fail_the_execution(deploy, wire, make, rows, caplog):
     """The 8 pauses between the tries, of 2 to 256 s, are 8.5 minutes."""
     client = make()
 

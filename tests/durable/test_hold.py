@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from lambda_lock import ClientClosedError, Lock, LockClient, LockLostError, TransportError, register_lambda_context
 from lambda_lock.durable.holds import DurableHold
-from rig.wire import Wire
 from tests.support.context import Context
-from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
 HOUR = 3600
@@ -30,7 +27,7 @@ def in_another_invocation(hold: DurableHold, client: LockClient) -> DurableHold:
     return again
 
 
-def test_the_lease_is_not_cut_to_the_invocation(client: LockClient, rows: Rows) -> None:
+def test_the_lease_is_not_cut_to_the_invocation(client, rows):
     """A function may be killed at any moment, and is run again only after its deadline."""
     register_lambda_context(Context(30))
     try:
@@ -43,7 +40,7 @@ def test_the_lease_is_not_cut_to_the_invocation(client: LockClient, rows: Rows) 
         register_lambda_context(None)
 
 
-def test_an_attempt_that_ended_is_neither_held_nor_renewed_here(client: LockClient, rows: Rows) -> None:
+def test_an_attempt_that_ended_is_neither_held_nor_renewed_here(client, rows):
     hold = begun(client)
     for end in (hold.renew_and_end, hold.leave):
         assert rows.is_held("a")
@@ -52,7 +49,7 @@ def test_an_attempt_that_ended_is_neither_held_nor_renewed_here(client: LockClie
     assert rows.is_held("a")
 
 
-def test_nothing_is_resumed_once_the_block_was_left(wire: Wire, wired: LockClient) -> None:
+def test_nothing_is_resumed_once_the_block_was_left(wire, wired):
     """A thread of a branch may still run when the block was left, and its invocation suspended."""
     hold = begun(wired)
     hold.renew_and_end()
@@ -63,7 +60,7 @@ def test_nothing_is_resumed_once_the_block_was_left(wire: Wire, wired: LockClien
     assert wire.count() == 0
 
 
-def test_a_renewal_that_was_just_made_is_not_made_again(wire: Wire, wired: LockClient) -> None:
+def test_a_renewal_that_was_just_made_is_not_made_again(wire, wired):
     hold = begun(wired)
     hold.renew_and_end()
     before = wire.count()
@@ -74,7 +71,7 @@ def test_a_renewal_that_was_just_made_is_not_made_again(wire: Wire, wired: LockC
     assert wire.count() >= before + 2
 
 
-def test_a_validity_that_ran_out_within_an_invocation_is_no_loss(make: Callable[..., LockClient]) -> None:
+def test_a_validity_that_ran_out_within_an_invocation_is_no_loss(make):
     hold = begun(make(heartbeat_period=0), lease_duration=1)
     first = hold.verified()
     wait_until(lambda: not first.is_held)
@@ -83,9 +80,7 @@ def test_a_validity_that_ran_out_within_an_invocation_is_no_loss(make: Callable[
     assert second.fencing_token == first.fencing_token
 
 
-def test_an_attempt_that_close_ended_before_its_step_is_no_hold(
-    client: LockClient, rows: Rows, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_attempt_that_close_ended_before_its_step_is_no_hold(client, rows, monkeypatch):
     """A signal handler closes the client between the resume and the step."""
     hold = begun(client)
     hold.renew_and_end()
@@ -103,9 +98,7 @@ def test_an_attempt_that_close_ended_before_its_step_is_no_hold(
 
 
 @pytest.mark.parametrize("times", [2, 3])
-def test_a_hold_whose_lease_ends_before_its_step_is_resumed_again_a_few_times(
-    make: Callable[..., LockClient], monkeypatch: pytest.MonkeyPatch, times: int
-) -> None:
+def test_a_hold_whose_lease_ends_before_its_step_is_resumed_again_a_few_times(make, monkeypatch, times):
     """The environment is frozen between the resume and the step."""
     client = make(heartbeat_period=0)
     hold = begun(client, lease_duration=1)
@@ -127,7 +120,7 @@ def test_a_hold_whose_lease_ends_before_its_step_is_resumed_again_a_few_times(
     assert hold.verified().is_held
 
 
-def test_an_attempt_that_a_newer_one_has_refused_does_not_come_back(make: Callable[..., LockClient]) -> None:
+def test_an_attempt_that_a_newer_one_has_refused_does_not_come_back(make):
     zombie = begun(make())
     zombie.verified()
     newest = in_another_invocation(zombie, make()).verified()
@@ -141,7 +134,7 @@ def test_an_attempt_that_a_newer_one_has_refused_does_not_come_back(make: Callab
     newest.heartbeat()
 
 
-def test_a_renewal_of_unknown_outcome_is_an_error(wire: Wire, impatient: LockClient) -> None:
+def test_a_renewal_of_unknown_outcome_is_an_error(wire, impatient):
     """A hand-over would keep silent about it, and the wait that follows needs the whole lease."""
     hold = begun(impatient)
     wire.unavailable(times=float("inf"))

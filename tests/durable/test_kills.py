@@ -6,12 +6,9 @@ import signal
 
 import pytest
 
-from lambda_lock import LockClient
-from rig.wire import Wire
-from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
-from .service import Service, service
+from .service import service
 
 __all__ = ["service"]
 KILLED = -signal.SIGKILL
@@ -27,9 +24,7 @@ KILLED = -signal.SIGKILL
         ("release a", ["one", "two"]),  # released, and nobody knows
     ],
 )
-def test_an_execution_goes_on_with_its_lock_in_another_process(
-    service: Service, rows: Rows, kill: str, ran: list[str]
-) -> None:
+def test_an_execution_goes_on_with_its_lock_in_another_process(service, rows, kill, ran):
     arn = service.start({"kill": kill})
     first, last = service.end(arn)
     assert first == last == {"a": int(rows["a"]["fencingToken"]["N"])}
@@ -39,7 +34,7 @@ def test_an_execution_goes_on_with_its_lock_in_another_process(
 
 
 @pytest.mark.parametrize("kill", ["acquire a", "acquire b", "one", "renew_and_end b", "release b"])
-def test_an_execution_goes_on_with_several_locks_in_another_process(service: Service, rows: Rows, kill: str) -> None:
+def test_an_execution_goes_on_with_several_locks_in_another_process(service, rows, kill):
     """What it kills is done for one of two keys: the first that is taken, or the first that is renewed and released."""
     first, last = service.end(service.start({"keys": ["b", "a"], "kill": kill}))
     assert first == last == {key: int(rows[key]["fencingToken"]["N"]) for key in ("a", "b")}
@@ -50,18 +45,14 @@ def test_an_execution_goes_on_with_several_locks_in_another_process(service: Ser
 
 
 @pytest.mark.parametrize(("event", "processes", "requests"), [({}, 2, 5), ({"kill": "two"}, 3, 7)])
-def test_two_cold_processes_send_5_requests_and_one_that_is_killed_adds_2(
-    service: Service, wire: Wire, event: dict[str, str], processes: int, requests: int
-) -> None:
+def test_two_cold_processes_send_5_requests_and_one_that_is_killed_adds_2(service, wire, event, processes, requests):
     """Claim and renewal; then read, resume and release. Each process begins without knowing DynamoDB's time."""
     service.end(service.start(event))
     assert len(service.exits) == processes
     assert wire.count() == requests
 
 
-def test_nobody_else_gets_the_lock_of_an_execution_that_is_stopped_before_its_lease_ends(
-    service: Service, client: LockClient, rows: Rows
-) -> None:
+def test_nobody_else_gets_the_lock_of_an_execution_that_is_stopped_before_its_lease_ends(service, client, rows):
     arn = service.start({"for ever": True})
     wait_until(lambda: len(service.exits) == 2, 60)
     service.client.stop_durable_execution(DurableExecutionArn=arn)

@@ -10,12 +10,12 @@ import pytest
 from aws_durable_execution_sdk_python.config import Duration
 from aws_durable_execution_sdk_python.context import DurableContext
 
-from lambda_lock import LockArgumentError, LockClient, LockConfigurationError, LockTimeoutError
+from lambda_lock import LockArgumentError, LockConfigurationError, LockTimeoutError
 from lambda_lock.durable import durable_lock
 from tests.support.rows import Rows
 
 from .executions import Executions, deploy
-from .service import Service, service
+from .service import service
 
 __all__ = ["deploy", "service"]
 Deploy = Callable[..., Executions]
@@ -27,9 +27,7 @@ def entries(rows: Rows) -> list[str]:
     return list(rows["a"]["permits"]["M"])
 
 
-def test_a_block_keeps_one_permit_over_its_suspensions_and_others_have_the_rest(
-    deploy: Deploy, client: LockClient, rows: Rows
-) -> None:
+def test_a_block_keeps_one_permit_over_its_suspensions_and_others_have_the_rest(deploy, client, rows):
     seen: list[tuple[int, int]] = []
 
     def handler(event: Any, context: DurableContext) -> int:
@@ -51,9 +49,7 @@ def test_a_block_keeps_one_permit_over_its_suspensions_and_others_have_the_rest(
     assert entries(rows) == []
 
 
-def test_two_blocks_have_two_permits_and_one_more_than_there_are_would_wait_for_itself(
-    deploy: Deploy, client: LockClient, rows: Rows
-) -> None:
+def test_two_blocks_have_two_permits_and_one_more_than_there_are_would_wait_for_itself(deploy, client, rows):
     def handler(event: Any, context: DurableContext) -> int:
         block: dict[str, Any] = {"permits": 2, "lease_duration": HOUR, "client": client}
         with durable_lock(context, "a", **block), durable_lock(context, "a", **block):
@@ -66,7 +62,7 @@ def test_two_blocks_have_two_permits_and_one_more_than_there_are_would_wait_for_
     assert entries(rows) == []
 
 
-def test_a_wait_for_a_permit_that_runs_out_says_so(deploy: Deploy, client: LockClient) -> None:
+def test_a_wait_for_a_permit_that_runs_out_says_so(deploy, client):
     held = [client.acquire("a", permits=2, lease_duration=HOUR) for _ in range(2)]
 
     def handler(event: Any, context: DurableContext) -> str:
@@ -80,7 +76,7 @@ def test_a_wait_for_a_permit_that_runs_out_says_so(deploy: Deploy, client: LockC
     assert all(lock.release() for lock in held)
 
 
-def test_permits_are_for_one_key_and_in_range(deploy: Deploy, client: LockClient) -> None:
+def test_permits_are_for_one_key_and_in_range(deploy, client):
     def handler(event: Any, context: DurableContext) -> None:
         with pytest.raises(LockArgumentError, match="permits=0 is out of range"):
             durable_lock(context, "a", permits=0, lease_duration=HOUR, client=client)
@@ -92,9 +88,7 @@ def test_permits_are_for_one_key_and_in_range(deploy: Deploy, client: LockClient
 
 
 @pytest.mark.parametrize("kill", ["acquire a", "one", "renew_and_end a", "two", "release a"])
-def test_an_execution_goes_on_with_its_permit_in_another_process(
-    service: Service, client: LockClient, rows: Rows, kill: str
-) -> None:
+def test_an_execution_goes_on_with_its_permit_in_another_process(service, client, rows, kill):
     other = client.acquire("a", permits=2, lease_duration=HOUR)
     first, last = service.end(service.start({"kill": kill, "permits": 2}))
     assert first == last

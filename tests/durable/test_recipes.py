@@ -33,7 +33,7 @@ def _runs(app: Any) -> bool:
     return bool(json.loads(ended.result))
 
 
-def test_the_last_of_several_events_does_the_work_and_those_before_it_do_nothing(debounce: Any) -> None:
+def test_the_last_of_several_events_does_the_work_and_those_before_it_do_nothing(debounce):
     leave_number = debounce.leave_number
 
     def leave_number_and_sleep(key: str) -> int:
@@ -49,7 +49,7 @@ def test_the_last_of_several_events_does_the_work_and_those_before_it_do_nothing
     assert debounce.made == ["d-1"]
 
 
-def test_an_event_that_comes_while_the_work_is_done_does_it_again_after_it(debounce: Any) -> None:
+def test_an_event_that_comes_while_the_work_is_done_does_it_again_after_it(debounce):
     numbers: list[int] = []
 
     def make_preview(document: str) -> None:
@@ -66,7 +66,7 @@ def test_an_event_that_comes_while_the_work_is_done_does_it_again_after_it(debou
     assert debounce.made == ["d-1"] * 2
 
 
-def test_an_event_whose_number_could_not_be_stored_takes_another_and_is_not_forgotten(debounce: Any) -> None:
+def test_an_event_whose_number_could_not_be_stored_takes_another_and_is_not_forgotten(debounce):
     acquire = debounce.client.acquire
     taken: list[Any] = []
 
@@ -83,7 +83,7 @@ def test_an_event_whose_number_could_not_be_stored_takes_another_and_is_not_forg
     assert debounce.made == ["d-1"]
 
 
-def test_of_three_events_at_once_the_last_one_does_the_work(debounce: Any) -> None:
+def test_of_three_events_at_once_the_last_one_does_the_work(debounce):
     numbers: list[int] = []
     threads = [threading.Thread(target=lambda: numbers.append(debounce.leave_number(KEY))) for _ in range(3)]
     for thread in threads:
@@ -95,7 +95,7 @@ def test_of_three_events_at_once_the_last_one_does_the_work(debounce: Any) -> No
     assert debounce.made == ["d-1"]
 
 
-def test_a_step_that_is_run_again_after_a_failure_still_knows_its_number(debounce: Any) -> None:
+def test_a_step_that_is_run_again_after_a_failure_still_knows_its_number(debounce):
     failures = iter([OSError("no answer")])
 
     def make_preview(document: str) -> None:

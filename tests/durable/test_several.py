@@ -22,9 +22,8 @@ from lambda_lock import (
 )
 from lambda_lock.durable import DurableMultiLock, durable_lock
 from lambda_lock.durable.holds import DurableHold, Holds
-from rig.engine import Engine, EngineError
-from rig.wire import Request, Wire
-from tests.support.rows import Rows
+from rig.engine import EngineError
+from rig.wire import Request
 
 from .executions import Executions, deploy
 
@@ -40,7 +39,7 @@ def key_of(request: Request) -> str:
     return key
 
 
-def test_executions_that_name_the_same_keys_in_opposite_order_take_turns(deploy: Deploy, client: LockClient) -> None:
+def test_executions_that_name_the_same_keys_in_opposite_order_take_turns(deploy, client):
     """In real time."""
     inside: list[str] = []
 
@@ -56,9 +55,7 @@ def test_executions_that_name_the_same_keys_in_opposite_order_take_turns(deploy:
     assert inside in (["a", "a", "b", "b"], ["b", "b", "a", "a"])
 
 
-def test_each_key_is_taken_once_in_the_order_of_their_bytes_and_released_in_the_reverse(
-    deploy: Deploy, wire: Wire, wired: LockClient, rows: Rows
-) -> None:
+def test_each_key_is_taken_once_in_the_order_of_their_bytes_and_released_in_the_reverse(deploy, wire, wired, rows):
     seen: list[Any] = []
 
     def handler(event: Any, context: DurableContext) -> None:
@@ -87,7 +84,7 @@ def test_each_key_is_taken_once_in_the_order_of_their_bytes_and_released_in_the_
     ]  # fmt: skip
 
 
-def test_a_wait_renews_each_with_one_request(deploy: Deploy, wire: Wire, wired: LockClient) -> None:
+def test_a_wait_renews_each_with_one_request(deploy, wire, wired):
     def handler(event: Any, context: DurableContext) -> None:
         with durable_lock(context, ["a", "b"], lease_duration=HOUR, client=wired) as locks:
             locks.step(lambda _: None)
@@ -101,9 +98,7 @@ def test_a_wait_renews_each_with_one_request(deploy: Deploy, wire: Wire, wired: 
     assert [key_of(request) for request in wire.requests] == ["b", "a", "b", "a"]
 
 
-def test_what_was_taken_is_kept_while_the_next_is_waited_for(
-    deploy: Deploy, client: LockClient, make: Callable[..., LockClient], rows: Rows
-) -> None:
+def test_what_was_taken_is_kept_while_the_next_is_waited_for(deploy, client, make, rows):
     others = make().acquire("b", lease_duration=HOUR)
     versions: list[str] = []
 
@@ -123,9 +118,7 @@ def test_what_was_taken_is_kept_while_the_next_is_waited_for(
     assert len(versions) == 3
 
 
-def test_one_wait_is_for_all_and_what_was_taken_is_released_when_it_is_over(
-    deploy: Deploy, client: LockClient, make: Callable[..., LockClient], rows: Rows
-) -> None:
+def test_one_wait_is_for_all_and_what_was_taken_is_released_when_it_is_over(deploy, client, make, rows):
     others = {key: make().acquire(key, lease_duration=HOUR) for key in ("a", "b")}
     held: list[bool] = []
 
@@ -151,9 +144,7 @@ def test_one_wait_is_for_all_and_what_was_taken_is_released_when_it_is_over(
     assert rows.is_held("b")
 
 
-def test_wait_0_tries_each_key_once_and_gives_back_what_it_took(
-    deploy: Deploy, client: LockClient, wire: Wire, wired: LockClient, rows: Rows
-) -> None:
+def test_wait_0_tries_each_key_once_and_gives_back_what_it_took(deploy, client, wire, wired, rows):
     client.acquire("b", lease_duration=HOUR)
 
     def handler(event: Any, context: DurableContext) -> str:
@@ -169,9 +160,7 @@ def test_wait_0_tries_each_key_once_and_gives_back_what_it_took(
     assert rows.get("c") is None
 
 
-def test_a_step_does_not_run_once_one_of_the_locks_is_lost(
-    deploy: Deploy, client: LockClient, make: Callable[..., LockClient], rows: Rows
-) -> None:
+def test_a_step_does_not_run_once_one_of_the_locks_is_lost(deploy, client, make, rows):
     taker = make()
     ran: list[object] = []
 
@@ -194,9 +183,7 @@ def test_a_step_does_not_run_once_one_of_the_locks_is_lost(
     assert rows.is_held("b")  # by the taker
 
 
-def test_a_transaction_has_an_update_for_each_lock(
-    deploy: Deploy, client: LockClient, engine: Engine, table: str
-) -> None:
+def test_a_transaction_has_an_update_for_each_lock(deploy, client, engine, table):
     def write(locks: DurableMultiLock, key: str) -> str:
         put = {"Put": {"TableName": table, "Item": {"key": {"S": key}}}}
         try:
@@ -220,7 +207,7 @@ def test_a_transaction_has_an_update_for_each_lock(
     assert deploy(handler).run() == ["written", "TransactionCanceledException"]
 
 
-def test_tokens_are_read_within_the_block(deploy: Deploy, client: LockClient) -> None:
+def test_tokens_are_read_within_the_block(deploy, client):
     def handler(event: Any, context: DurableContext) -> list[Any]:
         made = durable_lock(context, ["a"], lease_duration=60, client=client)
         try:
@@ -248,9 +235,7 @@ def taken(client: LockClient, keys: str) -> Holds:
     return holds
 
 
-def test_in_an_outage_two_releases_are_tried_and_all_are_told(
-    wire: Wire, impatient: LockClient, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_in_an_outage_two_releases_are_tried_and_all_are_told(wire, impatient, caplog):
     holds = taken(impatient, "abcd")
     wire.clear()
     wire.unavailable(times=float("inf"))
@@ -264,9 +249,7 @@ def test_in_an_outage_two_releases_are_tried_and_all_are_told(
     assert [key_of(request) for request in wire.requests] == ["d", "c", "b", "a"]
 
 
-def test_one_release_that_fails_does_not_keep_the_others(
-    wire: Wire, wired: LockClient, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_one_release_that_fails_does_not_keep_the_others(wire, wired, rows, caplog):
     holds = taken(wired, "abc")
     wire.answer(400, "AccessDeniedException", times=float("inf"), when=lambda request: key_of(request) == "b")
     with pytest.raises(LockConfigurationError) as caught:
@@ -277,9 +260,7 @@ def test_one_release_that_fails_does_not_keep_the_others(
     assert [f"lock '{key}' was not released" in caplog.text for key in "abc"] == [False, True, False]
 
 
-def test_a_suspension_in_an_outage_tries_two_renewals_and_ends_all_attempts(
-    wire: Wire, impatient: LockClient, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_suspension_in_an_outage_tries_two_renewals_and_ends_all_attempts(wire, impatient, caplog):
     caplog.set_level("INFO", "lambda_lock")
     holds = taken(impatient, "abcd")
     wire.clear()

@@ -15,7 +15,6 @@ from aws_durable_execution_sdk_python_testing import DurableFunctionTestResult
 
 from lambda_lock import LockClient, LockTimeoutError
 from lambda_lock.durable import durable_lock
-from rig.wire import Wire
 from tests.support.rows import Rows
 from tests.support.waiting import DEADLINE, wait_until
 
@@ -69,9 +68,7 @@ def hold(client: LockClient, inside: list[str]) -> Callable[[str, DurableContext
 # Awake, asleep, woken
 
 
-def test_an_execution_sleeps_until_the_lock_is_released_and_goes_on_with_it(
-    deploy: Deploy, client: LockClient, rows: Rows, wake: Wake
-) -> None:
+def test_an_execution_sleeps_until_the_lock_is_released_and_goes_on_with_it(deploy, client, rows, wake):
     held = client.acquire("a", lease_duration=HOUR)
     executions = deploy(hold(client, []))
     waker = wake(executions)
@@ -92,9 +89,7 @@ def test_an_execution_sleeps_until_the_lock_is_released_and_goes_on_with_it(
     assert not rows.is_held("a")
 
 
-def test_executions_are_served_in_the_order_in_which_they_lay_down(
-    deploy: Deploy, client: LockClient, rows: Rows, wake: Wake
-) -> None:
+def test_executions_are_served_in_the_order_in_which_they_lay_down(deploy, client, rows, wake):
     held = client.acquire("a", lease_duration=HOUR)
     inside: list[str] = []
     executions = deploy(hold(client, inside))
@@ -110,9 +105,7 @@ def test_executions_are_served_in_the_order_in_which_they_lay_down(
     assert entries(rows) == []
 
 
-def test_branches_of_one_execution_sleep_and_take_turns(
-    deploy: Deploy, client: LockClient, rows: Rows, wake: Wake
-) -> None:
+def test_branches_of_one_execution_sleep_and_take_turns(deploy, client, rows, wake):
     held = client.acquire("a", lease_duration=HOUR)
     inside: list[str] = []
     one = hold(client, inside)
@@ -131,7 +124,7 @@ def test_branches_of_one_execution_sleep_and_take_turns(
     assert inside[2] == inside[3]
 
 
-def test_a_permit_is_slept_for_like_a_lock(deploy: Deploy, client: LockClient, rows: Rows, wake: Wake) -> None:
+def test_a_permit_is_slept_for_like_a_lock(deploy, client, rows, wake):
     held = [client.acquire("a", permits=2, lease_duration=HOUR) for _ in range(2)]
 
     def handler(event: Any, context: DurableContext) -> int:
@@ -150,9 +143,7 @@ def test_a_permit_is_slept_for_like_a_lock(deploy: Deploy, client: LockClient, r
     assert rows["a"]["permits"]["M"] == {}
 
 
-def test_the_second_of_several_keys_is_slept_for_while_the_first_is_held_and_renewed(
-    deploy: Deploy, client: LockClient, rows: Rows, wake: Wake
-) -> None:
+def test_the_second_of_several_keys_is_slept_for_while_the_first_is_held_and_renewed(deploy, client, rows, wake):
     held = client.acquire("b", lease_duration=HOUR)
 
     def handler(event: Any, context: DurableContext) -> dict[str, int]:
@@ -173,9 +164,7 @@ def test_the_second_of_several_keys_is_slept_for_while_the_first_is_held_and_ren
 
 
 @pytest.mark.parametrize("end", ["called", "failed"])
-def test_a_callback_that_a_stranger_ends_grants_nothing(
-    end: str, deploy: Deploy, client: LockClient, rows: Rows, lone_wake: None
-) -> None:
+def test_a_callback_that_a_stranger_ends_grants_nothing(end, deploy, client, rows, lone_wake):
     held = client.acquire("a", lease_duration=HOUR)
     executions = deploy(hold(client, []))
     arn = executions.start("one")
@@ -195,8 +184,8 @@ def test_a_callback_that_a_stranger_ends_grants_nothing(
 
 
 def test_without_a_call_the_execution_tries_again_when_its_callback_times_out(
-    deploy: Deploy, client: LockClient, rows: Rows, lone_wake: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    deploy, client, rows, lone_wake, monkeypatch
+):
     monkeypatch.setattr("lambda_lock.durable.acquiring._SHORTEST_SLEEP", 1)
     held = client.acquire("a", lease_duration=HOUR)
     executions = deploy(hold(client, []))
@@ -209,9 +198,7 @@ def test_without_a_call_the_execution_tries_again_when_its_callback_times_out(
     assert entries(rows) == [], "who got it without a call leaves no entry"
 
 
-def test_a_wait_that_is_over_ends_the_sleep_and_leaves_nothing_behind(
-    deploy: Deploy, client: LockClient, rows: Rows, lone_wake: None
-) -> None:
+def test_a_wait_that_is_over_ends_the_sleep_and_leaves_nothing_behind(deploy, client, rows, lone_wake):
     held = client.acquire("a", lease_duration=HOUR)
 
     def handler(event: Any, context: DurableContext) -> list[Any]:
@@ -230,9 +217,7 @@ def test_a_wait_that_is_over_ends_the_sleep_and_leaves_nothing_behind(
     assert entries(rows) == []
 
 
-def test_an_execution_that_does_not_wait_does_not_sleep(
-    deploy: Deploy, client: LockClient, rows: Rows, lone_wake: None
-) -> None:
+def test_an_execution_that_does_not_wait_does_not_sleep(deploy, client, rows, lone_wake):
     client.acquire("a", lease_duration=HOUR)
 
     def handler(event: Any, context: DurableContext) -> str:
@@ -249,9 +234,7 @@ def test_an_execution_that_does_not_wait_does_not_sleep(
 # Where it polls
 
 
-def test_an_execution_polls_where_256_sleep_already_and_lies_down_when_there_is_room(
-    deploy: Deploy, client: LockClient, rows: Rows, lone_wake: None
-) -> None:
+def test_an_execution_polls_where_256_sleep_already_and_lies_down_when_there_is_room(deploy, client, rows, lone_wake):
     held = client.acquire("a", lease_duration=HOUR)
     crowd = [{"S": json.dumps([f"execution-{number}", "durable", "x", None, 86400])} for number in range(256)]
     rows.put("a~sleepers", asleep={"L": crowd}, newest={"S": "x"})
@@ -277,9 +260,7 @@ def test_an_execution_polls_where_256_sleep_already_and_lies_down_when_there_is_
     ], "the polls are in the operation that writes the entry, and the callback is the same"
 
 
-def test_an_execution_whose_entry_cannot_be_written_polls(
-    deploy: Deploy, make: Callable[..., LockClient], client: LockClient, rows: Rows, lone_wake: None
-) -> None:
+def test_an_execution_whose_entry_cannot_be_written_polls(deploy, make, client, rows, lone_wake):
     """The row where its sleepers would be is a lock's own."""
     held = client.acquire("a", lease_duration=HOUR)
     rows.put_foreign("a~sleepers", lease_seconds=HOUR)
@@ -295,9 +276,7 @@ def test_an_execution_whose_entry_cannot_be_written_polls(
     assert rows["a~sleepers"] == before
 
 
-def test_an_entry_whose_answer_is_lost_is_written_once(
-    deploy: Deploy, client: LockClient, make: Callable[..., LockClient], wire: Wire, rows: Rows, lone_wake: None
-) -> None:
+def test_an_entry_whose_answer_is_lost_is_written_once(deploy, client, make, wire, rows, lone_wake):
     held = client.acquire("a", lease_duration=HOUR)
     cut = make()
 
@@ -315,9 +294,7 @@ def test_an_entry_whose_answer_is_lost_is_written_once(
     assert result(executions.end(arn)) > held.fencing_token
 
 
-def test_a_client_of_another_table_than_the_connected_one_polls(
-    deploy: Deploy, client: LockClient, rows: Rows, lone_wake: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_of_another_table_than_the_connected_one_polls(deploy, client, rows, lone_wake, monkeypatch):
     held = client.acquire("a", lease_duration=HOUR)
     monkeypatch.setenv("LAMBDA_LOCK_TABLE", "another")
 
@@ -338,8 +315,8 @@ def test_a_client_of_another_table_than_the_connected_one_polls(
 
 
 def test_an_execution_that_polls_when_the_table_gets_a_waker_sleeps_from_its_next_try_on(
-    deploy: Deploy, client: LockClient, rows: Rows, wake: Wake, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    deploy, client, rows, wake, monkeypatch
+):
     """One operation for all its tries so far, and no other operation before it."""
     held = client.acquire("a", lease_duration=HOUR)
     monkeypatch.delenv("LAMBDA_LOCK_WAKE")
@@ -361,8 +338,8 @@ def test_an_execution_that_polls_when_the_table_gets_a_waker_sleeps_from_its_nex
 
 
 def test_an_execution_that_sleeps_when_the_waker_is_removed_polls_after_its_time_out(
-    deploy: Deploy, client: LockClient, rows: Rows, lone_wake: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    deploy, client, rows, lone_wake, monkeypatch
+):
     monkeypatch.setattr("lambda_lock.durable.acquiring._SHORTEST_SLEEP", 1)
     held = client.acquire("a", lease_duration=HOUR)
 
@@ -381,9 +358,7 @@ def test_an_execution_that_sleeps_when_the_waker_is_removed_polls_after_its_time
     assert entries(rows) == []
 
 
-def test_an_execution_past_its_acquire_replays_as_before_when_the_table_gets_a_waker(
-    deploy: Deploy, client: LockClient, rows: Rows, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_execution_past_its_acquire_replays_as_before_when_the_table_gets_a_waker(deploy, client, rows, monkeypatch):
     def handler(event: Any, context: DurableContext) -> list[int]:
         tokens = []
         with durable_lock(context, "a", lease_duration=HOUR, client=client) as lock:

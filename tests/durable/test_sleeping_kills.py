@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 from botocore.exceptions import ClientError
 
-from lambda_lock import LockClient
-from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
 from .service import Service, service
@@ -30,9 +27,7 @@ def waker(service: Service, wake: Callable[..., RunningWaker]) -> RunningWaker:
 
 @pytest.mark.parametrize("permits", [None, 1])
 @pytest.mark.parametrize("kill", ["before acquire a", "before lie_down a", "lie_down a", "acquire a", "release a"])
-def test_an_execution_that_sleeps_goes_on_in_another_process(
-    service: Service, client: LockClient, rows: Rows, waker: RunningWaker, kill: str, permits: int | None
-) -> None:
+def test_an_execution_that_sleeps_goes_on_in_another_process(service, client, rows, waker, kill, permits):
     """Before and after its entry is written, and with the lock that was claimed for it."""
     held = client.acquire("a", permits=permits, lease_duration=HOUR)
     event: dict[str, Any] = {"kill": kill} | ({} if permits is None else {"permits": permits})
@@ -48,9 +43,7 @@ def test_an_execution_that_sleeps_goes_on_in_another_process(
     assert client.try_acquire("a", permits=permits) is not None
 
 
-def test_a_call_that_comes_before_the_entry_is_checkpointed_is_not_lost(
-    service: Service, client: LockClient, rows: Rows, waker: RunningWaker, tmp_path: Path
-) -> None:
+def test_a_call_that_comes_before_the_entry_is_checkpointed_is_not_lost(service, client, rows, waker, tmp_path):
     """The process dies once it was called. The next one lies down again, with a callback that was called already."""
     held = client.acquire("a", lease_duration=HOUR)
     arn = service.start({"kill": "lie_down a", "until": "called"})
@@ -65,9 +58,7 @@ def test_a_call_that_comes_before_the_entry_is_checkpointed_is_not_lost(
 
 
 @pytest.mark.parametrize("kill", ["before get_up a", "get_up a"])
-def test_an_execution_that_gives_up_in_another_process_leaves_no_entry(
-    service: Service, client: LockClient, rows: Rows, monkeypatch: pytest.MonkeyPatch, kill: str
-) -> None:
+def test_an_execution_that_gives_up_in_another_process_leaves_no_entry(service, client, rows, monkeypatch, kill):
     monkeypatch.setenv("LAMBDA_LOCK_WAKE", "1")
     client.acquire("a", lease_duration=HOUR)
     arn = service.start({"kill": kill, "wait": 1})
@@ -78,9 +69,7 @@ def test_an_execution_that_gives_up_in_another_process_leaves_no_entry(
     assert entries(rows) == []
 
 
-def test_the_entry_of_an_execution_that_was_stopped_is_passed_over(
-    service: Service, client: LockClient, rows: Rows, wake: Callable[..., RunningWaker]
-) -> None:
+def test_the_entry_of_an_execution_that_was_stopped_is_passed_over(service, client, rows, wake):
     """Lambda refuses the call then. The testing package does not, so this is done for it."""
 
     def call(callback: str) -> None:

@@ -195,9 +195,7 @@ def times_out(execution: Execution) -> float:
     return caught.value.waited
 
 
-def test_a_year_asleep_is_370_sleeps_of_an_hour_and_then_of_as_long_as_was_waited(
-    begin: Callable[..., Execution],
-) -> None:
+def test_a_year_asleep_is_370_sleeps_of_an_hour_and_then_of_as_long_as_was_waited(begin):
     execution = begin()
     assert times_out(execution) == pytest.approx(YEAR, abs=2 * DAY)
     assert execution.slept[:6] == [HOUR, HOUR, 2 * HOUR, 4 * HOUR, 8 * HOUR, 16 * HOUR]
@@ -209,7 +207,7 @@ def test_a_year_asleep_is_370_sleeps_of_an_hour_and_then_of_as_long_as_was_waite
 
 
 @pytest.mark.parametrize("poll", [1, 60, HOUR])
-def test_a_year_without_room_among_the_sleepers_is_polled(begin: Callable[..., Execution], poll: float) -> None:
+def test_a_year_without_room_among_the_sleepers_is_polled(begin, poll):
     execution = begin(room=no, poll=poll)
     times_out(execution)
     assert execution.slept == []
@@ -218,37 +216,35 @@ def test_a_year_without_room_among_the_sleepers_is_polled(begin: Callable[..., E
 
 @pytest.mark.parametrize("poll", [1, 60])
 @pytest.mark.parametrize("end", ["called", "failed"])
-def test_wake_ups_for_nothing_cost_so_many_operations_and_no_more(
-    begin: Callable[..., Execution], end: str, poll: float
-) -> None:
+def test_wake_ups_for_nothing_cost_so_many_operations_and_no_more(begin, end, poll):
     execution = begin(ends=lambda: end, poll=poll)
     times_out(execution)
     assert MOST_SPENT < execution.operations < MOST
     assert execution.table.entry is None
 
 
-def test_who_gets_room_after_a_while_sleeps_then(begin: Callable[..., Execution]) -> None:
+def test_who_gets_room_after_a_while_sleeps_then(begin):
     execution: Execution = begin(room=lambda: execution.polls >= 200, wait=30 * DAY)
     times_out(execution)
     assert execution.polls == 200
     assert sum(execution.slept) > 28 * DAY
 
 
-def test_an_outage_is_polled_and_no_callback_is_made_for_it(begin: Callable[..., Execution]) -> None:
+def test_an_outage_is_polled_and_no_callback_is_made_for_it(begin):
     execution = begin(outage=yes, wait=DAY)
     with pytest.raises(TransportError):
         execution.run()
     assert {operation["name"] for operation in execution.kept} == {"name lock 'a'", "acquire lock 'a'"}
 
 
-def test_without_a_waker_there_are_the_operations_of_before(begin: Callable[..., Execution]) -> None:
+def test_without_a_waker_there_are_the_operations_of_before(begin):
     execution = begin(waker=no)
     times_out(execution)
     assert [operation["name"] for operation in execution.kept] == ["name lock 'a'", "acquire lock 'a'"]
     assert execution.operations < 1150
 
 
-def test_a_wait_of_a_year_has_less_than_1600_polls(begin: Callable[..., Execution]) -> None:
+def test_a_wait_of_a_year_has_less_than_1600_polls(begin):
     """This bounds what is left to do after MOST_SPENT."""
     execution = begin(waker=no, poll=1)
     times_out(execution)
@@ -259,9 +255,7 @@ def test_a_wait_of_a_year_has_less_than_1600_polls(begin: Callable[..., Executio
 @pytest.mark.parametrize(
     ("held", "asleep", "polling"), [(60, 31 * HOUR, 45 * HOUR), (HOUR, 85 * DAY, 107 * DAY), (DAY, YEAR, YEAR)]
 )
-def test_while_other_locks_are_held_operations_last_for_so_long(
-    begin: Callable[..., Execution], held: float, asleep: float, polling: float
-) -> None:
+def test_while_other_locks_are_held_operations_last_for_so_long(begin, held, asleep, polling):
     """Each pause, and each sleep, ends before their leases do."""
     for waker, least in ((yes, asleep), (no, polling)):
         execution = begin(waker=waker, held=held)
@@ -272,7 +266,7 @@ def test_while_other_locks_are_held_operations_last_for_so_long(
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_no_mixture_of_these_reaches_3000_operations(begin: Callable[..., Execution], seed: int) -> None:
+def test_no_mixture_of_these_reaches_3000_operations(begin, seed):
     """Room comes and goes, wakers come and go, outages too; callbacks end in each way. The lock is never free."""
     rng = random.Random(seed)
     often = {what: rng.choice((0.0, 0.02, 0.5, 0.98, 1.0)) for what in ("room", "waker", "outage", "called", "failed")}
@@ -293,7 +287,7 @@ def test_no_mixture_of_these_reaches_3000_operations(begin: Callable[..., Execut
     assert execution.table.tries <= execution.operations
 
 
-def test_what_a_version_without_sleep_has_checkpointed_is_replayed_as_it_was(begin: Callable[..., Execution]) -> None:
+def test_what_a_version_without_sleep_has_checkpointed_is_replayed_as_it_was(begin):
     """Of a grant and of a refusal. Those states say nothing about sleep."""
     granted = {"owner": "x#1", "token": 7, "since": 1_800_000_000.0, "waited": 60.0}
     refused = {
@@ -318,7 +312,7 @@ def test_what_a_version_without_sleep_has_checkpointed_is_replayed_as_it_was(beg
         assert execution.table.tries == 0
 
 
-def test_what_polled_under_a_version_without_sleep_goes_on_with_its_state(begin: Callable[..., Execution]) -> None:
+def test_what_polled_under_a_version_without_sleep_goes_on_with_its_state(begin):
     execution: Execution = begin(wait=DAY)
     old = {"since": execution.now - HOUR, "waited": HOUR + 60.0, "pause": 60, "refusal": "held", "outage": False}
     execution.kept = [{"name": "name lock 'a'", "result": "holder"}]
@@ -328,7 +322,7 @@ def test_what_polled_under_a_version_without_sleep_goes_on_with_its_state(begin:
     assert sum(execution.slept) == pytest.approx(DAY - HOUR, abs=61)
 
 
-def test_the_benchmark_sleeps_and_polls_as_this_does() -> None:
+def test_the_benchmark_sleeps_and_polls_as_this_does():
     """It cannot load this module, because the SDK is not installed where it runs."""
     polling = Polling(None, world.POLL)
     for waited in (0.0, 100.0, 5_000.0, 7_000.0, 90_000.0, 1e7):

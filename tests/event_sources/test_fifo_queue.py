@@ -9,7 +9,6 @@ from __future__ import annotations
 import pytest
 
 from . import judge
-from .conftest import Open
 from .judge import Order
 
 PATIENT = 100
@@ -30,7 +29,7 @@ def orders(count: int, groups: str, **more: object) -> list[Order]:
 
 
 @pytest.mark.long
-def test_each_group_keeps_its_order_whatever_fails_in_its_middle(open_shop: Open) -> None:
+def test_each_group_keeps_its_order_whatever_fails_in_its_middle(open_shop):
     shop = open_shop(max_workers=3, lease_duration=3)
     sent = orders(6, groups="abc")
     for order in sent:
@@ -42,7 +41,7 @@ def test_each_group_keeps_its_order_whatever_fails_in_its_middle(open_shop: Open
     assert shop.wrongs(queue) == []
 
 
-def test_a_group_whose_batch_ran_out_of_time_goes_on_where_it_stopped(open_shop: Open) -> None:
+def test_a_group_whose_batch_ran_out_of_time_goes_on_where_it_stopped(open_shop):
     shop = open_shop("orders.decorated", timeout=2)
     queue = shop.queue(*orders(4, groups="ab", seconds=0.3), dead_letter_after=PATIENT)
     shop.cloud.subscribe(queue, shop.function)
@@ -51,7 +50,7 @@ def test_a_group_whose_batch_ran_out_of_time_goes_on_where_it_stopped(open_shop:
     assert judge.returns(shop.notes()) > 0
 
 
-def test_a_group_goes_on_in_its_order_behind_poison(open_shop: Open) -> None:
+def test_a_group_goes_on_in_its_order_behind_poison(open_shop):
     shop = open_shop()
     sent = orders(4, groups="ab")
     sent[2]["plan"] = judge.POISON
@@ -61,7 +60,7 @@ def test_a_group_goes_on_in_its_order_behind_poison(open_shop: Open) -> None:
     assert shop.wrongs(queue) == []
 
 
-def test_in_larger_batches_what_follows_poison_in_its_group_dies_with_it(open_shop: Open) -> None:
+def test_in_larger_batches_what_follows_poison_in_its_group_dies_with_it(open_shop):
     shop = open_shop()
     sent = orders(4, groups="ab")
     sent[2]["plan"] = judge.POISON

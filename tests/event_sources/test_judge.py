@@ -51,11 +51,11 @@ def kinds(*arguments: Any) -> set[str]:
     return {wrong.partition(":")[0].partition(" for ")[0] for wrong in judge.wrongs(*arguments)}
 
 
-def test_all_is_well_where_each_was_done_once_in_its_turn() -> None:
+def test_all_is_well_where_each_was_done_once_in_its_turn():
     assert kinds([FIRST, SECOND, FIRST], IN_ORDER, {"o-1": ONCE, "o-2": ONCE}) == set()
 
 
-def test_poison_is_dead_and_has_no_effect() -> None:
+def test_poison_is_dead_and_has_no_effect():
     notes = [*run(POISON, 1, None), *run(FIRST, 2, 3)]
     assert kinds([POISON, FIRST], notes, {"o-1": ONCE, "p": {"runs": 1}}, ["p"]) == set()
     assert kinds([POISON, FIRST], notes, {"o-1": ONCE, "p": ONCE}, []) == {"miscounted", "dead letters"}
@@ -72,7 +72,7 @@ def test_poison_is_dead_and_has_no_effect() -> None:
         ([*run(FIRST, 1, 2), *run(SECOND, 3, 4), *run(FIRST, 5, 6, number="2")], {"out of order"}),
     ],
 )
-def test_a_wrong_of_the_journal_is_found(notes: list[dict[str, Any]], wrong: set[str]) -> None:
+def test_a_wrong_of_the_journal_is_found(notes, wrong):
     assert kinds([FIRST, SECOND], notes, {"o-1": ONCE, "o-2": ONCE}) == wrong
 
 
@@ -87,9 +87,7 @@ def test_a_wrong_of_the_journal_is_found(notes: list[dict[str, Any]], wrong: set
         (["exit answering"], False, {"effects": 1}),
     ],
 )
-def test_an_effect_is_repeated_only_by_a_run_that_broke_off_behind_it(
-    plan: list[str], commit: bool, effects: dict[str, int]
-) -> None:
+def test_an_effect_is_repeated_only_by_a_run_that_broke_off_behind_it(plan, commit, effects):
     order = FIRST | {"plan": plan, "commit": commit}
     assert kinds([order], run(order, 1, 2), {"o-1": effects}) == set()
     for what in effects:
@@ -105,7 +103,7 @@ def test_an_effect_is_repeated_only_by_a_run_that_broke_off_behind_it(
         [*run(FIRST, 1, 2), *run(OTHER, 3, None, invocation="i-2")],  # or one in another invocation
     ],
 )
-def test_a_run_that_was_killed_at_its_end_may_be_repeated_and_no_more(notes: list[dict[str, Any]]) -> None:
+def test_a_run_that_was_killed_at_its_end_may_be_repeated_and_no_more(notes):
     notes = [*began("i-1"), *notes, *AGAIN]
     assert kinds([FIRST, OTHER], notes, {"o-1": {"effects": 2}, "o-3": ONCE}) == set()
     assert kinds([FIRST, OTHER], notes, {"o-1": {"effects": 3}, "o-3": ONCE}) == {"miscounted"}
@@ -119,14 +117,14 @@ def test_a_run_that_was_killed_at_its_end_may_be_repeated_and_no_more(notes: lis
         [*began("i-1"), *run(FIRST, 1, 2), *run(OTHER, 3, None)],  # its worker went on: the completion is there
     ],
 )
-def test_a_run_that_ended_and_was_not_killed_may_not_be_repeated(notes: list[dict[str, Any]]) -> None:
+def test_a_run_that_ended_and_was_not_killed_may_not_be_repeated(notes):
     effects = {"o-1": {"effects": 2}, "o-3": ONCE}
     assert kinds([FIRST, OTHER], [*notes, *AGAIN], effects) == {"miscounted"}
     broken_again = [note for note in AGAIN if note["what"] == "entered" or note["order"] == "o-3"]
     assert kinds([FIRST, OTHER], [*notes, *broken_again], effects) == {"miscounted"}
 
 
-def test_what_was_committed_may_not_be_repeated_though_its_process_was_killed() -> None:
+def test_what_was_committed_may_not_be_repeated_though_its_process_was_killed():
     order = FIRST | {"commit": True}
     for left in (None, 2):
         notes = [*began("i-1"), *run(order, 1, left, then="committed")]
@@ -136,7 +134,7 @@ def test_what_was_committed_may_not_be_repeated_though_its_process_was_killed() 
         }
 
 
-def test_a_run_may_be_killed_before_it_breaks_off_as_planned() -> None:
+def test_a_run_may_be_killed_before_it_breaks_off_as_planned():
     order = FIRST | {"plan": ["raise between"]}
     killed, again = [*began("i-1"), *run(order, 1, None)], run(order, 3, 4, number="2")
     assert kinds([order], [*began("i-1"), *again], {"o-1": {"effects": 1}}) == set()  # before its first note

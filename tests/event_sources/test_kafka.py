@@ -13,7 +13,7 @@ import pytest
 from rig import events
 from rig.lambda_runtime import FunctionError
 
-from .conftest import SETTLED_SECONDS, Open, Shop
+from .conftest import SETTLED_SECONDS, Shop
 from .judge import Order
 
 PLANS = {
@@ -56,7 +56,7 @@ def deliver(shop: Shop, sent: list[Order]) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("workers", [1, 3])
-def test_each_key_keeps_its_order_and_each_order_is_done_once_whatever_fails(open_shop: Open, workers: int) -> None:
+def test_each_key_keeps_its_order_and_each_order_is_done_once_whatever_fails(open_shop, workers):
     """Among what fails: a process that is killed, one that exits, and one that hangs until its timeout."""
     shop = open_shop("orders.of_kafka", timeout=2, lock_key="customer#{value[customer]}", max_workers=workers)
     deliver(shop, orders(3, {"a": "orders-0", "b": "orders-1", "c": "orders-1"}))
@@ -64,7 +64,7 @@ def test_each_key_keeps_its_order_and_each_order_is_done_once_whatever_fails(ope
 
 
 @pytest.mark.long
-def test_a_partition_keeps_its_order_among_all_its_keys_without_workers(open_shop: Open) -> None:
+def test_a_partition_keeps_its_order_among_all_its_keys_without_workers(open_shop):
     shop = open_shop("orders.of_kafka", timeout=3, lock_key="customer#{value[customer]}")
     sent = orders(3, {"a": "orders-0", "c": "orders-0"})
     deliver(shop, [order | {"group": order["partition"]} for order in sent])

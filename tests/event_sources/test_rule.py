@@ -11,7 +11,6 @@ from rig.cloud import Function
 from rig.lambda_runtime import FunctionError
 
 from . import judge
-from .conftest import Open
 
 SOURCE = "com.example.orders"
 
@@ -29,7 +28,7 @@ def answer(function: Function, event: dict[str, Any]) -> Any:
         return error.type
 
 
-def test_an_event_that_is_delivered_again_is_answered_and_not_done_again(open_shop: Open) -> None:
+def test_an_event_that_is_delivered_again_is_answered_and_not_done_again(open_shop):
     shop = open_shop("orders.on_event")
     shop.cloud.rule({"source": [SOURCE]}, shop.function)
     detail = {"customer": "c-1"}
@@ -43,9 +42,7 @@ def test_an_event_that_is_delivered_again_is_answered_and_not_done_again(open_sh
 
 
 @pytest.mark.parametrize("commit", [False, True])
-def test_an_event_that_is_delivered_while_it_is_being_done_is_refused_and_can_be_retried(
-    open_shop: Open, commit: bool
-) -> None:
+def test_an_event_that_is_delivered_while_it_is_being_done_is_refused_and_can_be_retried(open_shop, commit):
     shop = open_shop("orders.on_event")
     detail = {"customer": "c-1", "until": {"refused": 1}, "commit": commit, "plan": ["raise before"]}
     twice = event("twice", detail)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import pytest
 
 from . import judge
-from .conftest import Open
 from .judge import Order
 
 PATIENT = 100  # a maxReceiveCount for tests in which messages come again often, for other reasons
@@ -24,7 +23,7 @@ def orders(count: int, customers: int, **more: object) -> list[Order]:
     return [{"id": f"o-{number}", "customer": f"c-{number % customers}", **more} for number in range(count)]
 
 
-def test_an_order_that_was_sent_twice_is_done_once(open_shop: Open) -> None:
+def test_an_order_that_was_sent_twice_is_done_once(open_shop):
     shop = open_shop("orders.decorated", dedup_key="order#{body[id]}")
     sent = orders(8, customers=8, seconds=0.1)
     queue = shop.queue(*sent, *sent, dead_letter_after=PATIENT)
@@ -34,7 +33,7 @@ def test_an_order_that_was_sent_twice_is_done_once(open_shop: Open) -> None:
     assert judge.deliveries(shop.notes()) >= 16
 
 
-def test_a_message_that_comes_again_while_its_handler_works_is_not_worked_on_twice(open_shop: Open) -> None:
+def test_a_message_that_comes_again_while_its_handler_works_is_not_worked_on_twice(open_shop):
     shop = open_shop(timeout=20, lock_key=None)
     queue = shop.queue(*orders(1, customers=1, until={"ended": 2}), dead_letter_after=PATIENT)
     shop.cloud.subscribe(queue, shop.function)
@@ -44,7 +43,7 @@ def test_a_message_that_comes_again_while_its_handler_works_is_not_worked_on_twi
 
 
 @pytest.mark.long
-def test_deliveries_that_contend_come_back_until_each_had_its_turn(open_shop: Open) -> None:
+def test_deliveries_that_contend_come_back_until_each_had_its_turn(open_shop):
     shop = open_shop()
     shop.warm_up()
     sent = orders(24, customers=3, seconds=0.1)
@@ -56,7 +55,7 @@ def test_deliveries_that_contend_come_back_until_each_had_its_turn(open_shop: Op
     assert judge.returns(shop.notes()) > 0
 
 
-def test_a_returned_message_comes_back_as_soon_as_it_was_asked_for(open_shop: Open) -> None:
+def test_a_returned_message_comes_back_as_soon_as_it_was_asked_for(open_shop):
     shop = open_shop("orders.decorated", retry_visibility=1, max_workers=4)
     sent = orders(12, customers=2, seconds=0.1)
     sent[0]["until"] = CONTENDED
@@ -68,7 +67,7 @@ def test_a_returned_message_comes_back_as_soon_as_it_was_asked_for(open_shop: Op
 
 
 @pytest.mark.long
-def test_what_breaks_off_is_done_later_and_what_was_done_is_not_repeated(open_shop: Open) -> None:
+def test_what_breaks_off_is_done_later_and_what_was_done_is_not_repeated(open_shop):
     shop = open_shop("orders.decorated", timeout=3, lease_duration=1)
     plans = [
         ["exit before"],
@@ -96,7 +95,7 @@ def test_what_breaks_off_is_done_later_and_what_was_done_is_not_repeated(open_sh
 
 
 @pytest.mark.long
-def test_a_batch_that_runs_out_of_time_returns_the_rest_and_is_not_killed(open_shop: Open) -> None:
+def test_a_batch_that_runs_out_of_time_returns_the_rest_and_is_not_killed(open_shop):
     shop = open_shop(timeout=4)
     queue = shop.queue(*orders(4, customers=4, seconds=1.3), visibility=2, dead_letter_after=PATIENT)
     shop.cloud.subscribe(queue, shop.function)
@@ -107,7 +106,7 @@ def test_a_batch_that_runs_out_of_time_returns_the_rest_and_is_not_killed(open_s
 
 
 @pytest.mark.long
-def test_only_poison_goes_to_the_dead_letter_queue(open_shop: Open) -> None:
+def test_only_poison_goes_to_the_dead_letter_queue(open_shop):
     shop = open_shop()
     shop.warm_up()
     poison = [{"id": f"poison-{number}", "customer": f"p-{number}", "plan": judge.POISON} for number in range(2)]
@@ -121,7 +120,7 @@ def test_only_poison_goes_to_the_dead_letter_queue(open_shop: Open) -> None:
     assert judge.returns(shop.notes()) > 2 * receives
 
 
-def test_without_dedup_what_comes_twice_is_done_twice(open_shop: Open) -> None:
+def test_without_dedup_what_comes_twice_is_done_twice(open_shop):
     shop = open_shop(timeout=20, dedup_key=None, lock_key=None)
     queue = shop.queue(*orders(1, customers=1, until={"entered": 2}), dead_letter_after=PATIENT)
     shop.cloud.subscribe(queue, shop.function, batch_size=1)
@@ -131,7 +130,7 @@ def test_without_dedup_what_comes_twice_is_done_twice(open_shop: Open) -> None:
     assert any(wrong.startswith("two inside for c-0") for wrong in wrongs)
 
 
-def test_without_a_lock_two_orders_of_one_customer_run_at_once(open_shop: Open) -> None:
+def test_without_a_lock_two_orders_of_one_customer_run_at_once(open_shop):
     shop = open_shop(lock_key=None)
     queue = shop.queue(*orders(2, customers=1, until={"entered": 2}), dead_letter_after=PATIENT)
     shop.cloud.subscribe(queue, shop.function, batch_size=1)

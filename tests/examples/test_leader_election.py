@@ -36,7 +36,7 @@ def journal(table: str) -> list[tuple[int, str]]:
 
 
 @pytest.mark.long
-def test_failover_a_leader_killed_at_work_is_replaced_and_never_are_there_two(table: str) -> None:
+def test_failover_a_leader_killed_at_work_is_replaced_and_never_are_there_two(table):
     """Prints the seconds (``-s`` shows them). None is asserted: what safety needs is the journal's order."""
     seconds = measure(3, 2.0, rounds=3)
     assert len(seconds) == 3
@@ -44,13 +44,13 @@ def test_failover_a_leader_killed_at_work_is_replaced_and_never_are_there_two(ta
 
 
 @pytest.mark.long
-def test_failover_is_measured_by_the_documented_command(table: str) -> None:
+def test_failover_is_measured_by_the_documented_command(table):
     command = [sys.executable, "examples/leader_election.py", "measure", "--lease", "2", "--rounds", "1"]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=100).stdout
     assert re.search(r"lease 2 s: failover in [\d.]+ to [\d.]+ s; \d+ terms, never two leaders", said)
 
 
-def test_a_leader_that_steps_down_is_followed_at_once_under_the_next_token(candidates: Candidates) -> None:
+def test_a_leader_that_steps_down_is_followed_at_once_under_the_next_token(candidates):
     name, (token,) = candidates.wait_for("leads")
     candidates.processes[name].terminate()
     other, (next_token,) = candidates.wait_for("leads")
@@ -60,7 +60,7 @@ def test_a_leader_that_steps_down_is_followed_at_once_under_the_next_token(candi
 
 
 @pytest.mark.long
-def test_a_frozen_leader_stops_when_it_wakes_and_follows(candidates: Candidates, table: str) -> None:
+def test_a_frozen_leader_stops_when_it_wakes_and_follows(candidates, table):
     name, _ = candidates.wait_for("leads")
     frozen = candidates.processes[name]
     os.kill(frozen.pid, signal.SIGSTOP)
@@ -74,17 +74,17 @@ def test_a_frozen_leader_stops_when_it_wakes_and_follows(candidates: Candidates,
 
 
 @pytest.mark.long
-def test_while_a_leader_works_nobody_else_leads(candidates: Candidates) -> None:
+def test_while_a_leader_works_nobody_else_leads(candidates):
     candidates.wait_for("leads")
     with pytest.raises(queue.Empty):
         candidates.wait_for("leads", seconds=LEASE + 2)  # longer than a lease that is not renewed
 
 
 @pytest.mark.parametrize("entries", [[(1, "a"), (2, "b"), (1, "a")], [(1, "a"), (1, "b")]])
-def test_two_leaders_would_be_noticed(entries: list[tuple[int, str]]) -> None:
+def test_two_leaders_would_be_noticed(entries):
     with pytest.raises(ValueError, match=r"leader|led"):
         check_journal(entries)
 
 
-def test_terms_are_counted() -> None:
+def test_terms_are_counted():
     assert check_journal([(1, "a"), (1, "a"), (2, "b"), (5, "a")]) == 3

@@ -11,7 +11,6 @@ import sys
 from collections import deque
 from collections.abc import Callable, Generator
 from io import StringIO
-from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -49,7 +48,7 @@ def counting(times: int) -> Generator[int, None, None]:
         yield copy - copy
 
 
-def test_a_generator_further_in_its_loop_is_another_one_though_its_variables_are_the_same() -> None:
+def test_a_generator_further_in_its_loop_is_another_one_though_its_variables_are_the_same():
     one, other = counting(3), counting(3)
     next(one)
     next(other)
@@ -59,12 +58,12 @@ def test_a_generator_further_in_its_loop_is_another_one_though_its_variables_are
     assert first != form_of([other], {})
 
 
-def test_two_references_to_one_object_are_told_from_references_to_two_equal_ones() -> None:
+def test_two_references_to_one_object_are_told_from_references_to_two_equal_ones():
     shared: list[int] = []
     assert form_of([shared, shared], {}) != form_of([[], []], {})
 
 
-def test_an_attribute_that_is_not_set_and_the_class_of_an_object_are_part_of_the_form() -> None:
+def test_an_attribute_that_is_not_set_and_the_class_of_an_object_are_part_of_the_form():
     class Mine(ClockReading):
         __slots__ = ()
 
@@ -82,18 +81,18 @@ class Words(str):
 @pytest.mark.parametrize(
     "unknown", [deque([1]), itertools.count(), re.compile("a"), Words("a"), Job("case", "a"), object()]
 )
-def test_an_object_whose_content_cannot_be_read_is_refused_with_what_to_do(unknown: Any) -> None:
+def test_an_object_whose_content_cannot_be_read_is_refused_with_what_to_do(unknown):
     name = f"{type(unknown).__module__}.{type(unknown).__qualname__}"
     with pytest.raises(TypeError, match=rf"in a {re.escape(name)}, .* add to Form._content .* Known are .* frozenset"):
         form_of([unknown], {})
 
 
-def test_what_never_changes_may_lie_on_the_stack_of_a_generator() -> None:
+def test_what_never_changes_may_lie_on_the_stack_of_a_generator():
     fixed = [str.join, object.__init__, len, gc, Setup, counting]
     assert form_of(fixed, {}) == form_of(list(fixed), {})
 
 
-def test_a_private_slot_and_one_of_a_base_class_are_part_of_the_form() -> None:
+def test_a_private_slot_and_one_of_a_base_class_are_part_of_the_form():
     class Base:
         __slots__ = ("__dict__", "__hidden", "__weakref__")
 
@@ -107,7 +106,7 @@ def test_a_private_slot_and_one_of_a_base_class_are_part_of_the_form() -> None:
     assert form_of(Mine(1), {}) != form_of(Mine(2), {})
 
 
-def test_what_a_function_closes_over_is_part_of_its_form() -> None:
+def test_what_a_function_closes_over_is_part_of_its_form():
     def adding(much: int) -> Callable[[int], int]:
         return lambda number: number + much
 
@@ -127,7 +126,7 @@ def test_what_a_function_closes_over_is_part_of_its_form() -> None:
         ("#t < :t", float("inf")),
     ],
 )
-def test_a_request_is_forgotten_only_if_it_must_have_a_token_that_has_passed(condition: str, required: float) -> None:
+def test_a_request_is_forgotten_only_if_it_must_have_a_token_that_has_passed(condition, required):
     names, values = {"#t": "fencingToken", "#o": "ownerName", "#p": "data"}, {":t": {"N": "7"}, ":o": {"S": "o"}}
     request = {"ConditionExpression": condition, "ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
     tables = Tables(frozenset())
@@ -145,7 +144,7 @@ def again(explorer: Explorer, node: Node) -> Any:
 
 
 @pytest.mark.parametrize("name", ["two clients", "commits", "resumed", "one permit"])
-def test_a_process_made_again_from_its_inputs_is_the_same(name: str) -> None:
+def test_a_process_made_again_from_its_inputs_is_the_same(name):
     explorer = Explorer(CASES[name][-1])
     explorer.run(most=60)
     assert len(explorer.nodes) > 20
@@ -157,7 +156,7 @@ def test_a_process_made_again_from_its_inputs_is_the_same(name: str) -> None:
 
 
 @pytest.mark.parametrize("ppm", [-499, 0, 499])
-def test_the_time_at_which_a_clock_shows_something_is_the_first_one(ppm: int) -> None:
+def test_the_time_at_which_a_clock_shows_something_is_the_first_one(ppm):
     setup = Setup(ppm=ppm)
     for ticks in (0, 1, 1999, SECOND, 12_345_678):
         when = setup.when(ticks)
@@ -165,7 +164,7 @@ def test_the_time_at_which_a_clock_shows_something_is_the_first_one(ppm: int) ->
         assert when == 0 or setup.ticks(when - 1) < ticks
 
 
-def test_dates_are_truncated_and_two_front_ends_differ_by_half_a_second() -> None:
+def test_dates_are_truncated_and_two_front_ends_differ_by_half_a_second():
     explorer = Explorer(CASES["two clients"][0])
     shown = {quarter: explorer.dates(quarter * SECOND // 4) for quarter in range(4, 9)}
     epoch = 1_800_000_000
@@ -182,13 +181,13 @@ def test_dates_are_truncated_and_two_front_ends_differ_by_half_a_second() -> Non
 
 
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_the_states_that_the_fewest_steps_lead_to_hold(name: str) -> None:
+def test_the_states_that_the_fewest_steps_lead_to_hold(name):
     result = Explorer(CASES[name][-1]).run(order="breadth", told=True, most=STATES)
     assert result.failure is None, "\n".join([*result.failure, *result.steps])
     assert result.complete or result.states >= STATES
 
 
-def test_a_small_case_is_explored_to_its_end_and_grants_and_refuses() -> None:
+def test_a_small_case_is_explored_to_its_end_and_grants_and_refuses():
     one = Setup()
     result = Explorer(small(one, one, faults=1)).run()
     assert result.complete
@@ -199,7 +198,7 @@ def test_a_small_case_is_explored_to_its_end_and_grants_and_refuses() -> None:
     assert result.endings["acquire: LockNotGrantedError"]
 
 
-def test_a_process_may_die_at_each_of_its_requests_and_never_goes_on() -> None:
+def test_a_process_may_die_at_each_of_its_requests_and_never_goes_on():
     explorer = Explorer(small(Setup(), deaths=1))
     first = explorer.first()
     deaths = [(after, label) for after, label in explorer.successors(first) if "dies" in explorer.describe(label)]
@@ -213,27 +212,27 @@ def test_a_process_may_die_at_each_of_its_requests_and_never_goes_on() -> None:
         assert not node.may_act
 
 
-def test_what_hangs_after_the_last_moment_that_matters_does_not_hang_on_for_ever() -> None:
+def test_what_hangs_after_the_last_moment_that_matters_does_not_hang_on_for_ever():
     """Otherwise a case with a slow step has no end."""
     result = Explorer(small(Setup(), slow=1)).run(most=5000)
     assert result.complete
 
 
 @pytest.mark.long
-def test_an_attempt_that_a_later_one_of_its_hold_goes_over_is_lost_for_good_reason() -> None:
+def test_an_attempt_that_a_later_one_of_its_hold_goes_over_is_lost_for_good_reason():
     """Also if it had resumed from another one before: then the owner of its acquire is not that of its attempt."""
     result = Explorer(small(Setup(holder="h", renewals=1), Setup(holder="h"), faults=1, seconds=1)).run(told=True)
     assert result.failure is None, result.steps
     assert result.complete
 
 
-def test_the_order_of_the_search_does_not_change_the_number_of_states() -> None:
+def test_the_order_of_the_search_does_not_change_the_number_of_states():
     case = small(Setup(ends=2), faults=1, doubles=1, seconds=4)
     found = {order: Explorer(case).run(order=order).states for order in ("depth", "breadth", "both")}
     assert len(set(found.values())) == 1, found
 
 
-def test_an_exploration_that_is_stopped_is_not_complete() -> None:
+def test_an_exploration_that_is_stopped_is_not_complete():
     result = Explorer(CASES["two clients"][0]).run(most=1)
     assert not result.complete
 
@@ -241,7 +240,7 @@ def test_an_exploration_that_is_stopped_is_not_complete() -> None:
 # The explorer can fail
 
 
-def test_a_broken_rule_is_found_with_the_steps_that_lead_to_it() -> None:
+def test_a_broken_rule_is_found_with_the_steps_that_lead_to_it():
     found = try_mutant("a take-over without the version observed")
     assert found["killed_by"] in ("explorer, a dead holder: overlap", "explorer, a dead holder: robbed")
     assert any("take-over" in step for step in found["steps"]), found["steps"]
@@ -254,7 +253,7 @@ def test_a_broken_rule_is_found_with_the_steps_that_lead_to_it() -> None:
         ("a ticket taken at the front", "was not taken behind the others"),
     ],
 )
-def test_a_lock_that_is_not_granted_in_the_order_of_the_queue_is_found_out(name: str, said: str) -> None:
+def test_a_lock_that_is_not_granted_in_the_order_of_the_queue_is_found_out(name, said):
     with broken(name):
         result = Explorer(CASES["a queue"][0]).run(order="both", most=10_000)
     assert result.failure is not None
@@ -262,7 +261,7 @@ def test_a_lock_that_is_not_granted_in_the_order_of_the_queue_is_found_out(name:
     assert said in result.failure[1]
 
 
-def test_a_table_that_ignores_conditions_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_that_ignores_conditions_is_found_out(monkeypatch):
     original = Table.apply
 
     def apply(self: Table, operation: str, request: dict[str, Any]) -> Any:
@@ -277,7 +276,7 @@ def test_a_table_that_ignores_conditions_is_found_out(monkeypatch: pytest.Monkey
     assert len(result.steps) < 6
 
 
-def test_a_holder_that_believes_a_late_answer_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_holder_that_believes_a_late_answer_is_found_out(monkeypatch):
     """The hold counts as valid for an hour: another one takes over, as the row allows it."""
     monkeypatch.setattr("lambda_lock.core.lease.validity", lambda *_: 3600.0)
     result = Explorer(small(Setup(), Setup(acquires=2), turns=1, slow=1, seconds=5)).run(order="both", told=True)
@@ -288,7 +287,7 @@ def test_a_holder_that_believes_a_late_answer_is_found_out(monkeypatch: pytest.M
 # Completeness
 
 
-def test_every_mutant_in_the_table_exists_once() -> None:
+def test_every_mutant_in_the_table_exists_once():
     names = [mutant.name for mutant in MUTANTS]
     assert len(set(names)) == len(names)
     assert set(names) <= MUTATIONS.keys() | OWN.keys()
@@ -306,36 +305,36 @@ def rules(module: ModuleType) -> list[str]:
     return [f"{name} {number}" for number in numbers] or [f"{name}, {word}" for word in named] or [name]
 
 
-def test_the_rules_at_the_heads_of_the_modules_are_found() -> None:
+def test_the_rules_at_the_heads_of_the_modules_are_found():
     assert rules(protocol) == [f"protocol {number}" for number in range(1, 13)]
     assert rules(lease) == ["lease, expiry", "lease, holder", "lease, waiter"]
     assert len(rules(queue)) == 10
 
 
 @pytest.mark.parametrize("module", [protocol, lease, handover, resume, transaction, permits, queue, permit_queue])
-def test_each_rule_at_the_head_of_a_module_has_a_mutant_or_a_reason_why_not(module: ModuleType) -> None:
+def test_each_rule_at_the_head_of_a_module_has_a_mutant_or_a_reason_why_not(module):
     broken = {mutant.rule for mutant in MUTANTS}
     needed = {mutant.rule for mutant in MUTANTS if not mutant.redundant}
     spared = set() if module in (protocol, lease) else {*SPARED, *(broken - needed)}
     assert set(rules(module)) <= needed | spared
 
 
-def test_the_constants_and_the_elapsed_time_of_the_proof_have_mutants() -> None:
+def test_the_constants_and_the_elapsed_time_of_the_proof_have_mutants():
     needed = {mutant.rule for mutant in MUTANTS if not mutant.redundant}
     assert {"lease, MARGIN", "lease, DRIFT", "lease, elapsed"} <= needed
 
 
-def test_no_rule_with_a_mutant_that_counts_is_spared() -> None:
+def test_no_rule_with_a_mutant_that_counts_is_spared():
     assert not SPARED.keys() & {mutant.rule for mutant in MUTANTS}
 
 
-def test_the_page_lists_every_case_and_every_mutant() -> None:
+def test_the_page_lists_every_case_and_every_mutant():
     rows = re.findall(r"^\| (.+?) \| (.+?) \|", README.read_text(), re.MULTILINE)
     assert [first for first, _ in rows if first in CASES] == list(CASES)
     assert {name for _, name in rows} >= {mutant.name for mutant in MUTANTS}
 
 
-def test_an_error_in_a_worker_ends_the_run_whatever_its_class() -> None:
+def test_an_error_in_a_worker_ends_the_run_whatever_its_class():
     with pytest.raises(RuntimeError, match=r"no such mutant: Traceback"):
         run_jobs(Plan(["no such mutant"], [], float("inf"), 1), 1, StringIO())
 
@@ -360,7 +359,7 @@ def played(clock: list[float], plan: Plan, needs: Callable[[Job], float]) -> lis
     return found
 
 
-def test_every_case_gets_its_part_of_the_time_however_long_the_others_take(clock: list[float]) -> None:
+def test_every_case_gets_its_part_of_the_time_however_long_the_others_take(clock):
     names = list(CASES)[:44]  # with more of them, a rest is too short for another try
     found = played(clock, Plan([], names, 1000.0, 1), lambda job: 1e9 if job.name in names[:-5] else 2.0)
     assert [name for name, _, _ in found[: len(names)]] == names
@@ -368,7 +367,7 @@ def test_every_case_gets_its_part_of_the_time_however_long_the_others_take(clock
     assert clock[0] == 1000.0
 
 
-def test_a_case_that_was_not_complete_gets_more_time_once_the_others_had_theirs(clock: list[float]) -> None:
+def test_a_case_that_was_not_complete_gets_more_time_once_the_others_had_theirs(clock):
     names = list(CASES)[:10]
     first = 1000.0 / 10 / FIRST
     needs = {names[0]: MORE * first, names[1]: 1e9}
@@ -377,7 +376,7 @@ def test_a_case_that_was_not_complete_gets_more_time_once_the_others_had_theirs(
     assert (names[0], 0, True) in found
 
 
-def test_a_try_is_not_begun_that_would_get_less_time_than_the_last_one_had(clock: list[float]) -> None:
+def test_a_try_is_not_begun_that_would_get_less_time_than_the_last_one_had(clock):
     one, other = list(CASES)[:2]
     needs = {(other, 0): 1.0, (other, 1): 12.0}
     found = played(clock, Plan([], [one, other], 100.0, 1), lambda job: needs.get((job.name, job.width), 1e9))
@@ -385,7 +384,7 @@ def test_a_try_is_not_begun_that_would_get_less_time_than_the_last_one_had(clock
     assert clock[0] < 100.0
 
 
-def test_mutants_take_nothing_of_the_time_of_the_cases(clock: list[float]) -> None:
+def test_mutants_take_nothing_of_the_time_of_the_cases(clock):
     name = next(iter(CASES))
     plan = Plan(["one", "other"], [name], 100.0, 1)
     for _ in range(2):
@@ -398,19 +397,19 @@ def test_mutants_take_nothing_of_the_time_of_the_cases(clock: list[float]) -> No
     assert (job.kind, job.deadline) == ("case", 1100.0)
 
 
-def test_every_case_is_begun_even_if_there_is_no_time(clock: list[float]) -> None:
+def test_every_case_is_begun_even_if_there_is_no_time(clock):
     found = played(clock, Plan([], list(CASES), 0.0, 1), lambda job: 1.0)
     assert [name for name, _, _ in found] == list(CASES)
 
 
-def test_without_a_limit_every_case_is_explored_within_all_its_bounds(clock: list[float]) -> None:
+def test_without_a_limit_every_case_is_explored_within_all_its_bounds(clock):
     found = played(clock, Plan([], list(CASES), float("inf"), 1), lambda job: 10.0**job.width)
     assert all(complete for _, _, complete in found)
     assert len(found) == sum(map(len, CASES.values()))
 
 
 @pytest.mark.long
-def test_the_command_writes_json_that_counts_states_and_mutants(tmp_path: Path) -> None:
+def test_the_command_writes_json_that_counts_states_and_mutants(tmp_path):
     figures = tmp_path / "figures.json"
     chosen = ["--cases", "a dead holder", "--mutants", "a take-over without", "--json", str(figures)]
     done = subprocess.run(
@@ -436,7 +435,7 @@ def test_the_command_writes_json_that_counts_states_and_mutants(tmp_path: Path) 
     assert "| a dead holder | two take over at once | 2 |" in page.read_text()
 
 
-def test_a_job_whose_process_is_killed_fails_the_run_and_ends_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_whose_process_is_killed_fails_the_run_and_ends_the_others(monkeypatch):
     workers: list[Worker] = []
 
     class Killed(Worker):

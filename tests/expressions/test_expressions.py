@@ -26,7 +26,7 @@ def real(engine: Engine) -> Iterator[Real]:
 
 
 @pytest.mark.parametrize(("source", "cases"), [("shipped", 20), ("grammar", 60), ("themes", 20)])
-def test_random_requests_have_the_same_outcome_in_memory_and_on_an_engine(real: Real, source: str, cases: int) -> None:
+def test_random_requests_have_the_same_outcome_in_memory_and_on_an_engine(real, source, cases):
     comparison = Comparison([real])
     difference = search(comparison, source, 1, cases)
     assert difference is None, str(difference)
@@ -34,7 +34,7 @@ def test_random_requests_have_the_same_outcome_in_memory_and_on_an_engine(real: 
     assert {"done", "ConditionalCheckFailedException"} <= comparison.counts.keys()
 
 
-def test_a_mistake_in_the_evaluator_is_found_and_the_request_is_named(real: Real) -> None:
+def test_a_mistake_in_the_evaluator_is_found_and_the_request_is_named(real):
     key = {"TableName": "locks", "Key": {"key": {"S": "k"}}}
     values = {"ExpressionAttributeValues": {":one": {"N": "1"}, ":two": {"N": "2"}}}
     case = Case([("UpdateItem", {**key, "UpdateExpression": "SET x = :one - :two", **values})])
@@ -55,7 +55,7 @@ class Told(InMemory):
 
 
 @pytest.mark.parametrize(("local", "agrees"), [(None, True), ({"key": {"S": "k"}}, False)])
-def test_dynamodb_local_decides_whether_ministack_alone_is_wrong(local: Item | None, agrees: bool) -> None:
+def test_dynamodb_local_decides_whether_ministack_alone_is_wrong(local, agrees):
     case = Case([("GetItem", {"TableName": "locks", "Key": {"key": {"S": "k"}}})])
     ministack = Told(MINISTACK, {"key": {"S": "k"}})
     comparison = Comparison([ministack, Told(LOCAL, local)])
@@ -66,7 +66,7 @@ def test_dynamodb_local_decides_whether_ministack_alone_is_wrong(local: Item | N
         Comparison([ministack]).run(case)
 
 
-def test_a_sum_that_ministack_rounds_and_writes_otherwise_in_a_transaction_is_known() -> None:
+def test_a_sum_that_ministack_rounds_and_writes_otherwise_in_a_transaction_is_known():
     add = {"UpdateExpression": "ADD x :v", "ExpressionAttributeValues": {":v": {"N": NINES}}}
     update = {"TableName": "locks", "Key": {"key": {"S": "k"}}, **add}
     case = Case([("TransactWriteItems", {"TransactItems": [{"Update": update}]})])
@@ -96,13 +96,13 @@ def after(real: Real, update: dict[str, Any]) -> Item:
         ("SET x = :one + :other", "-75", f"1{'0' * 28}1", f"{'9' * 27}26"),
     ],
 )
-def test_a_sum_of_38_digits_is_exact_also_below_zero(real: Real, text: str, one: str, other: str, left: str) -> None:
+def test_a_sum_of_38_digits_is_exact_also_below_zero(real, text, one, other, left):
     values = {":one": {"N": one}, ":other": {"N": other}}
     assert after(real, {"UpdateExpression": text, "ExpressionAttributeValues": values})["x"] == {"N": left}
 
 
 @pytest.mark.parametrize(("text", "size"), [("", 0), ("a", 1), ("é", 1), ("\uffff", 1), ("\U0001f512", 2), ("a☃", 2)])
-def test_the_size_of_a_text_counts_its_utf16_units_as_engines_do(real: Real, text: str, size: int) -> None:
+def test_the_size_of_a_text_counts_its_utf16_units_as_engines_do(real, text, size):
     put = ("PutItem", {"TableName": "locks", "Item": {"key": {"S": "k"}, "y": {"S": text}}})
     asked = {"TableName": "locks", "Key": {"key": {"S": "k"}}, "ConditionExpression": "size(y) = :size"}
     for number, refused in ((size, 0), (size + 1, 1)):
@@ -120,7 +120,7 @@ def test_the_size_of_a_text_counts_its_utf16_units_as_engines_do(real: Real, tex
         ("attribute_exists(absent) AND attribute_type(x, y)", {}),
     ],
 )
-def test_what_is_no_type_is_refused_whatever_the_item_is(real: Real, condition: str, values: Item) -> None:
+def test_what_is_no_type_is_refused_whatever_the_item_is(real, condition, values):
     request: dict[str, Any] = {"TableName": "locks", "Key": {"key": {"S": "k"}}, "ConditionExpression": condition}
     if values:
         request["ExpressionAttributeValues"] = values
@@ -131,7 +131,7 @@ def test_what_is_no_type_is_refused_whatever_the_item_is(real: Real, condition: 
 
 @pytest.mark.prove
 @pytest.mark.parametrize("name", MISTAKES)
-def test_each_mistake_in_the_evaluator_is_found(real: Real, name: str) -> None:
+def test_each_mistake_in_the_evaluator_is_found(real, name):
     if name in hidden_by(real.name):
         pytest.skip(f"{real.name} makes this mistake itself")
     assert find(name, [real], 1, 3000) is not None

@@ -13,7 +13,7 @@ from lambda_lock.transport import Credentials, HttpsTransport, Reply
 from rig.engine import ROOT
 
 from . import bounds
-from .liar import KINDS, Answer, Liar
+from .liar import KINDS, Answer
 from .operations import OPERATIONS
 from .play import MOST_TAKEN, Play, drawn, perform
 from .scene import Script
@@ -24,7 +24,7 @@ PAGE = Path(ROOT, "docs", "safety-bounds.md")
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_operations_end_within_their_bounds_whatever_is_answered(part: int, server: Liar) -> None:
+def test_operations_end_within_their_bounds_whatever_is_answered(part, server):
     for seed in range(part * 25, (part + 1) * 25):
         outcome = perform(drawn(seed), server)
         assert not outcome.failure, f"python -m tests.fuzzing --play {seed}: {drawn(seed)}\n{outcome.failure}"
@@ -32,14 +32,14 @@ def test_operations_end_within_their_bounds_whatever_is_answered(part: int, serv
 
 @pytest.mark.prove
 @pytest.mark.parametrize("part", range(10))
-def test_more_operations_end_within_their_bounds(part: int, server: Liar) -> None:
+def test_more_operations_end_within_their_bounds(part, server):
     for seed in range(10_000 + part * 400, 10_000 + (part + 1) * 400):
         outcome = perform(drawn(seed), server)
         assert not outcome.failure, f"python -m tests.fuzzing --play {seed}: {drawn(seed)}\n{outcome.failure}"
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-def test_a_throttle_for_ever_ends_each_operation(name: str, server: Liar) -> None:
+def test_a_throttle_for_ever_ends_each_operation(name, server):
     for kind in ("throttled", "unheard"):
         outcome = perform(Play(name, Script((Answer(kind, 0),), None, (0.0, 0.5))), server)
         assert not outcome.failure
@@ -47,20 +47,20 @@ def test_a_throttle_for_ever_ends_each_operation(name: str, server: Liar) -> Non
 
 
 @pytest.mark.parametrize("name", [name for name, operation in OPERATIONS.items() if not operation.sync_only])
-def test_each_operation_succeeds_on_an_honest_server(name: str, server: Liar) -> None:
+def test_each_operation_succeeds_on_an_honest_server(name, server):
     outcome = perform(Play(name, Script()), server)
     assert not outcome.failure
     assert outcome.error in ("", "LockLostError", "LockNotGrantedError", "RateLimitedError")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_each_answer_can_be_sent(kind: str, server: Liar) -> None:
+def test_each_answer_can_be_sent(kind, server):
     outcome = perform(Play("acquire a held row", Script((Answer(kind, 7),), 2)), server)
     assert not outcome.failure
 
 
 @pytest.mark.parametrize("kind", ["endless chunks", "endless head", "too long"])
-def test_no_answer_is_read_beyond_a_limit(kind: str, server: Liar) -> None:
+def test_no_answer_is_read_beyond_a_limit(kind, server):
     transport = HttpsTransport("eu-west-1", f"http://127.0.0.1:{server.port}", Credentials("AKIA", "secret"))
     server.next, server.most_sent = Answer(kind, 0), 0
     with pytest.raises(TransportError, match=r"more than|Content-Length"):
@@ -70,7 +70,7 @@ def test_no_answer_is_read_beyond_a_limit(kind: str, server: Liar) -> None:
 
 
 @pytest.mark.parametrize("circle", [1, 2, 3, 7])
-def test_a_list_whose_pages_lead_in_a_circle_ends(circle: int) -> None:
+def test_a_list_whose_pages_lead_in_a_circle_ends(circle):
     table = _Circling(circle)
     client = LockClient("locks", transport=table)
     with pytest.raises(TransportError, match="next page"):
@@ -78,7 +78,7 @@ def test_a_list_whose_pages_lead_in_a_circle_ends(circle: int) -> None:
     assert table.count <= 3 * circle + 1
 
 
-def test_a_list_without_an_end_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_without_an_end_ends(monkeypatch):
     monkeypatch.setattr(listing, "MOST_PAGES", 50)
     table = _Circling(10**9)
     client = LockClient("locks", transport=table)
@@ -101,7 +101,7 @@ class _Circling:
         return Reply(page, None)
 
 
-def test_the_page_shows_the_bounds() -> None:
+def test_the_page_shows_the_bounds():
     rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
     assert rows == shown()
 

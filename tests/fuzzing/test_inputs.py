@@ -29,17 +29,17 @@ def quiet() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_hostile_input_leads_to_documented_errors_alone(name: str) -> None:
+def test_hostile_input_leads_to_documented_errors_alone(name):
     TARGETS[name].draw(1, examples=3 if name in LOADING_BOTO3 else 25)
 
 
-def test_a_target_can_be_fed_again_and_again() -> None:
+def test_a_target_can_be_fed_again_and_again():
     fed = TARGETS["hand-over strings"]
     assert fed.draw(1, examples=5) + fed.draw(2, examples=5) >= 10
     fed.feed(bytes(100))
 
 
-def test_targets_that_share_a_short_time_are_each_fed_by_one_process() -> None:
+def test_targets_that_share_a_short_time_are_each_fed_by_one_process():
     names = ["hand-over strings", "JMESPath", "tables"]
     reports: list[guide.Report] = []
     guide.run_all(names, time.monotonic() + 1.0, 1, reports)
@@ -49,12 +49,12 @@ def test_targets_that_share_a_short_time_are_each_fed_by_one_process() -> None:
 
 @pytest.mark.prove
 @pytest.mark.parametrize("name", TARGETS)
-def test_much_hostile_input_leads_to_documented_errors_alone(name: str) -> None:
+def test_much_hostile_input_leads_to_documented_errors_alone(name):
     TARGETS[name].draw(2, examples=60 if name in LOADING_BOTO3 else 1500)
 
 
 @pytest.mark.parametrize("expression", ["!" * 3000, "[" * 3000, "(" * 3000, "9" * 5000, f"a[{'9' * 5000}]"])
-def test_a_jmespath_expression_that_is_nested_too_deep_or_has_too_many_digits_is_refused(expression: str) -> None:
+def test_a_jmespath_expression_that_is_nested_too_deep_or_has_too_many_digits_is_refused(expression):
     def handler(event: object) -> None:
         """It is not called."""
 

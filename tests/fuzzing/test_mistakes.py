@@ -9,7 +9,6 @@ import pytest
 from lambda_lock import LockError
 from tests.prove.mistakes import planted
 
-from .liar import Liar
 from .mistakes import FED, PLAYED
 from .operations import OPERATIONS
 from .play import Play, perform, shrunk
@@ -22,7 +21,7 @@ MOST_PLAYS = 300
 
 
 @pytest.mark.parametrize("name", PLAYED)
-def test_a_mistake_is_seen_by_plays_and_shrunk(name: str, server: Liar) -> None:
+def test_a_mistake_is_seen_by_plays_and_shrunk(name, server):
     mistake, operation, reason, kinds = PLAYED[name]
     assert operation in OPERATIONS
     with planted(mistake):
@@ -39,7 +38,7 @@ def test_a_mistake_is_seen_by_plays_and_shrunk(name: str, server: Liar) -> None:
 
 
 @pytest.mark.parametrize("name", FED)
-def test_a_mistake_is_seen_by_inputs(name: str) -> None:
+def test_a_mistake_is_seen_by_inputs(name):
     mistake, fed = FED[name]
     with planted(mistake), pytest.raises(Exception) as caught:  # noqa: PT011  # whatever is not documented
         TARGETS[fed].draw(1, examples=300)

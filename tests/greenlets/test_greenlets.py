@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from rig.engine import ROOT
-from rig.wire import Wire
 
 PROGRAM = Path(__file__).with_name("locking.py")
 # `make test-pythons` has them: requirements/pythons.txt.
@@ -45,7 +44,7 @@ def said(when: str, patching: str) -> str:
         "eventlet:monkey_patch:socket",
     ],
 )
-def test_a_lock_is_refused_where_threads_or_sockets_were_replaced(when: str, patching: str, wire: Wire) -> None:
+def test_a_lock_is_refused_where_threads_or_sockets_were_replaced(when, patching, wire):
     library = patching.partition(":")[0].partition(".")[0]
     error = said(when, patching)
     assert error.startswith(f"{library} has replaced this process's threads or sockets")
@@ -54,5 +53,5 @@ def test_a_lock_is_refused_where_threads_or_sockets_were_replaced(when: str, pat
 
 
 @pytest.mark.parametrize("patching", ["gevent.monkey::", "eventlet::"])
-def test_a_lock_is_kept_where_they_are_only_imported(patching: str, table: str) -> None:
+def test_a_lock_is_kept_where_they_are_only_imported(patching, table):
     assert said("before", patching) == "renewed"

@@ -39,7 +39,7 @@ def is_refused(text: Any) -> None:
 
 
 @given(texts, st.none() | texts, texts, st.integers(1, 2**53), st.integers(1000, 10**9))
-def test_what_is_written_is_read(key: str, sort_key: str | None, owner: str, token: int, lease_ms: int) -> None:
+def test_what_is_written_is_read(key, sort_key, owner, token, lease_ms):
     hold = Hold.__new__(Hold)
     hold.place = Place("locks", JAVA, "key", key, "sort" if sort_key else None, sort_key)
     hold.owner, hold.token, hold.lease_ms = owner, token, lease_ms
@@ -51,7 +51,7 @@ def test_what_is_written_is_read(key: str, sort_key: str | None, owner: str, tok
 
 
 @given(handed_over(), st.data())
-def test_a_changed_character_is_noticed(text: str, data: st.DataObject) -> None:
+def test_a_changed_character_is_noticed(text, data):
     at = data.draw(st.integers(0, len(text) - 1))
     other = data.draw(st.sampled_from(characters.printable) | st.characters())
     assume(other != text[at])
@@ -60,7 +60,7 @@ def test_a_changed_character_is_noticed(text: str, data: st.DataObject) -> None:
 
 @settings(max_examples=20)  # of about 130 texts each
 @given(handed_over())
-def test_every_other_last_digit_is_noticed(text: str) -> None:
+def test_every_other_last_digit_is_noticed(text):
     """The last characters of a base64 text bear bits that mean nothing, hexadecimal digits come in two sizes."""
     encoded = text.split(".")[1].rstrip("=")
     last = len("LH1.") + len(encoded) - 1
@@ -73,19 +73,19 @@ def test_every_other_last_digit_is_noticed(text: str) -> None:
 
 
 @given(handed_over(), st.data())
-def test_a_cut_is_noticed(text: str, data: st.DataObject) -> None:
+def test_a_cut_is_noticed(text, data):
     start = data.draw(st.integers(0, len(text) - 1))
     is_refused(text[:start] + text[data.draw(st.integers(start + 1, len(text))) :])
 
 
 @given(handed_over(), st.data())
-def test_what_is_put_in_is_noticed(text: str, data: st.DataObject) -> None:
+def test_what_is_put_in_is_noticed(text, data):
     at = data.draw(st.integers(0, len(text)))
     is_refused(text[:at] + data.draw(st.text(min_size=1, max_size=5)) + text[at:])
 
 
 @given(st.text() | st.binary() | st.none() | st.integers())
-def test_anything_else_is_refused(text: Any) -> None:
+def test_anything_else_is_refused(text):
     is_refused(text)
 
 
@@ -99,14 +99,14 @@ def test_anything_else_is_refused(text: Any) -> None:
         '["locks","a",null,"me#1",1,1000,null]', '["locks","a",null,"me#1",1,1000,1,1]',
     ],
 )  # fmt: skip
-def test_fields_that_are_no_lock_s_are_refused_even_with_a_right_checksum(fields: str) -> None:
+def test_fields_that_are_no_lock_s_are_refused_even_with_a_right_checksum(fields):
     from binascii import b2a_base64, crc32
 
     text = fields.encode()
     is_refused(f"LH1.{b2a_base64(text, newline=False).decode()}.{crc32(text):08x}")
 
 
-def test_the_client_refuses_it_before_it_sends_anything() -> None:
+def test_the_client_refuses_it_before_it_sends_anything():
     client = LockClient("locks", region_name="nowhere")  # without credentials
     with pytest.raises(LockFormatError, match="adopt"):
         client.adopt(None)
@@ -115,7 +115,7 @@ def test_the_client_refuses_it_before_it_sends_anything() -> None:
 
 
 @pytest.mark.parametrize("text", ["garbage", "", "a.b", "a.b.c", "LH1.WzE.0", "LH1.AAAA.00000000", "x" * 200])
-def test_the_error_speaks_of_the_string_and_not_of_how_it_was_read(text: str) -> None:
+def test_the_error_speaks_of_the_string_and_not_of_how_it_was_read(text):
     with pytest.raises(LockFormatError) as caught:
         LockClient("locks").adopt(text)
     shown = repr(text[:20]) + ("…" if len(text) > 20 else "")

@@ -24,13 +24,10 @@ from lambda_lock.errors import (
     LockNotGrantedError,
     TransportError,
 )
-from rig.engine import ROOT, Ministack
-from rig.wire import Wire
-from tests.support.clients import Make
+from rig.engine import ROOT
 from tests.support.clocks import LeapingClock, SkewedClock
 from tests.support.context import Context
 from tests.support.elsewhere import in_thread
-from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
 WORKER = Path(__file__).with_name("worker.py")
@@ -62,7 +59,7 @@ def forged(lock: Lock, **changes: object) -> str:
 # Going on
 
 
-def test_another_process_goes_on_with_the_lock_and_releases_it(client: LockClient, rows: Rows) -> None:
+def test_another_process_goes_on_with_the_lock_and_releases_it(client, rows):
     lock = client.acquire("a", data=b"state")
     string = lock.hand_over()
     process = subprocess.Popen(
@@ -83,7 +80,7 @@ def test_another_process_goes_on_with_the_lock_and_releases_it(client: LockClien
     assert not rows.is_held("a")
 
 
-def test_the_first_handle_has_ended(client: LockClient) -> None:
+def test_the_first_handle_has_ended(client):
     with client.acquire("a") as lock:
         lock.hand_over()
         assert not lock.is_held
@@ -102,7 +99,7 @@ def test_the_first_handle_has_ended(client: LockClient) -> None:
             lock.raise_if_lost()
 
 
-def test_leaving_the_first_handle_s_block_sends_nothing(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_leaving_the_first_handle_s_block_sends_nothing(wire, wired, rows):
     with wired.acquire("a") as lock:
         lock.hand_over()
         wire.clear()
@@ -110,7 +107,7 @@ def test_leaving_the_first_handle_s_block_sends_nothing(wire: Wire, wired: LockC
     assert rows.is_held("a")
 
 
-def test_handing_over_costs_one_request_and_adopting_another(wire: Wire, later: LockClient) -> None:
+def test_handing_over_costs_one_request_and_adopting_another(wire, later):
     lock = later.acquire("a", lease_duration=60)
     wire.clear()
     string = handed_over(lock, later)
@@ -119,7 +116,7 @@ def test_handing_over_costs_one_request_and_adopting_another(wire: Wire, later: 
     assert wire.operations == ["UpdateItem"] * 2
 
 
-def test_the_lease_handed_over_is_the_full_one_not_that_of_the_invocation(client: LockClient, rows: Rows) -> None:
+def test_the_lease_handed_over_is_the_full_one_not_that_of_the_invocation(client, rows):
     lock = client.acquire("a", lease_duration=100, context=Context(10))
     assert lock.lease_duration <= 10
     string = lock.hand_over()
@@ -128,13 +125,13 @@ def test_the_lease_handed_over_is_the_full_one_not_that_of_the_invocation(client
     assert client.adopt(string).lease_duration == 100
 
 
-def test_a_lease_may_be_named_when_handing_over_and_another_when_adopting(client: LockClient, rows: Rows) -> None:
+def test_a_lease_may_be_named_when_handing_over_and_another_when_adopting(client, rows):
     string = client.acquire("a").hand_over(lease_duration=300)
     assert rows["a"]["leaseDuration"] == {"S": "300000"}
     assert client.adopt(string, lease_duration=400).lease_duration == 400
 
 
-def test_what_was_adopted_is_renewed_by_itself_and_may_be_handed_on(client: LockClient, rows: Rows) -> None:
+def test_what_was_adopted_is_renewed_by_itself_and_may_be_handed_on(client, rows):
     first = client.acquire("a", lease_duration=1.5)
     second = client.adopt(first.hand_over())
     version = rows.version("a")
@@ -144,9 +141,7 @@ def test_what_was_adopted_is_renewed_by_itself_and_may_be_handed_on(client: Lock
     assert third.release() is True
 
 
-def test_the_string_is_plain_and_names_key_and_sort_key(
-    engine: Ministack, table: str, make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_string_is_plain_and_names_key_and_sort_key(engine, table, make, monkeypatch):
     engine.create_table(f"{table}-sorted", "pk", "sk")
     client = make(f"{table}-sorted", partition_key_name="pk", sort_key_name="sk")
     lock = client.acquire("schlüssel 🔑", sort_key="a.b")
@@ -158,9 +153,7 @@ def test_the_string_is_plain_and_names_key_and_sort_key(
     engine.delete_table(f"{table}-sorted")
 
 
-def test_a_lock_that_deletes_its_row_is_not_handed_over_and_stays_held(
-    wire: Wire, wired: LockClient, rows: Rows
-) -> None:
+def test_a_lock_that_deletes_its_row_is_not_handed_over_and_stays_held(wire, wired, rows):
     """A late copy of the claim could bring owner and token back, and the string would be good twice."""
     lock = wired.acquire("a", delete_on_release=True)
     wire.clear()
@@ -173,7 +166,7 @@ def test_a_lock_that_deletes_its_row_is_not_handed_over_and_stays_held(
     assert rows.get("a") is None
 
 
-def test_rows_of_the_python_schema_are_not_handed_over(engine: Ministack, table: str, make: Make) -> None:
+def test_rows_of_the_python_schema_are_not_handed_over(engine, table, make):
     name = engine.create_table(f"{table}-python", "lock_key", "sort_key")
     client = make(name, schema=PYTHON)
     lock = client.acquire("a")
@@ -187,7 +180,7 @@ def test_rows_of_the_python_schema_are_not_handed_over(engine: Ministack, table:
 # Late requests of the first handle
 
 
-def test_a_late_renewal_of_the_first_handle_is_refused(wire: Wire, wired: LockClient, make: Make, rows: Rows) -> None:
+def test_a_late_renewal_of_the_first_handle_is_refused(wire, wired, make, rows):
     lock = wired.acquire("a", lease_duration=60)
     late = wire.deliver_late("UpdateItem")
     lock.heartbeat()
@@ -200,9 +193,7 @@ def test_a_late_renewal_of_the_first_handle_is_refused(wire: Wire, wired: LockCl
     assert adopted.is_held
 
 
-def test_a_release_of_the_first_handle_that_comes_after_the_adoption_frees_nothing(
-    client: LockClient, rows: Rows
-) -> None:
+def test_a_release_of_the_first_handle_that_comes_after_the_adoption_frees_nothing(client, rows):
     """Two threads may end one handle at the same moment: release has passed its checks when hand_over is done."""
     lock = client.acquire("a")
     adopted = client.adopt(lock.hand_over())
@@ -212,7 +203,7 @@ def test_a_release_of_the_first_handle_that_comes_after_the_adoption_frees_nothi
     assert adopted.is_held
 
 
-def test_a_late_copy_of_the_adoption_changes_nothing(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_late_copy_of_the_adoption_changes_nothing(wire, wired, rows):
     string = wired.acquire("a").hand_over()
     late = wire.deliver_late("UpdateItem")
     adopted = wired.adopt(string)
@@ -225,9 +216,7 @@ def test_a_late_copy_of_the_adoption_changes_nothing(wire: Wire, wired: LockClie
 # Lost replies
 
 
-def test_a_lost_reply_of_handing_over_costs_a_request_and_gives_the_string(
-    wire: Wire, wired: LockClient, client: LockClient
-) -> None:
+def test_a_lost_reply_of_handing_over_costs_a_request_and_gives_the_string(wire, wired, client):
     lock = wired.acquire("a")
     wire.clear()
     wire.drop_reply("UpdateItem")
@@ -237,9 +226,7 @@ def test_a_lost_reply_of_handing_over_costs_a_request_and_gives_the_string(
 
 
 @pytest.mark.parametrize("fault", ["drop_reply", "drop_request"])
-def test_where_handing_over_gets_no_answer_the_string_is_given_all_the_same(
-    fault: str, wire: Wire, impatient: LockClient, make: Make, engine: Ministack
-) -> None:
+def test_where_handing_over_gets_no_answer_the_string_is_given_all_the_same(fault, wire, impatient, make, engine):
     lock = impatient.acquire("a")
     getattr(wire, fault)("UpdateItem", times=FOREVER)
     string = lock.hand_over()
@@ -247,9 +234,7 @@ def test_where_handing_over_gets_no_answer_the_string_is_given_all_the_same(
     assert adopted.fencing_token == lock.fencing_token + 1
 
 
-def test_a_throttled_handing_over_is_an_error_and_the_lock_may_be_released_then(
-    wire: Wire, impatient: LockClient, rows: Rows
-) -> None:
+def test_a_throttled_handing_over_is_an_error_and_the_lock_may_be_released_then(wire, impatient, rows):
     lock = impatient.acquire("a")
     wire.throttle("UpdateItem", times=FOREVER)
     with pytest.raises(TransportError) as caught:
@@ -261,9 +246,7 @@ def test_a_throttled_handing_over_is_an_error_and_the_lock_may_be_released_then(
     assert not rows.is_held("a")
 
 
-def test_a_lost_reply_of_adopting_is_a_grant_and_raises_the_token_once(
-    wire: Wire, later: LockClient, rows: Rows
-) -> None:
+def test_a_lost_reply_of_adopting_is_a_grant_and_raises_the_token_once(wire, later, rows):
     lock = later.acquire("a")
     string = handed_over(lock, later)
     wire.clear()
@@ -274,7 +257,7 @@ def test_a_lost_reply_of_adopting_is_a_grant_and_raises_the_token_once(
     assert rows["a"]["fencingToken"] == {"N": str(adopted.fencing_token)}
 
 
-def test_an_adoption_that_is_given_up_is_released(wire: Wire, later: LockClient, rows: Rows) -> None:
+def test_an_adoption_that_is_given_up_is_released(wire, later, rows):
     string = handed_over(later.acquire("a"), later)
     wire.drop_reply("UpdateItem", times=FOREVER, when=lambda request: "ReturnValues" in request.body)
     with pytest.raises(TransportError) as caught:
@@ -284,9 +267,7 @@ def test_an_adoption_that_is_given_up_is_released(wire: Wire, later: LockClient,
     assert later.held() == ()
 
 
-def test_an_adoption_that_never_arrived_leaves_the_lock_to_be_adopted(
-    wire: Wire, impatient: LockClient, rows: Rows
-) -> None:
+def test_an_adoption_that_never_arrived_leaves_the_lock_to_be_adopted(wire, impatient, rows):
     string = impatient.acquire("a").hand_over()
     wire.drop_request("UpdateItem", times=FOREVER, when=lambda request: "ReturnValues" in request.body)
     with pytest.raises(TransportError):
@@ -296,7 +277,7 @@ def test_an_adoption_that_never_arrived_leaves_the_lock_to_be_adopted(
     assert impatient.adopt(string).is_held
 
 
-def test_an_interrupted_adoption_is_released(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_an_interrupted_adoption_is_released(wire, wired, rows):
     string = wired.acquire("a").hand_over()
     wire.delay_reply("UpdateItem", seconds=0.2)
     client = wired
@@ -311,7 +292,7 @@ def test_an_interrupted_adoption_is_released(wire: Wire, wired: LockClient, rows
 # Time
 
 
-def test_adopting_reads_first_while_dynamodb_s_time_is_unknown(wire: Wire, wired: LockClient, make: Make) -> None:
+def test_adopting_reads_first_while_dynamodb_s_time_is_unknown(wire, wired, make):
     string = wired.acquire("a").hand_over()
     wire.clear()
     make().adopt(string)
@@ -319,16 +300,14 @@ def test_adopting_reads_first_while_dynamodb_s_time_is_unknown(wire: Wire, wired
 
 
 @pytest.mark.parametrize("off", [-3600.0, 3600.0])
-def test_a_process_whose_clock_is_an_hour_off_adopts_all_the_same(
-    off: float, client: LockClient, make: Make, rows: Rows
-) -> None:
+def test_a_process_whose_clock_is_an_hour_off_adopts_all_the_same(off, client, make, rows):
     string = client.acquire("a").hand_over()
     adopted = make(clock=SkewedClock(off)).adopt(string)
     assert adopted.remaining > 15
     assert rows.expiry("a") < time.time() + 25
 
 
-def test_adopted_for_a_short_invocation_the_stored_expiry_is_cut_to_it(client: LockClient, rows: Rows) -> None:
+def test_adopted_for_a_short_invocation_the_stored_expiry_is_cut_to_it(client, rows):
     lock = client.acquire("a", lease_duration=3600)
     string = lock.hand_over()
     assert rows.expiry("a") > time.time() + 3500
@@ -341,7 +320,7 @@ def test_adopted_for_a_short_invocation_the_stored_expiry_is_cut_to_it(client: L
     assert adopted.release() is True
 
 
-def test_adopted_with_less_than_a_second_left_it_is_not_taken(client: LockClient, rows: Rows) -> None:
+def test_adopted_with_less_than_a_second_left_it_is_not_taken(client, rows):
     string = client.acquire("a").hand_over()
     with pytest.raises(LockNotGrantedError) as caught:
         client.adopt(string, context=Context(0.5))
@@ -353,7 +332,7 @@ def test_adopted_with_less_than_a_second_left_it_is_not_taken(client: LockClient
 # Refused
 
 
-def test_a_second_adoption_of_one_string_is_refused(client: LockClient, make: Make) -> None:
+def test_a_second_adoption_of_one_string_is_refused(client, make):
     lock = client.acquire("a")
     string = lock.hand_over()
     adopted = client.adopt(string)
@@ -365,7 +344,7 @@ def test_a_second_adoption_of_one_string_is_refused(client: LockClient, make: Ma
     assert adopted.is_held
 
 
-def test_a_string_is_refused_once_who_adopted_it_has_released(client: LockClient, rows: Rows) -> None:
+def test_a_string_is_refused_once_who_adopted_it_has_released(client, rows):
     string = client.acquire("a").hand_over()
     client.adopt(string).release()
     with pytest.raises(LockLostError):
@@ -373,7 +352,7 @@ def test_a_string_is_refused_once_who_adopted_it_has_released(client: LockClient
     assert not rows.is_held("a")
 
 
-def test_a_string_is_refused_once_its_lease_ended_and_another_took_the_lock(client: LockClient, rows: Rows) -> None:
+def test_a_string_is_refused_once_its_lease_ended_and_another_took_the_lock(client, rows):
     string = client.acquire("a").hand_over()
     rows.put_held("a", expires_at=time.time() + 60, owner="another#1")
     with pytest.raises(LockLostError) as caught:
@@ -382,7 +361,7 @@ def test_a_string_is_refused_once_its_lease_ended_and_another_took_the_lock(clie
     assert rows["a"]["ownerName"] == {"S": "another#1"}
 
 
-def test_a_string_is_good_after_its_lease_as_long_as_nobody_took_the_lock(make: Make) -> None:
+def test_a_string_is_good_after_its_lease_as_long_as_nobody_took_the_lock(make):
     clock = LeapingClock()
     client = make(clock=clock, heartbeat_period=0)
     string = client.acquire("a", lease_duration=1).hand_over()
@@ -390,7 +369,7 @@ def test_a_string_is_good_after_its_lease_as_long_as_nobody_took_the_lock(make: 
     assert client.adopt(string).is_held
 
 
-def test_a_string_is_refused_where_its_row_is_gone(client: LockClient, rows: Rows) -> None:
+def test_a_string_is_refused_where_its_row_is_gone(client, rows):
     string = client.acquire("a").hand_over()
     rows.delete("a")
     with pytest.raises(LockLostError):
@@ -400,7 +379,7 @@ def test_a_string_is_refused_where_its_row_is_gone(client: LockClient, rows: Row
 
 @pytest.mark.parametrize("known", [True, False])
 @pytest.mark.parametrize("changes", [{"token": 1}, {"owner": "somebody#1"}], ids=["token", "owner"])
-def test_a_forged_string_is_refused(changes: dict, known: bool, client: LockClient, make: Make) -> None:
+def test_a_forged_string_is_refused(changes, known, client, make):
     lock = client.acquire("a")
     with pytest.raises(LockLostError):
         (client if known else make()).adopt(forged(lock, **changes))
@@ -408,9 +387,7 @@ def test_a_forged_string_is_refused(changes: dict, known: bool, client: LockClie
     assert lock.is_held
 
 
-def test_a_string_of_another_table_is_refused_before_anything_is_sent(
-    wire: Wire, wired: LockClient, make: Make
-) -> None:
+def test_a_string_of_another_table_is_refused_before_anything_is_sent(wire, wired, make):
     string = wired.acquire("a").hand_over()
     wire.clear()
     with pytest.raises(LockFormatError, match="table"):
@@ -418,13 +395,13 @@ def test_a_string_of_another_table_is_refused_before_anything_is_sent(
     assert wire.operations == []
 
 
-def test_a_table_named_by_its_arn_is_the_same_table(table: str, client: LockClient, make: Make) -> None:
+def test_a_table_named_by_its_arn_is_the_same_table(table, client, make):
     string = client.acquire("a").hand_over()
     other = make(f"arn:aws:dynamodb:us-east-1:000000000000:table/{table}")
     assert other.adopt(string).is_held
 
 
-def test_another_client_s_string_for_the_same_key_does_not_take_over(client: LockClient, make: Make) -> None:
+def test_another_client_s_string_for_the_same_key_does_not_take_over(client, make):
     stale = client.acquire("a").hand_over()
     client.adopt(stale).release()
     holder = make().acquire("a")
@@ -434,7 +411,7 @@ def test_another_client_s_string_for_the_same_key_does_not_take_over(client: Loc
     holder.heartbeat()
 
 
-def test_a_lock_that_was_lost_is_not_handed_over(client: LockClient, rows: Rows) -> None:
+def test_a_lock_that_was_lost_is_not_handed_over(client, rows):
     lock = client.acquire("a")
     rows.put_held("a", expires_at=time.time() + 60, owner="another#1")
     with pytest.raises(LockLostError) as caught:
@@ -444,7 +421,7 @@ def test_a_lock_that_was_lost_is_not_handed_over(client: LockClient, rows: Rows)
     assert lock.release() is False
 
 
-def test_of_many_who_adopt_one_string_at_once_one_has_it(client: LockClient, make: Make) -> None:
+def test_of_many_who_adopt_one_string_at_once_one_has_it(client, make):
     string = client.acquire("a").hand_over()
 
     def adopt() -> Lock | None:

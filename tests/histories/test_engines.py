@@ -19,7 +19,7 @@ of_its_own = pytest.mark.ministack_only("starts an engine of its own")
 
 
 @of_its_own
-def test_an_engine_goes_on_with_what_it_had_stored() -> None:
+def test_an_engine_goes_on_with_what_it_had_stored():
     item = {"key": {"S": "a"}}
     with LastingMinistack() as engine:
         engine.create_table("locks")
@@ -29,7 +29,7 @@ def test_an_engine_goes_on_with_what_it_had_stored() -> None:
 
 
 @of_its_own
-def test_an_engine_that_does_not_end_is_not_killed_for_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_that_does_not_end_is_not_killed_for_a_restart(monkeypatch):
     monkeypatch.setattr(LastingMinistack, "END_SECONDS", 0.05)
     with LastingMinistack() as engine:
         os.kill(engine.pid, signal.SIGSTOP)
@@ -47,7 +47,7 @@ def write_both(engine: Engine, keys: str, number: int) -> None:
 
 @pytest.mark.dynamodb_local_only
 @pytest.mark.parametrize("kills", [4, pytest.param(15, marks=pytest.mark.long)])
-def test_a_transaction_that_was_answered_is_there_after_a_kill(kills: int) -> None:
+def test_a_transaction_that_was_answered_is_there_after_a_kill(kills):
     """DynamoDB Local answers a transaction before it has stored it. One of eight kills here would lose one."""
     over = threading.Event()
 

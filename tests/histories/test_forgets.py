@@ -21,9 +21,7 @@ def _round(engine: Engine, table: str, seed: int, seconds: float = 4.0) -> Histo
         return play(storm.url, table, seconds, seed)
 
 
-def test_nothing_that_was_begun_before_a_forget_is_given_out_after_it_and_no_copy_erases_what_came_later(
-    engine: Engine, table: str
-) -> None:
+def test_nothing_that_was_begun_before_a_forget_is_given_out_after_it_and_no_copy_erases_what_came_later(engine, table):
     history = _round(engine, table, 1)
     assert judge(history) == []
     assert sum(forgot.said is True for forgot in history.forgot) >= 2
@@ -42,7 +40,7 @@ def test_nothing_that_was_begun_before_a_forget_is_given_out_after_it_and_no_cop
         ("one result forgotten by its key", "erased"),
     ],
 )
-def test_a_broken_rule_shows_in_the_histories(rule: str, shows: str, engine: Engine, table: str) -> None:
+def test_a_broken_rule_shows_in_the_histories(rule, shows, engine, table):
     with broken(rule):
         for seed in range(20):
             if any(found.startswith(shows) for found in judge(_round(engine, table, seed))):
@@ -57,11 +55,11 @@ _LEGAL = History(
 )
 
 
-def test_the_judge_accepts_a_history_by_hand() -> None:
+def test_the_judge_accepts_a_history_by_hand():
     assert judge(_LEGAL) == []
 
 
-def test_the_judge_rejects_what_was_begun_before_a_forget_that_has_returned() -> None:
+def test_the_judge_rejects_what_was_begun_before_a_forget_that_has_returned():
     for said in (True, False):
         history = copy.deepcopy(_LEGAL)
         history.forgot[0].said = said
@@ -71,14 +69,14 @@ def test_the_judge_rejects_what_was_begun_before_a_forget_that_has_returned() ->
     assert judge(history) == []
 
 
-def test_the_judge_rejects_an_event_that_is_made_again_and_that_nobody_forgot() -> None:
+def test_the_judge_rejects_an_event_that_is_made_again_and_that_nobody_forgot():
     for forgot, expected in ((Forgot(0.1, 0.2, True), ["erased"]), (Forgot(2.5, OPEN, None), [])):
         history = copy.deepcopy(_LEGAL)
         history.forgot = [forgot]
         assert [found.partition(":")[0] for found in judge(history)] == expected
 
 
-def test_the_judge_rejects_a_result_that_was_forgotten_for_another_one_or_denied() -> None:
+def test_the_judge_rejects_a_result_that_was_forgotten_for_another_one_or_denied():
     for number, expected in ((0, []), (7, ["erased"])):
         history = copy.deepcopy(_LEGAL)
         history.forgot[0].number = number
@@ -90,7 +88,7 @@ def test_the_judge_rejects_a_result_that_was_forgotten_for_another_one_or_denied
     assert [found.partition(":")[0] for found in judge(history)] == ["denied"]
 
 
-def test_the_judge_rejects_two_who_make_it_at_once() -> None:
+def test_the_judge_rejects_two_who_make_it_at_once():
     history = copy.deepcopy(_LEGAL)
     history.made[2] = Made(10.5, 10.6)
     assert [found.partition(":")[0] for found in judge(history)] == ["two at once"]

@@ -39,28 +39,28 @@ def check_the_checker(*options: str) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_the_checker_accepts_and_rejects_known_histories() -> None:
+def test_the_checker_accepts_and_rejects_known_histories():
     check_the_checker("-short")
 
 
-def test_the_checker_agrees_with_a_trial_of_every_order() -> None:
+def test_the_checker_agrees_with_a_trial_of_every_order():
     check_the_checker()
 
 
-def test_a_history_without_faults_is_legal() -> None:
+def test_a_history_without_faults_is_legal():
     judgement = judge([busy_lock()])
     assert (judgement.histories, judgement.legal) == (1, 1)
     assert judgement.operations == len(busy_lock().operations)
 
 
 @pytest.mark.parametrize("name", BREAKS)
-def test_a_broken_history_is_rejected(name: str) -> None:
+def test_a_broken_history_is_rejected(name):
     found = broken(busy_lock(), name, random.Random(1))
     assert found is not None
     assert judge([found]).illegal == 1
 
 
-def test_an_illegal_history_is_explained(tmp_path: Path) -> None:
+def test_an_illegal_history_is_explained(tmp_path):
     grants = [op("acquire", "ok", at, at + 5, token=at, owner=f"c{at}#x") for at in (10, 20)]
     (verdict,) = judge([History("a", calm=False, operations=grants)], drawings=tmp_path).listed
     assert "acquire: token 20 as c20#x" in verdict["trace"][-1]
@@ -83,15 +83,15 @@ def check_round(plan: Plan) -> None:
 
 @pytest.mark.ministack_only("starts an engine of its own")
 @pytest.mark.parametrize("calm", [True, False], ids=["calm", "faulty"])
-def test_what_callers_of_the_whole_stack_see_is_legal(calm: bool) -> None:
+def test_what_callers_of_the_whole_stack_see_is_legal(calm):
     check_round(Plan("ministack", seed=1, seconds=3, calm=calm, processes=2, threads=6, keys=6))
 
 
 @pytest.mark.dynamodb_local_only
-def test_what_callers_see_is_legal_on_dynamodb_local() -> None:
+def test_what_callers_see_is_legal_on_dynamodb_local():
     check_round(Plan("dynamodb-local", seed=1, seconds=10, processes=2, threads=6, keys=6))
 
 
-def test_callers_notice_broken_rules() -> None:
+def test_callers_notice_broken_rules():
     assert MUTANTS
     assert main(["--mutants", "--engine", "ministack", "--seconds", "30"]) == 0

@@ -36,26 +36,26 @@ def kinds(operations: list[Op]) -> list[tuple[str, str]]:
     return [(each["kind"], each["outcome"]) for each in operations]
 
 
-def test_an_operation_keeps_the_times_of_its_call_and_return(recorder: Recorder, path: Path) -> None:
+def test_an_operation_keeps_the_times_of_its_call_and_return(recorder, path):
     grant(recorder, 7)
     (acquire, _expire) = history(path)
     assert 0 < acquire["call"] <= acquire["end"]
     assert (acquire["token"], acquire["owner"], acquire["client"]) == (7, "c1#x", 1)
 
 
-def test_what_a_killed_process_began_stays_open(recorder: Recorder, path: Path) -> None:
+def test_what_a_killed_process_began_stays_open(recorder, path):
     grant(recorder, 7)
     recorder.begin("commit", "a", 1, token=7, value="x")
     commit = history(path)[-1]
     assert (commit["kind"], commit["outcome"], commit["end"], commit["value"]) == ("commit", "unknown", OPEN, "x")
 
 
-def test_what_had_an_unknown_outcome_stays_open(recorder: Recorder, path: Path) -> None:
+def test_what_had_an_unknown_outcome_stays_open(recorder, path):
     recorder.end(recorder.begin("release", "a", 1, token=7), "unknown")
     assert history(path)[-1]["end"] == OPEN
 
 
-def test_what_failed_for_certain_is_counted_and_not_judged(recorder: Recorder, path: Path) -> None:
+def test_what_failed_for_certain_is_counted_and_not_judged(recorder, path):
     recorder.end(recorder.begin("release", "a", 1, token=7), "failed")
     grant(recorder, 8)
     recording = read([path], calm=True)
@@ -63,7 +63,7 @@ def test_what_failed_for_certain_is_counted_and_not_judged(recorder: Recorder, p
     assert kinds(recording.histories[0].operations) == [("acquire", "ok"), ("expire", "ok")]
 
 
-def test_validity_ends_at_the_last_promise(recorder: Recorder, path: Path) -> None:
+def test_validity_ends_at_the_last_promise(recorder, path):
     grant(recorder, 7)
     recorder.held("a", 1, 7, call=1_000, end=2_000, remaining=3.0)
     recorder.held("a", 1, 7, call=5_000, end=6_000, remaining=4.0)
@@ -73,9 +73,7 @@ def test_validity_ends_at_the_last_promise(recorder: Recorder, path: Path) -> No
 
 
 @pytest.mark.parametrize(("early", "at_the_end"), [(0.05, True), (0.2, False)])
-def test_a_loss_shortly_before_the_end_of_the_promise_counts_as_told_at_its_end(
-    early: float, at_the_end: bool, recorder: Recorder, path: Path
-) -> None:
+def test_a_loss_shortly_before_the_end_of_the_promise_counts_as_told_at_its_end(early, at_the_end, recorder, path):
     grant(recorder, 7)
     recorder.end(recorder.begin("renew", "a", 1, token=7), "lost")
     (told,) = (each["end"] for each in history(path) if each["kind"] == "renew")
@@ -85,14 +83,14 @@ def test_a_loss_shortly_before_the_end_of_the_promise_counts_as_told_at_its_end(
     assert (told > until - 1_000) == at_the_end
 
 
-def test_a_hold_given_back_in_time_does_not_expire(recorder: Recorder, path: Path) -> None:
+def test_a_hold_given_back_in_time_does_not_expire(recorder, path):
     grant(recorder, 7)
     recorder.held("a", 1, 7, call=2**60, end=2**60, remaining=100.0)
     recorder.end(recorder.begin("release", "a", 1, token=7), "ok")
     assert "expire" not in {each["kind"] for each in history(path)}
 
 
-def test_a_refusal_knows_whether_the_owner_it_names_had_asked(recorder: Recorder, path: Path) -> None:
+def test_a_refusal_knows_whether_the_owner_it_names_had_asked(recorder, path):
     recorder.end(recorder.begin("acquire", "a", 2), "no", owner="c3#x")
     recorder.begin("acquire", "a", 3)
     recorder.end(recorder.begin("acquire", "a", 2), "no", owner="c3#x")
@@ -102,9 +100,7 @@ def test_a_refusal_knows_whether_the_owner_it_names_had_asked(recorder: Recorder
 @pytest.mark.parametrize(
     ("lasts", "until", "asked"), [(2.0, None, True), (2.0, 1.5, True), (2.0, 0.5, False), (0.5, None, False)]
 )
-def test_an_adopt_that_was_lost_knows_whether_it_may_have_been_taken_over(
-    lasts: float, until: float | None, asked: bool, path: Path
-) -> None:
+def test_an_adopt_that_was_lost_knows_whether_it_may_have_been_taken_over(lasts, until, asked, path):
     """lasts: seconds of the adopt. until: when the acquire of another returned, None: never."""
     second = 1_000_000_000
     lines: list[list[object]] = [
@@ -119,7 +115,7 @@ def test_an_adopt_that_was_lost_knows_whether_it_may_have_been_taken_over(
     assert (adopt["kind"], adopt["asked"]) == ("adopt", asked)
 
 
-def test_a_slow_operation_makes_a_round_less_than_calm(recorder: Recorder, path: Path) -> None:
+def test_a_slow_operation_makes_a_round_less_than_calm(recorder, path):
     """Its client may have sent a request again, so that a late copy was on its way. Waiting is not slow."""
     waited = ["begin", 1, 0, "acquire", "a", 1, {"wait": 3}]
     path.write_text(f"{json.dumps(waited)}\n" + '["end", 1, 3000000000, "failed", {}]\n')
@@ -130,13 +126,13 @@ def test_a_slow_operation_makes_a_round_less_than_calm(recorder: Recorder, path:
     assert not read([path], calm=True).histories[0].calm
 
 
-def test_locks_have_histories_of_their_own(recorder: Recorder, path: Path) -> None:
+def test_locks_have_histories_of_their_own(recorder, path):
     for lock in ("a", "b"):
         recorder.end(recorder.begin("read", lock, 1), "ok", value="")
     assert [each.lock for each in read([path], calm=True).histories] == ["a", "b"]
 
 
-def test_a_commit_said_to_be_lost_over_a_restart_may_have_been_carried_out(recorder: Recorder, path: Path) -> None:
+def test_a_commit_said_to_be_lost_over_a_restart_may_have_been_carried_out(recorder, path):
     """The engine has forgotten the client token, so it does not tell a commit that is sent again from a new one."""
     recorder.end(recorder.begin("commit", "a", 1, token=7, value="x"), "lost")
     (commit,) = read([path], calm=False, restarts=[(0, 2**62)]).histories[0].operations
@@ -145,19 +141,19 @@ def test_a_commit_said_to_be_lost_over_a_restart_may_have_been_carried_out(recor
     assert commit["outcome"] == "lost"
 
 
-def test_an_error_of_a_caller_is_a_trouble(recorder: Recorder, path: Path) -> None:
+def test_an_error_of_a_caller_is_a_trouble(recorder, path):
     recorder.trouble("ValueError")
     assert read([path], calm=True).troubles == ["ValueError"]
 
 
-def test_a_line_that_was_cut_is_left_out(recorder: Recorder, path: Path) -> None:
+def test_a_line_that_was_cut_is_left_out(recorder, path):
     grant(recorder, 7)
     with path.open("ab") as file:
         file.write(b'["begin", 9, 12')
     assert kinds(history(path)) == [("acquire", "ok"), ("expire", "ok")]
 
 
-def test_two_holds_at_once_are_seen_by_their_times_alone() -> None:
+def test_two_holds_at_once_are_seen_by_their_times_alone():
     first = op("acquire", "ok", 0, 10, token=1)
     second = op("acquire", "ok", 20, 30, token=2)
     assert double_holders([first, second], {1: 100, 2: 100})
@@ -186,7 +182,7 @@ def busy_lock() -> History:
 
 
 @pytest.mark.parametrize("name", BREAKS)
-def test_breaking_a_history_leaves_the_original_alone(name: str) -> None:
+def test_breaking_a_history_leaves_the_original_alone(name):
     original, before = busy_lock(), busy_lock()
     found = broken(original, name, random.Random(1))
     assert found is not None
@@ -195,6 +191,6 @@ def test_breaking_a_history_leaves_the_original_alone(name: str) -> None:
     assert json.loads(found.line())["lock"].endswith(name)
 
 
-def test_a_history_without_a_place_for_a_fault_is_not_broken() -> None:
+def test_a_history_without_a_place_for_a_fault_is_not_broken():
     empty = History("empty", calm=True, operations=[])
     assert not any(broken(empty, name, random.Random(1)) for name in BREAKS)

@@ -8,14 +8,13 @@ import json
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 from lambda_lock import LockClient
 from rig.engine import Engine, client_environment, request_headers
-from tests.support.clients import Make, make
+from tests.support.clients import make
 from tests.support.waiting import wait_until
 
 from .caller import Plan
@@ -91,7 +90,7 @@ EFFECTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_a_fault_does_what_its_name_says(engine: Engine, table: str, fault: str) -> None:
+def test_a_fault_does_what_its_name_says(engine, table, fault):
     with storm(engine, fault) as network:
         answer, times = EFFECTS[fault]
         assert count_up(network.url, table) in answer.split(" or ")
@@ -99,7 +98,7 @@ def test_a_fault_does_what_its_name_says(engine: Engine, table: str, fault: str)
         assert network.counts[fault] == 1
 
 
-def test_a_calm_network_changes_nothing(engine: Engine, table: str) -> None:
+def test_a_calm_network_changes_nothing(engine, table):
     with storm(engine, *FAULTS) as network:
         network.stormy = False
         assert count_up(network.url, table) == "200"
@@ -107,7 +106,7 @@ def test_a_calm_network_changes_nothing(engine: Engine, table: str) -> None:
         assert network.counts == {"requests": 1}
 
 
-def test_a_blackout_cuts_every_request_until_it_is_over(engine: Engine, table: str) -> None:
+def test_a_blackout_cuts_every_request_until_it_is_over(engine, table):
     with storm(engine, *FAULTS) as network:
         network.stormy = False
         network.black_out(0.3)
@@ -116,7 +115,7 @@ def test_a_blackout_cuts_every_request_until_it_is_over(engine: Engine, table: s
         assert counted(engine, table) == 1
 
 
-def test_a_silent_network_has_requests_carried_out_and_passes_no_answer_on(engine: Engine, table: str) -> None:
+def test_a_silent_network_has_requests_carried_out_and_passes_no_answer_on(engine, table):
     with storm(engine, *FAULTS) as network:
         network.stormy = False
         network.silence()
@@ -127,16 +126,14 @@ def test_a_silent_network_has_requests_carried_out_and_passes_no_answer_on(engin
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_only_what_the_storm_says_by_itself_passes_in_silence(engine: Engine, table: str, fault: str) -> None:
+def test_only_what_the_storm_says_by_itself_passes_in_silence(engine, table, fault):
     with storm(engine, fault) as network:
         network.silence()
         expected = EFFECTS[fault][0] if fault in ("throttled", "500", "503") else "cut"
         assert count_up(network.url, table) == expected
 
 
-def test_an_answer_that_came_in_silence_does_not_pass_after_it(
-    engine: Engine, table: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_that_came_in_silence_does_not_pass_after_it(engine, table, monkeypatch):
     ask = Upstream.ask
     with storm(engine, *FAULTS) as network:
         network.stormy = False
@@ -151,7 +148,7 @@ def test_an_answer_that_came_in_silence_does_not_pass_after_it(
         assert count_up(network.url, table) == "cut"
 
 
-def test_no_answer_reaches_a_caller_while_the_engine_is_restarted(engine: Engine, table: str, tmp_path: Path) -> None:
+def test_no_answer_reaches_a_caller_while_the_engine_is_restarted(engine, table, tmp_path):
     heard: list[str] = []
 
     class Restarting(LastingMinistack):
@@ -169,9 +166,7 @@ def test_no_answer_reaches_a_caller_while_the_engine_is_restarted(engine: Engine
     assert network.counts["requests"] >= 8
 
 
-def test_a_lock_is_taken_and_released_through_every_fault_at_once(
-    engine: Engine, table: str, make: Make, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_is_taken_and_released_through_every_fault_at_once(engine, table, make, monkeypatch):
     with Storm(
         engine.url, 1, faults={**FAULTS, "cut before": 100, "cut after": 100}, slow=QUICK, late=QUICK
     ) as network:

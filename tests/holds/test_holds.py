@@ -36,9 +36,7 @@ from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.row import Row, make_version
 from lambda_lock.core.schema import JAVA
 from rig.engine import ROOT
-from rig.wire import Wire
 from tests.support.context import Context
-from tests.support.rows import Rows
 
 WORKER = Path(__file__).with_name("worker.py")
 PUT = {"Put": {"TableName": "none", "Item": {"key": {"S": "x"}}}}
@@ -92,9 +90,7 @@ def parts(lock: Lock) -> dict[str, Any]:
 # Processes that are killed
 
 
-def test_a_killed_attempt_is_tried_again_in_another_process_with_the_same_string(
-    client: LockClient, rows: Rows, attempt: Callable[[str, str], Attempt]
-) -> None:
+def test_a_killed_attempt_is_tried_again_in_another_process_with_the_same_string(client, rows, attempt):
     first = client.acquire("a")
     string = first.hand_over(lease_duration=300)
     killed = attempt("resume", string)
@@ -113,9 +109,7 @@ def test_a_killed_attempt_is_tried_again_in_another_process_with_the_same_string
     assert lock.release()
 
 
-def test_an_acquire_step_that_is_killed_is_tried_again_by_its_holder(
-    client: LockClient, attempt: Callable[[str, str], Attempt]
-) -> None:
+def test_an_acquire_step_that_is_killed_is_tried_again_by_its_holder(client, attempt):
     killed = attempt("acquire", "execution-7")
     owner, token = killed.began()
     killed.kill()
@@ -126,7 +120,7 @@ def test_an_acquire_step_that_is_killed_is_tried_again_by_its_holder(
     assert lock.owner.startswith(f"{owner}/")
 
 
-def test_parts_do_for_the_string_in_another_process(client: LockClient, attempt: Callable[[str, str], Attempt]) -> None:
+def test_parts_do_for_the_string_in_another_process(client, attempt):
     lock = client.acquire("a")
     owner, token = attempt("parts", json.dumps(parts(lock))).began()
     assert owner.startswith(f"{lock.owner}/")
@@ -138,7 +132,7 @@ def test_parts_do_for_the_string_in_another_process(client: LockClient, attempt:
 # Resume
 
 
-def test_the_string_is_good_until_the_release(client: LockClient) -> None:
+def test_the_string_is_good_until_the_release(client):
     string = client.acquire("a").hand_over()
     locks = [client.resume(string) for _ in range(3)]
     assert len({lock.owner for lock in locks}) == 3
@@ -148,7 +142,7 @@ def test_the_string_is_good_until_the_release(client: LockClient) -> None:
         client.resume(string)
 
 
-def test_an_earlier_attempt_finds_out_by_whatever_it_sends(client: LockClient, rows: Rows) -> None:
+def test_an_earlier_attempt_finds_out_by_whatever_it_sends(client, rows):
     string = client.acquire("a").hand_over()
     zombies = [client.resume(string) for _ in range(4)]
     newest = client.resume(string)
@@ -165,14 +159,14 @@ def test_an_earlier_attempt_finds_out_by_whatever_it_sends(client: LockClient, r
     assert newest.release()
 
 
-def test_a_resumed_lock_is_handed_over_and_the_old_string_stays_good_as_well(client: LockClient) -> None:
+def test_a_resumed_lock_is_handed_over_and_the_old_string_stays_good_as_well(client):
     old = client.acquire("a").hand_over()
     new = client.resume(old).hand_over(lease_duration=90)
     lock = client.resume(old)
     assert client.resume(new).fencing_token == lock.fencing_token
 
 
-def test_a_resumed_lock_is_adopted_once(client: LockClient) -> None:
+def test_a_resumed_lock_is_adopted_once(client):
     first = client.acquire("a")
     string = client.resume(first.hand_over()).hand_over()
     adopted = client.adopt(string)
@@ -185,7 +179,7 @@ def test_a_resumed_lock_is_adopted_once(client: LockClient) -> None:
     assert adopted.release()
 
 
-def test_adopt_takes_parts(client: LockClient) -> None:
+def test_adopt_takes_parts(client):
     lock = client.acquire("a")
     adopted = client.adopt(**parts(lock), lease_duration=30)
     assert adopted.fencing_token == lock.fencing_token + 1
@@ -194,9 +188,7 @@ def test_adopt_takes_parts(client: LockClient) -> None:
     assert adopted.release()
 
 
-def test_the_lease_is_as_handed_over_or_as_asked_for_and_not_cut_to_the_invocation(
-    client: LockClient, rows: Rows
-) -> None:
+def test_the_lease_is_as_handed_over_or_as_asked_for_and_not_cut_to_the_invocation(client, rows):
     string = client.acquire("a").hand_over(lease_duration=100)
     lock = client.resume(string, context=Context(10))
     assert rows["a"]["leaseDuration"] == {"S": "100000"}
@@ -205,7 +197,7 @@ def test_the_lease_is_as_handed_over_or_as_asked_for_and_not_cut_to_the_invocati
     assert client.resume(**parts(lock)).lease_duration == 20
 
 
-def test_a_resume_whose_reply_is_lost_is_granted(wire: Wire, wired: LockClient) -> None:
+def test_a_resume_whose_reply_is_lost_is_granted(wire, wired):
     string = wired.acquire("a").hand_over()
     wire.clear()
     wire.drop_reply()
@@ -215,21 +207,21 @@ def test_a_resume_whose_reply_is_lost_is_granted(wire: Wire, wired: LockClient) 
     lock.heartbeat()
 
 
-def test_leaving_the_block_of_a_resumed_lock_releases_the_hold(client: LockClient, rows: Rows) -> None:
+def test_leaving_the_block_of_a_resumed_lock_releases_the_hold(client, rows):
     string = client.acquire("a").hand_over()
     with client.resume(string):
         pass
     assert not rows.is_held("a")
 
 
-def test_leaving_the_block_after_handing_over_keeps_the_hold(client: LockClient, rows: Rows) -> None:
+def test_leaving_the_block_after_handing_over_keeps_the_hold(client, rows):
     with client.resume(client.acquire("a").hand_over()) as lock:
         string = lock.hand_over()
     assert rows.is_held("a")
     assert client.release(string)
 
 
-def test_a_resumed_lock_does_not_delete_its_row(client: LockClient, rows: Rows) -> None:
+def test_a_resumed_lock_does_not_delete_its_row(client, rows):
     lock = client.resume(client.acquire("a").hand_over())
     with pytest.raises(LockArgumentError, match="delete"):
         lock.release(delete=True)
@@ -245,9 +237,7 @@ class Interrupting(logging.Handler):
             raise KeyboardInterrupt
 
 
-def test_an_interrupt_before_the_lock_is_returned_releases_nothing(
-    client: LockClient, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_interrupt_before_the_lock_is_returned_releases_nothing(client, rows, caplog):
     string, handler = client.acquire("a").hand_over(), Interrupting()
     logger = logging.getLogger("lambda_lock")
     logger.addHandler(handler)
@@ -264,7 +254,7 @@ def test_an_interrupt_before_the_lock_is_returned_releases_nothing(
 # Release by string
 
 
-def test_a_string_releases_any_number_of_times_whoever_has_the_hold(client: LockClient, rows: Rows) -> None:
+def test_a_string_releases_any_number_of_times_whoever_has_the_hold(client, rows):
     string = client.acquire("a").hand_over()
     lock = client.resume(string)
     assert client.release(string)
@@ -275,7 +265,7 @@ def test_a_string_releases_any_number_of_times_whoever_has_the_hold(client: Lock
         lock.heartbeat()
 
 
-def test_a_second_release_does_no_harm_to_a_third_party(client: LockClient) -> None:
+def test_a_second_release_does_no_harm_to_a_third_party(client):
     string = client.acquire("a").hand_over()
     assert client.release(string)
     third = client.acquire("a", wait=0)
@@ -285,7 +275,7 @@ def test_a_second_release_does_no_harm_to_a_third_party(client: LockClient) -> N
     assert not client.release(string)
 
 
-def test_a_release_without_an_answer_says_that_it_may_be_called_again(wire: Wire, impatient: LockClient) -> None:
+def test_a_release_without_an_answer_says_that_it_may_be_called_again(wire, impatient):
     string = impatient.acquire("a").hand_over()
     outage = wire.drop_reply(times=float("inf"))
     with pytest.raises(TransportError) as caught:
@@ -295,19 +285,19 @@ def test_a_release_without_an_answer_says_that_it_may_be_called_again(wire: Wire
     assert impatient.release(string)
 
 
-def test_a_release_by_string_is_told_in_the_log(client: LockClient, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_release_by_string_is_told_in_the_log(client, caplog):
     lock = client.acquire("a")
     string = lock.hand_over()
     with caplog.at_level("DEBUG", "lambda_lock"):
         client.release(string)
     told = [record for record in caplog.records if getattr(record, "lock_event", "") == "released"]
-    assert [(record.lock_key, record.lock_owner) for record in told] == [("a", lock.owner)]  # type: ignore[attr-defined]
+    assert [(record.lock_key, record.lock_owner) for record in told] == [("a", lock.owner)]
 
 
 # Acquire by holder
 
 
-def test_a_free_lock_is_taken_in_one_request_and_an_earlier_attempt_s_in_two(wire: Wire, wired: LockClient) -> None:
+def test_a_free_lock_is_taken_in_one_request_and_an_earlier_attempt_s_in_two(wire, wired):
     wire.clear()
     first = wired.acquire("a", holder="execution/7")
     assert wire.operations == ["UpdateItem"]
@@ -318,13 +308,13 @@ def test_a_free_lock_is_taken_in_one_request_and_an_earlier_attempt_s_in_two(wir
     assert second.fencing_token == first.fencing_token
 
 
-def test_both_strings_of_an_acquire_step_that_ran_twice_are_good(client: LockClient) -> None:
+def test_both_strings_of_an_acquire_step_that_ran_twice_are_good(client):
     strings = [client.acquire("a", holder="h").hand_over() for _ in range(2)]
     tokens = {client.resume(string).fencing_token for string in strings}
     assert len(tokens) == 1
 
 
-def test_two_at_once_under_one_holder_both_go_on_until_the_first_one_hands_over(client: LockClient) -> None:
+def test_two_at_once_under_one_holder_both_go_on_until_the_first_one_hands_over(client):
     """Nothing here tells a retry from a second line of work. Each needs a holder's name of its own."""
     first, second = (client.acquire("a", holder="execution", wait=0) for _ in range(2))
     first.raise_if_lost()
@@ -336,7 +326,7 @@ def test_two_at_once_under_one_holder_both_go_on_until_the_first_one_hands_over(
     second.hand_over()
 
 
-def test_a_holder_waits_for_another_without_the_queue(client: LockClient, rows: Rows) -> None:
+def test_a_holder_waits_for_another_without_the_queue(client, rows):
     held = client.acquire("a", lease_duration=1)
     held.hand_over(lease_duration=1)
     lock = client.acquire("a", holder="h", wait=30)
@@ -344,7 +334,7 @@ def test_a_holder_waits_for_another_without_the_queue(client: LockClient, rows: 
     assert "waiters" not in rows["a"]
 
 
-def test_try_acquire_takes_a_holder(client: LockClient) -> None:
+def test_try_acquire_takes_a_holder(client):
     client.acquire("a")
     assert client.try_acquire("a", holder="h") is None
     assert client.try_acquire("b", holder="h") is not None
@@ -353,7 +343,7 @@ def test_try_acquire_takes_a_holder(client: LockClient) -> None:
 # Async
 
 
-def test_the_async_client_does_the_same(table: str, rows: Rows) -> None:
+def test_the_async_client_does_the_same(table, rows):
     async def run() -> None:
         async with AsyncLockClient() as client:
             first = await client.acquire("a", holder="h")
@@ -455,9 +445,7 @@ class Mute:
 
 
 @pytest.mark.parametrize(("method", "arguments", "kind", "says"), WRONG, ids=str)
-def test_bad_input_is_refused_before_anything_is_sent(
-    method: str, arguments: dict[str, Any], kind: type[Exception], says: str
-) -> None:
+def test_bad_input_is_refused_before_anything_is_sent(method, arguments, kind, says):
     with pytest.raises(kind, match=says):
         getattr(LockClient("locks", transport=Mute()), method)(**arguments)
 
@@ -468,7 +456,7 @@ def test_bad_input_is_refused_before_anything_is_sent(
         asyncio.run(call())
 
 
-def test_a_string_in_which_any_character_changed_is_refused_before_anything_is_sent() -> None:
+def test_a_string_in_which_any_character_changed_is_refused_before_anything_is_sent():
     client = LockClient("locks", transport=Mute())
     for method in (client.resume, client.release):
         for index in range(len(STRING)):
@@ -478,7 +466,7 @@ def test_a_string_in_which_any_character_changed_is_refused_before_anything_is_s
                 method(STRING[:index])
 
 
-def test_a_table_with_a_sort_key_needs_it_in_the_parts() -> None:
+def test_a_table_with_a_sort_key_needs_it_in_the_parts():
     client = LockClient("locks", transport=Mute(), sort_key_name="s")
     named: dict[str, Any] = {"key": "a", "owner": "o#1", "fencing_token": 1}
     for method in (client.resume, client.release, client.adopt):
@@ -487,14 +475,14 @@ def test_a_table_with_a_sort_key_needs_it_in_the_parts() -> None:
 
 
 @pytest.mark.parametrize("method", ["resume", "release", "adopt"])
-def test_a_closed_client_sends_nothing(method: str) -> None:
+def test_a_closed_client_sends_nothing(method):
     client = LockClient("locks", transport=Mute())
     client.close()
     with pytest.raises(ClientClosedError):
         getattr(client, method)(STRING)
 
 
-def test_holder_is_for_a_single_lock_that_is_acquired() -> None:
+def test_holder_is_for_a_single_lock_that_is_acquired():
     client: Any = LockClient("locks", transport=Mute())
     for act in (
         lambda: client.acquire_all(["a", "b"], holder="h"),
@@ -506,7 +494,7 @@ def test_holder_is_for_a_single_lock_that_is_acquired() -> None:
 
 
 @pytest.mark.parametrize("method", ["resume", "release", "acquire"])
-def test_rows_that_are_deleted_on_release_are_refused(method: str) -> None:
+def test_rows_that_are_deleted_on_release_are_refused(method):
     client = LockClient("locks", schema=PYTHON, region_name="nowhere")
     named: dict[str, Any] = {"key": "a", "owner": "o#1", "fencing_token": 1}
     if method == "acquire":
@@ -515,7 +503,7 @@ def test_rows_that_are_deleted_on_release_are_refused(method: str) -> None:
         getattr(client, method)(**named)
 
 
-def test_the_invocation_s_last_second_is_too_late(client: LockClient) -> None:
+def test_the_invocation_s_last_second_is_too_late(client):
     string = client.acquire("a").hand_over()
     with pytest.raises(LockNotGrantedError) as caught:
         client.resume(string, context=Context(0.5))
@@ -523,7 +511,7 @@ def test_the_invocation_s_last_second_is_too_late(client: LockClient) -> None:
     assert client.resume(string).is_held
 
 
-def test_a_resumed_handle_ends_once(client: LockClient) -> None:
+def test_a_resumed_handle_ends_once(client):
     lock = client.resume(client.acquire("a").hand_over())
     lock.hand_over()
     for act in (lock.release, lock.hand_over, lock.heartbeat):

@@ -29,9 +29,9 @@ from lambda_lock import (
     LockLostError,
     LockNotGrantedError,
 )
-from rig.engine import ROOT, Engine
+from rig.engine import ROOT
 from rig.meter import Meter, size
-from rig.wire import Answer, Wire
+from rig.wire import Answer
 from tests.support.rows import Rows
 
 STATE = Path(__file__).with_name("permit_state.py")
@@ -46,9 +46,7 @@ def put(table: str, key: str) -> dict[str, Any]:
     return {"Put": {"TableName": table, "Item": {"key": {"S": key}}}}
 
 
-def test_a_permit_is_handed_over_resumed_any_number_of_times_and_released_by_its_string(
-    client: LockClient, rows: Rows
-) -> None:
+def test_a_permit_is_handed_over_resumed_any_number_of_times_and_released_by_its_string(client, rows):
     first, other = (client.acquire("api", permits=2) for _ in range(2))
     string = first.hand_over(lease_duration=YEAR)
     locks = [client.resume(string) for _ in range(2)]
@@ -64,7 +62,7 @@ def test_a_permit_is_handed_over_resumed_any_number_of_times_and_released_by_its
     assert attempts(rows) == [other.owner.rpartition("#")[2]]
 
 
-def test_parts_do_for_the_string(client: LockClient, rows: Rows) -> None:
+def test_parts_do_for_the_string(client, rows):
     lock = client.acquire("api", permits=3)
     parts: dict[str, Any] = {"key": "api", "owner": lock.owner, "fencing_token": lock.fencing_token, "permits": 3}
     resumed = client.resume(**parts, lease_duration=60)
@@ -80,8 +78,8 @@ def test_parts_do_for_the_string(client: LockClient, rows: Rows) -> None:
 
 
 def test_an_interrupted_handover_leaves_no_permit_though_a_late_claim_lands_when_what_it_parked_was_freed(
-    client: LockClient, wired: LockClient, wire: Wire, rows: Rows
-) -> None:
+    client, wired, wire, rows
+):
     """For nobody, until the next acquire of its holder or the end of its lease."""
     client.acquire("api", permits=1).release()  # a row without maps is claimed in another way
     wired.prewarm()
@@ -107,7 +105,7 @@ def test_an_interrupted_handover_leaves_no_permit_though_a_late_claim_lands_when
     assert attempts(rows) == []
 
 
-def test_a_holder_has_one_permit_however_often_it_acquires(client: LockClient, rows: Rows) -> None:
+def test_a_holder_has_one_permit_however_often_it_acquires(client, rows):
     locks = [client.acquire("api", permits=5, holder="execution-1", wait=0) for _ in range(3)]
     assert len({lock.fencing_token for lock in locks}) == 1
     assert len(attempts(rows)) == 1
@@ -116,9 +114,7 @@ def test_a_holder_has_one_permit_however_often_it_acquires(client: LockClient, r
     assert locks[-1].release()
 
 
-def test_what_is_resumed_commits_and_guards_a_transaction_and_earlier_attempts_do_not(
-    client: LockClient, rows: Rows, table: str, engine: Engine
-) -> None:
+def test_what_is_resumed_commits_and_guards_a_transaction_and_earlier_attempts_do_not(client, rows, table, engine):
     string = client.acquire("api", permits=2).hand_over()
     zombie, lock = client.resume(string), client.resume(string)
     engine.dynamodb("TransactWriteItems", {"TransactItems": [lock.transact_item(), put(table, "one")]})
@@ -131,7 +127,7 @@ def test_what_is_resumed_commits_and_guards_a_transaction_and_earlier_attempts_d
     assert attempts(rows) == []
 
 
-def test_a_refused_commit_of_a_resumed_permit_releases_it(client: LockClient, rows: Rows, table: str) -> None:
+def test_a_refused_commit_of_a_resumed_permit_releases_it(client, rows, table):
     only_if_there = {"ConditionExpression": "attribute_exists(#k)", "ExpressionAttributeNames": {"#k": "key"}}
     lock = client.resume(client.acquire("api", permits=2).hand_over())
     with pytest.raises(CommitRefusedError):
@@ -139,7 +135,7 @@ def test_a_refused_commit_of_a_resumed_permit_releases_it(client: LockClient, ro
     assert attempts(rows) == []
 
 
-def test_the_async_client_does_the_same(table: str, rows: Rows) -> None:
+def test_the_async_client_does_the_same(table, rows):
     async def go() -> None:
         async with AsyncLockClient(table) as client:
             string = await (await client.acquire("api", permits=2, holder="h")).hand_over()
@@ -155,7 +151,7 @@ def test_the_async_client_does_the_same(table: str, rows: Rows) -> None:
     assert attempts(rows) == []
 
 
-def test_a_string_of_a_lock_on_a_semaphore_and_the_reverse_are_clear_errors(client: LockClient) -> None:
+def test_a_string_of_a_lock_on_a_semaphore_and_the_reverse_are_clear_errors(client):
     permit, lock = client.acquire("api", permits=2), client.acquire("a")
     of_permit: dict[str, Any] = {"key": "api", "owner": permit.owner, "fencing_token": permit.fencing_token}
     of_lock: dict[str, Any] = {"key": "a", "owner": lock.owner, "fencing_token": lock.fencing_token, "permits": 2}
@@ -168,7 +164,7 @@ def test_a_string_of_a_lock_on_a_semaphore_and_the_reverse_are_clear_errors(clie
     assert lock.release()
 
 
-def test_a_number_of_permits_out_of_range_is_refused_before_anything_is_sent(wire: Wire, wired: LockClient) -> None:
+def test_a_number_of_permits_out_of_range_is_refused_before_anything_is_sent(wire, wired):
     for method in (wired.resume, wired.adopt, wired.release):
         with pytest.raises(LockArgumentError, match="permits=0 is out of range"):
             method(key="api", owner="o#1", fencing_token=1, permits=0)
@@ -176,7 +172,7 @@ def test_a_number_of_permits_out_of_range_is_refused_before_anything_is_sent(wir
 
 
 @pytest.mark.parametrize("kept", [True, False])
-def test_a_hold_over_k_invocations_costs_what_the_docs_say(wire: Wire, wired: LockClient, kept: bool) -> None:
+def test_a_hold_over_k_invocations_costs_what_the_docs_say(wire, wired, kept):
     """docs/semaphores.md: the acquire is 1, each later step 1 read and 1 or 2 writes, the release 1 read, 1 write."""
     wired.acquire("api", permits=2).release()
     wire.clear()
@@ -195,9 +191,7 @@ def test_a_hold_over_k_invocations_costs_what_the_docs_say(wire: Wire, wired: Lo
 
 
 @pytest.mark.parametrize(("column", "permits"), [(2, 1), (3, 5), (4, 20), (5, 100)])
-def test_a_hold_costs_the_units_that_the_docs_say(
-    column: int, permits: int, table: str, engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_hold_costs_the_units_that_the_docs_say(column, permits, table, engine, monkeypatch):
     text = (ROOT / "docs" / "semaphores.md").read_text()
     lines = [line.strip("|").split("|") for line in text.partition("| with all permits held")[2].splitlines()[2:7]]
     said = [[int(number) for number in re.findall(r"\d+", line[column])] for line in lines[:4]]
@@ -313,9 +307,7 @@ def execution(number: int, folder: Path, begin: Begin, client: LockClient) -> in
 
 
 @pytest.mark.long
-def test_no_more_than_two_of_six_executions_that_are_killed_and_frozen_are_inside(
-    client: LockClient, rows: Rows, tmp_path: Path, begin: Begin
-) -> None:
+def test_no_more_than_two_of_six_executions_that_are_killed_and_frozen_are_inside(client, rows, tmp_path, begin):
     most, over = [0], threading.Event()
 
     def judge() -> None:
@@ -335,9 +327,7 @@ def test_no_more_than_two_of_six_executions_that_are_killed_and_frozen_are_insid
     assert attempts(rows) == []
 
 
-def test_the_permit_of_an_execution_that_ends_for_good_is_free_after_its_lease(
-    client: LockClient, tmp_path: Path, begin: Begin
-) -> None:
+def test_the_permit_of_an_execution_that_ends_for_good_is_free_after_its_lease(client, tmp_path, begin):
     held = [client.acquire("api", permits=2, holder=f"execution-{number}", lease_duration=1) for number in range(2)]
     for lock in held:
         with suppress(LockLostError):

@@ -49,7 +49,7 @@ def counted(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return [metric["Name"] for line in lines for metric in line["_aws"]["CloudWatchMetrics"][0]["Metrics"]]
 
 
-def test_hooks_hear_of_each_attempt_and_not_of_a_release_without_a_lock(memory: Memory) -> None:
+def test_hooks_hear_of_each_attempt_and_not_of_a_release_without_a_lock(memory):
     listener = Listener()
     client = LockClient(hooks=[listener])
     first = client.acquire("a", holder="h")
@@ -65,7 +65,7 @@ def test_hooks_hear_of_each_attempt_and_not_of_a_release_without_a_lock(memory: 
     assert [lock for _, lock in listener.heard] == [first, resumed, again, resumed, again]
 
 
-def test_attempts_and_releases_by_string_are_traced(memory: Memory, spans: InMemorySpanExporter) -> None:
+def test_attempts_and_releases_by_string_are_traced(memory, spans):
     client = LockClient()
     lock = client.acquire("a", holder="h")
     token, string = lock.fencing_token, lock.hand_over()
@@ -94,9 +94,7 @@ def test_attempts_and_releases_by_string_are_traced(memory: Memory, spans: InMem
     assert traced(spans) == [("lock release", "failed", token)]
 
 
-def test_attempts_are_measured_as_any_lock_and_releases_by_string_are_not(
-    told: None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_attempts_are_measured_as_any_lock_and_releases_by_string_are_not(told, capsys):
     client = LockClient()
     string = client.acquire("a").hand_over()
     assert counted(capsys) == ["LockWaited", "LockHeld"]
@@ -117,7 +115,7 @@ def test_attempts_are_measured_as_any_lock_and_releases_by_string_are_not(
     assert "LockNotGranted" in counted(capsys)
 
 
-def test_an_outage_is_raised_and_told_to_nobody(memory: Memory) -> None:
+def test_an_outage_is_raised_and_told_to_nobody(memory):
     listener = Listener()
     client = LockClient(hooks=[listener], decision_time=0.25)
     string = client.acquire("a").hand_over()

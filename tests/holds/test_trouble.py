@@ -12,11 +12,9 @@ from lambda_lock.core.protocol import Hold
 from lambda_lock.errors import ClientClosedError
 from lambda_lock.runtime.signalsafe import OpenLocks
 from lambda_lock.testing import ManualClock, in_memory, lambda_context
-from lambda_lock.testing.memory import Memory
 from tests.client.test_interrupts import held, memory
 from tests.support.elsewhere import in_child
 from tests.support.instants import at_every_instant
-from tests.support.rows import Rows
 
 __all__ = ["memory"]
 
@@ -31,9 +29,7 @@ ACTS: dict[str, Callable[[LockClient, str], Lock | str]] = {
 
 @pytest.mark.long
 @pytest.mark.parametrize("act", ACTS)
-def test_an_interrupted_attempt_leaves_the_hold_to_the_next_one_though_its_client_is_closed(
-    act: str, memory: Memory
-) -> None:
+def test_an_interrupted_attempt_leaves_the_hold_to_the_next_one_though_its_client_is_closed(act, memory):
     first = LockClient(heartbeat_period=0).acquire("a", holder="h")
     string, token = first.hand_over(), first.fencing_token
     client = LockClient(heartbeat_period=0)
@@ -52,9 +48,7 @@ def test_an_interrupted_attempt_leaves_the_hold_to_the_next_one_though_its_clien
 
 
 @pytest.mark.parametrize("end", ["close", "block"])
-def test_an_interrupted_handover_leaves_the_hold_to_the_next_attempt_though_its_handle_is_kept(
-    end: str, memory: Memory
-) -> None:
+def test_an_interrupted_handover_leaves_the_hold_to_the_next_attempt_though_its_handle_is_kept(end, memory):
     client = LockClient(heartbeat_period=0)
     string = client.acquire("a").hand_over()
     lock = client.resume(string)
@@ -74,7 +68,7 @@ def test_an_interrupted_handover_leaves_the_hold_to_the_next_attempt_though_its_
     assert client.release(string)
 
 
-def test_an_interrupted_handover_of_an_adopted_lock_leaves_nothing_held(memory: Memory) -> None:
+def test_an_interrupted_handover_of_an_adopted_lock_leaves_nothing_held(memory):
     client = LockClient(heartbeat_period=0)
     handed_over: list[str] = []  # as a caller takes them
 
@@ -92,7 +86,7 @@ def test_an_interrupted_handover_of_an_adopted_lock_leaves_nothing_held(memory: 
     client.close()
 
 
-def test_an_interrupted_release_by_string_can_be_repeated(memory: Memory) -> None:
+def test_an_interrupted_release_by_string_can_be_repeated(memory):
     client = LockClient(heartbeat_period=0)
     string = client.acquire("a").hand_over()
     for instant in at_every_instant(lambda: client.release(string)):  # noqa: B023
@@ -102,7 +96,7 @@ def test_an_interrupted_release_by_string_can_be_repeated(memory: Memory) -> Non
     client.release(string)
 
 
-def test_a_release_that_was_interrupted_is_done_by_close_also_for_an_attempt(memory: Memory) -> None:
+def test_a_release_that_was_interrupted_is_done_by_close_also_for_an_attempt(memory):
     client = LockClient(heartbeat_period=0)
     lock = client.resume(client.acquire("a").hand_over())
     for instant in at_every_instant(lambda: lock.release()):  # noqa: B023
@@ -116,7 +110,7 @@ def test_a_release_that_was_interrupted_is_done_by_close_also_for_an_attempt(mem
 # Dropped handles
 
 
-def test_a_resumed_handle_that_is_dropped_is_told_and_left_to_the_next_attempt(rows: Rows, table: str) -> None:
+def test_a_resumed_handle_that_is_dropped_is_told_and_left_to_the_next_attempt(rows, table):
     client = LockClient(heartbeat_period=0)
     string = client.acquire("a").hand_over()
     with pytest.warns(ResourceWarning, match="hand it over.*the next attempt goes on with it"):
@@ -127,7 +121,7 @@ def test_a_resumed_handle_that_is_dropped_is_told_and_left_to_the_next_attempt(r
         assert another.resume(string).release()
 
 
-def test_an_adopted_handle_that_is_dropped_is_released_by_close_also_after_an_attempt(rows: Rows, table: str) -> None:
+def test_an_adopted_handle_that_is_dropped_is_released_by_close_also_after_an_attempt(rows, table):
     client = LockClient(heartbeat_period=0)
     string = client.resume(client.acquire("a").hand_over()).hand_over()
     with pytest.warns(ResourceWarning, match="or when the client is closed"):
@@ -136,7 +130,7 @@ def test_an_adopted_handle_that_is_dropped_is_released_by_close_also_after_an_at
     assert not rows.is_held("a")
 
 
-def test_closing_the_client_releases_what_its_handles_hold(rows: Rows, table: str) -> None:
+def test_closing_the_client_releases_what_its_handles_hold(rows, table):
     with LockClient() as client:
         lock = client.resume(client.acquire("a").hand_over())
     assert not lock.is_held
@@ -145,9 +139,7 @@ def test_closing_the_client_releases_what_its_handles_hold(rows: Rows, table: st
 
 @pytest.mark.parametrize("how", [{}, {"release": False}], ids=["releasing", "leaving"])
 @pytest.mark.parametrize("when", ["before it is registered", "after", "while it is handed out"])
-def test_a_client_that_is_closed_during_a_resume_leaves_the_hold_to_the_next_attempt(
-    when: str, how: dict[str, bool], client: LockClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_that_is_closed_during_a_resume_leaves_the_hold_to_the_next_attempt(when, how, client, monkeypatch):
     string = client.acquire("a").hand_over()
     resuming, attach, lock = LockClient(), OpenLocks.attach, Taking.result
 
@@ -174,7 +166,7 @@ def test_a_client_that_is_closed_during_a_resume_leaves_the_hold_to_the_next_att
 # Forks
 
 
-def test_a_child_cannot_use_its_parent_s_attempt_and_can_resume_the_string(client: LockClient, rows: Rows) -> None:
+def test_a_child_cannot_use_its_parent_s_attempt_and_can_resume_the_string(client, rows):
     string = client.acquire("a").hand_over()
     lock = client.resume(string)
 
@@ -195,7 +187,7 @@ def test_a_child_cannot_use_its_parent_s_attempt_and_can_resume_the_string(clien
     assert not rows.is_held("a")
 
 
-def test_a_child_and_its_parent_that_resume_draw_different_names(client: LockClient) -> None:
+def test_a_child_and_its_parent_that_resume_draw_different_names(client):
     string = client.acquire("a").hand_over()
     names = {in_child(lambda: client.resume(string).owner)() for _ in range(2)}
     assert len({client.resume(string).owner, *names}) == 3
@@ -233,9 +225,7 @@ def invocations(clock: FreezingClock) -> Callable[[], LockClient]:
     return lambda: LockClient(clock=clock, heartbeat_period=0)
 
 
-def test_the_whole_way_of_a_hold_through_several_invocations_in_memory(
-    clock: FreezingClock, invocations: Callable[[], LockClient]
-) -> None:
+def test_the_whole_way_of_a_hold_through_several_invocations_in_memory(clock, invocations):
     with in_memory(clock=clock) as memory:
         first = invocations().acquire("a", holder="h", context=lambda_context(30))
         string = first.hand_over(lease_duration=900)
@@ -254,9 +244,7 @@ def test_the_whole_way_of_a_hold_through_several_invocations_in_memory(
         assert invocations().acquire("a", wait=0).release()
 
 
-def test_an_attempt_that_was_frozen_past_its_invocation_is_not_held_and_the_next_one_goes_on(
-    clock: FreezingClock, invocations: Callable[[], LockClient]
-) -> None:
+def test_an_attempt_that_was_frozen_past_its_invocation_is_not_held_and_the_next_one_goes_on(clock, invocations):
     with in_memory(clock=clock):
         string = invocations().acquire("a").hand_over(lease_duration=900)
         frozen = invocations().resume(string, context=lambda_context(30))
@@ -271,9 +259,7 @@ def test_an_attempt_that_was_frozen_past_its_invocation_is_not_held_and_the_next
         newest.heartbeat()
 
 
-def test_a_hold_that_froze_past_its_lease_is_resumed_only_if_nobody_took_the_lock(
-    clock: FreezingClock, invocations: Callable[[], LockClient]
-) -> None:
+def test_a_hold_that_froze_past_its_lease_is_resumed_only_if_nobody_took_the_lock(clock, invocations):
     with in_memory(clock=clock):
         string = invocations().acquire("a").hand_over(lease_duration=60)
         clock.freeze(3600)

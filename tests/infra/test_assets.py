@@ -39,14 +39,14 @@ def layer(assembly: Assembly) -> dict[str, Any]:
     return content
 
 
-def test_the_layer_is_that_of_the_construct_with_this_checkouts_sources(account: Assembly) -> None:
+def test_the_layer_is_that_of_the_construct_with_this_checkouts_sources(account):
     """What else it has and leaves out is the construct's matter: tests/cdk/test_layer.py."""
     found = sources(asset(account, layer(account)) / "python" / "lambda_lock", "lambda_lock")
     assert found.items() <= sources(ROOT / "lambda_lock", "lambda_lock").items()
     assert {"lambda_lock/__init__.py", "lambda_lock/py.typed"} <= found.keys()
 
 
-def test_functions_can_import_every_module_of_the_layer(account: Assembly) -> None:
+def test_functions_can_import_every_module_of_the_layer(account):
     folder = asset(account, layer(account)) / "python"
     names = [path.relative_to(folder).with_suffix("").parts for path in sorted(folder.rglob("*.py"))]
     modules = [".".join(parts).removesuffix(".__init__") for parts in names if "durable" not in parts]  # needs its SDK
@@ -54,24 +54,24 @@ def test_functions_can_import_every_module_of_the_layer(account: Assembly) -> No
     assert said.strip() == str(folder / "lambda_lock" / "__init__.py")
 
 
-def test_the_functions_share_one_package_without_anything_that_is_for_an_engine(account: Assembly) -> None:
+def test_the_functions_share_one_package_without_anything_that_is_for_an_engine(account):
     codes = [each["Code"] for each in account.of("AWS::Lambda::Function").values()]
     assert all(code == codes[0] for code in codes)
     assert files(asset(account, codes[0])) == sources(ROOT / "infra" / "functions", "functions")
 
 
-def test_the_same_checkout_gives_the_same_layer(account: Assembly, local: Assembly) -> None:
+def test_the_same_checkout_gives_the_same_layer(account, local):
     assert layer(account)["S3Key"] == layer(local)["S3Key"]
 
 
-def test_every_handler_is_there(account: Assembly) -> None:
+def test_every_handler_is_there(account):
     for function in account.of("AWS::Lambda::Function").values():
         module, _, name = function["Handler"].rpartition(".")
         source = asset(account, function["Code"]) / f"{module.replace('.', '/')}.py"
         assert f"\ndef {name}(" in source.read_text()
 
 
-def test_the_bootstrap_for_an_engine_can_be_executed(local: Assembly) -> None:
+def test_the_bootstrap_for_an_engine_can_be_executed(local):
     code = next(iter(local.of("AWS::Lambda::Function").values()))["Code"]
     bootstrap = asset(local, code) / "bootstrap"
     assert bootstrap.stat().st_mode & 0o777 == 0o755

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -16,12 +15,12 @@ from rig.cloud import Cloud
 from rig.engine import Ministack
 from rig.sample import Sample
 
-from .conftest import LOCAL, Assembly
+from .conftest import LOCAL
 
 
 @pytest.mark.long
 @pytest.mark.ministack_only("functions")
-def test_the_sample_is_deployed_and_its_report_runs_under_a_lock(local: Assembly, tmp_path: Path) -> None:
+def test_the_sample_is_deployed_and_its_report_runs_under_a_lock(local, tmp_path):
     with Ministack(auth=True, services=DEPLOYED) as engine, Cloud(engine) as cloud:
         assembly = tmp_path / "assembly"
         shutil.copytree(local.folder, assembly)

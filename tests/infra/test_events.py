@@ -35,7 +35,7 @@ def _postings(items: Any) -> dict[str, list[str]]:
 
 
 @pytest.mark.parametrize("name", DONE)
-def test_an_event_is_done_once_however_often_it_is_sent(name: str) -> None:
+def test_an_event_is_done_once_however_often_it_is_sent(name):
     handler = importlib.import_module(f"infra.functions.{name.lower()}").handler
     answer, postings = DONE[name]
     with in_memory(tables={"ledger": "customer"}) as memory:
@@ -44,7 +44,7 @@ def test_an_event_is_done_once_however_often_it_is_sent(name: str) -> None:
             assert _postings(memory.items("ledger")) == postings
 
 
-def test_the_report_is_written() -> None:
+def test_the_report_is_written():
     handler = importlib.import_module("infra.functions.report").handler
     with in_memory(tables={"ledger": "customer"}) as memory:
         assert handler(_event("Report"), lambda_context()) == "reported"
@@ -52,7 +52,7 @@ def test_the_report_is_written() -> None:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_every_key_begins_with_a_prefix_that_the_functions_role_allows(name: str) -> None:
+def test_every_key_begins_with_a_prefix_that_the_functions_role_allows(name):
     """An engine does not enforce dynamodb:LeadingKeys, so this is where a wrong prefix shows."""
     handler = importlib.import_module(f"infra.functions.{name.lower()}").handler
     with in_memory(tables={"ledger": "customer"}) as memory:

@@ -6,7 +6,6 @@ import copy
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 from rig.engine import ROOT
@@ -41,11 +40,11 @@ def alike(assembly: Assembly) -> dict[str, Any]:
     return template
 
 
-def test_nothing_else_differs_on_an_engine(account: Assembly, local: Assembly) -> None:
+def test_nothing_else_differs_on_an_engine(account, local):
     assert alike(local) == alike(account)
 
 
-def test_an_account_asks_for_tls_and_for_a_bootstrapped_region(account: Assembly, local: Assembly) -> None:
+def test_an_account_asks_for_tls_and_for_a_bootstrapped_region(account, local):
     def asking(assembly: Assembly) -> int:
         policies = [*assembly.of("AWS::SQS::QueuePolicy").values(), *assembly.of("AWS::SNS::TopicPolicy").values()]
         return sum(each.get("Condition") == NOT_TLS for one in policies for each in one["PolicyDocument"]["Statement"])
@@ -56,13 +55,13 @@ def test_an_account_asks_for_tls_and_for_a_bootstrapped_region(account: Assembly
     assert "Parameters" not in local.template
 
 
-def test_a_function_on_an_engine_runs_under_awslambdaric_and_finds_the_engine(local: Assembly) -> None:
+def test_a_function_on_an_engine_runs_under_awslambdaric_and_finds_the_engine(local):
     for function in local.of("AWS::Lambda::Function").values():
         assert function["Runtime"] == "provided.al2023"
         assert LOCAL.items() <= function["Environment"]["Variables"].items()
 
 
-def test_without_node_the_local_deployment_says_what_to_install(tmp_path: Path) -> None:
+def test_without_node_the_local_deployment_says_what_to_install(tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "rig.deploy"], cwd=ROOT, env={"PATH": str(tmp_path)}, capture_output=True, text=True
     )
@@ -70,7 +69,7 @@ def test_without_node_the_local_deployment_says_what_to_install(tmp_path: Path) 
     assert "install Node 22 or newer" in done.stderr
 
 
-def test_the_command_line_is_pinned_and_its_lock_names_no_registry() -> None:
+def test_the_command_line_is_pinned_and_its_lock_names_no_registry():
     packages = json.loads((ROOT / "package-lock.json").read_text())["packages"]
     wanted = json.loads((ROOT / "package.json").read_text())["devDependencies"]["aws-cdk"]
     assert packages["node_modules/aws-cdk"]["version"] == wanted

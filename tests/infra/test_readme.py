@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rig.engine import ROOT
 
-from .conftest import CONTEXT, Assembly
+from .conftest import CONTEXT
 
 _README = (ROOT / "infra" / "README.md").read_text()
 
@@ -20,7 +20,7 @@ def _row(about: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split("|")]
 
 
-def test_the_alarms_cost_what_the_page_says(account: Assembly) -> None:
+def test_the_alarms_cost_what_the_page_says(account):
     """CloudWatch charges for each metric that an alarm watches, and not for the expression that adds them up."""
     watched = 0
     for alarm in account.of("AWS::CloudWatch::Alarm").values():
@@ -30,13 +30,13 @@ def test_the_alarms_cost_what_the_page_says(account: Assembly) -> None:
     assert costs == f"${watched * 0.10:.2f}"
 
 
-def test_the_metrics_of_locks_are_as_many_as_the_page_says(account: Assembly) -> None:
+def test_the_metrics_of_locks_are_as_many_as_the_page_says(account):
     most = 4 * (1 + len(account.of("AWS::Lambda::Function")))
     assert f"at most {most}, four for the table" in " ".join(_README.split())
     assert f"at most ${most * 0.30:.2f}" in " ".join(_README.split())
 
 
-def test_nothing_else_costs_without_use(account: Assembly) -> None:
+def test_nothing_else_costs_without_use(account):
     """All is billed by use, but for alarms and dashboards. A new kind of resource: look up its price."""
     assert {each["Type"] for each in account.resources.values()} <= {
         "AWS::CDK::Metadata",
@@ -60,13 +60,13 @@ def test_nothing_else_costs_without_use(account: Assembly) -> None:
     assert len(account.of("AWS::CloudWatch::Dashboard")) == int(_row("dashboard")[1])
 
 
-def test_the_page_names_what_lies_beside_it() -> None:
+def test_the_page_names_what_lies_beside_it():
     beside = {path.name for path in (ROOT / "infra").iterdir() if not path.name.startswith("_")} - {"README.md"}
     for name in beside:
         assert f"`{name}" in _README, name
 
 
-def test_the_flags_are_those_that_the_cdk_recommends() -> None:
+def test_the_flags_are_those_that_the_cdk_recommends():
     (archive,) = (file.locate() for file in files("aws-cdk-lib") or [] if file.name.endswith(".jsii.tgz"))
     with tarfile.open(Path(str(archive))) as package:
         member = package.extractfile("package/recommended-feature-flags.json")

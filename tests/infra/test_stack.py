@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lambda_lock.client.reads import PREWARM_KEY
 from tests.cdk.snapshot import SNAPSHOT
-
-from .conftest import Assembly
 
 FUNCTIONS = ("Invoices", "Orders", "Payments", "Report")
 CONSUMERS = ("Orders", "Payments")
@@ -46,12 +43,12 @@ def allow(actions: str | list[str], id: str) -> dict[str, Any]:
     return {"Action": actions, "Effect": "Allow", "Resource": arn(id)}
 
 
-def test_the_lock_table_is_the_one_of_the_constructs_snapshot(account: Assembly) -> None:
+def test_the_lock_table_is_the_one_of_the_constructs_snapshot(account):
     """Under another logical id it would be another table, and for a while both would grant the same locks."""
     assert account.resources[LOCKS] == json.loads(SNAPSHOT.read_text())["Resources"][LOCKS]
 
 
-def test_only_the_lock_table_stays_when_the_stack_goes(account: Assembly) -> None:
+def test_only_the_lock_table_stays_when_the_stack_goes(account):
     kept = [id for id, each in account.resources.items() if each.get("DeletionPolicy", "Delete") != "Delete"]
     assert kept == [LOCKS]
     (ledger, _) = account.the("AWS::DynamoDB::GlobalTable", "Ledger")
@@ -59,7 +56,7 @@ def test_only_the_lock_table_stays_when_the_stack_goes(account: Assembly) -> Non
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_role_allows_what_its_function_does_and_nothing_else(account: Assembly, name: str) -> None:
+def test_a_role_allows_what_its_function_does_and_nothing_else(account, name):
     role, properties = account.the("AWS::IAM::Role", f"{name}Role")
     assert set(properties) == {"AssumeRolePolicyDocument"}  # no managed policy
     queues, actions = (f"{name}Queue", CONSUME) if name in CONSUMERS else (f"{name}DeadLetters", SEND)
@@ -78,13 +75,13 @@ def test_a_role_allows_what_its_function_does_and_nothing_else(account: Assembly
     }
 
 
-def test_every_policy_is_that_of_one_function(account: Assembly) -> None:
+def test_every_policy_is_that_of_one_function(account):
     assert len(account.of("AWS::IAM::Policy")) == len(account.of("AWS::IAM::Role")) == len(FUNCTIONS)
     assert len(account.of("AWS::Lambda::Function")) == len(FUNCTIONS)
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_function_has_the_library_the_lock_table_and_a_log_that_ends(account: Assembly, name: str) -> None:
+def test_a_function_has_the_library_the_lock_table_and_a_log_that_ends(account, name):
     _, function = account.the("AWS::Lambda::Function", name)
     function = {property: value for property, value in function.items() if property != "Code"}
     logs, retained = account.the("AWS::Logs::LogGroup", f"{name}Logs")
@@ -117,9 +114,7 @@ def test_a_function_has_the_library_the_lock_table_and_a_log_that_ends(account: 
 @pytest.mark.parametrize(
     ("name", "more"), [("Orders", {"ScalingConfig": {"MaximumConcurrency": 10}}), ("Payments", {})], ids=CONSUMERS
 )
-def test_a_queue_feeds_its_function_and_takes_back_single_messages(
-    account: Assembly, name: str, more: dict[str, Any]
-) -> None:
+def test_a_queue_feeds_its_function_and_takes_back_single_messages(account, name, more):
     function, settings = account.the("AWS::Lambda::Function", name)
     queue, properties = account.the("AWS::SQS::Queue", f"{name}Queue")
     (mapping,) = (
@@ -139,7 +134,7 @@ def test_a_queue_feeds_its_function_and_takes_back_single_messages(
     assert properties["RedrivePolicy"] == {"deadLetterTargetArn": arn(dead), "maxReceiveCount": 5}
 
 
-def test_the_payments_and_their_dead_letters_are_in_order(account: Assembly) -> None:
+def test_the_payments_and_their_dead_letters_are_in_order(account):
     fifo = {id[:-8] for id, each in account.of("AWS::SQS::Queue").items() if each.get("FifoQueue")}
     assert fifo == {"PaymentsQueue", "PaymentsDeadLetters"}
 
@@ -157,9 +152,7 @@ def test_the_payments_and_their_dead_letters_are_in_order(account: Assembly) -> 
     ],
     ids=["Invoices", "Report"],
 )
-def test_a_rule_starts_its_function_and_keeps_what_failed(
-    account: Assembly, name: str, rule: str, when: dict[str, Any], retries: dict[str, Any]
-) -> None:
+def test_a_rule_starts_its_function_and_keeps_what_failed(account, name, rule, when, retries):
     function, _ = account.the("AWS::Lambda::Function", name)
     dead, _ = account.the("AWS::SQS::Queue", f"{name}DeadLetters")
     _, found = account.the("AWS::Events::Rule", rule)
@@ -184,7 +177,7 @@ def test_a_rule_starts_its_function_and_keeps_what_failed(
     }
 
 
-def test_what_could_not_be_done_raises_an_alarm(account: Assembly) -> None:
+def test_what_could_not_be_done_raises_an_alarm(account):
     topic, _ = account.the("AWS::SNS::Topic", "Alarms")
     alarms = account.of("AWS::CloudWatch::Alarm").values()
     assert all(each["AlarmActions"] == [{"Ref": topic}] for each in alarms)
@@ -198,7 +191,7 @@ def test_what_could_not_be_done_raises_an_alarm(account: Assembly) -> None:
     assert len(account.of("AWS::CloudWatch::Dashboard")) == 1
 
 
-def test_alarms_may_publish_to_a_topic_that_asks_for_tls(account: Assembly) -> None:
+def test_alarms_may_publish_to_a_topic_that_asks_for_tls(account):
     (policy,) = account.of("AWS::SNS::TopicPolicy").values()
     (statement,) = (each for each in policy["PolicyDocument"]["Statement"] if each["Effect"] == "Allow")
     assert statement == {
@@ -211,7 +204,7 @@ def test_alarms_may_publish_to_a_topic_that_asks_for_tls(account: Assembly) -> N
     }
 
 
-def test_no_finding_of_cdk_nag_is_left(tmp_path: Path) -> None:
+def test_no_finding_of_cdk_nag_is_left(tmp_path):
     import aws_cdk as cdk
     import cdk_nag
 

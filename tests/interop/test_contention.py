@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 import pytest
 
-from rig.engine import Ministack
 from tests.support.waiting import wait_until
 
-from .conftest import Start
 from .peers import JAVA_CLIENT, KINDS, Answer, Peer
 
 pytestmark = pytest.mark.long
@@ -23,9 +20,7 @@ COMPRESSION = DEFAULT_LEASE / LEASE
 
 
 @pytest.mark.parametrize("minutes", [2, pytest.param(60, marks=[pytest.mark.prove, pytest.mark.timeout(600)])])
-def test_minutes_of_mixed_contention_lose_no_increment(
-    minutes: int, engine: Ministack, make_table: Callable[..., str], start: Start
-) -> None:
+def test_minutes_of_mixed_contention_lose_no_increment(minutes, engine, make_table, start):
     """Leases of one second instead of twenty compress the time. The three other clients run at the same time."""
     seconds = minutes * 60 / COMPRESSION
     counters: dict[str, str] = {}
@@ -58,9 +53,7 @@ def test_minutes_of_mixed_contention_lose_no_increment(
 
 
 @pytest.mark.parametrize("dead", [1, 2])
-def test_behind_waiters_that_were_killed_both_clients_are_granted_the_lock(
-    dead: int, engine: Ministack, make_table: Callable[..., str], start: Start
-) -> None:
+def test_behind_waiters_that_were_killed_both_clients_are_granted_the_lock(dead, engine, make_table, start):
     table = make_table(JAVA_CLIENT.schema)
     counters = engine.create_table(f"{table}-counter")
     lease = {"lease": 2.0, "heartbeat": 0.5}

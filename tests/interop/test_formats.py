@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
-from lambda_lock import GO, JAVA, PYTHON, LockClient, LockConfigurationError, LockFormatError, Schema
-from rig.engine import Ministack
+from lambda_lock import GO, JAVA, PYTHON, LockClient, LockConfigurationError, LockFormatError
 from tests.support.waiting import DEADLINE
 
-from .conftest import Make, Rows, Start
-from .peers import GO_STAND_IN, JAVA_CLIENT, PYTHON_CLIENT, Kind
+from .peers import GO_STAND_IN, JAVA_CLIENT, PYTHON_CLIENT
 from .test_sharing import TRY, WAIT, take
 
 
 @pytest.mark.parametrize(("kind", "schema"), [(GO_STAND_IN, JAVA), (JAVA_CLIENT, GO)], ids=str, indirect=["kind"])
 @pytest.mark.parametrize("wait", [0, DEADLINE])
 def test_a_lock_held_in_the_other_format_is_an_error_at_once_and_never_taken_over(
-    kind: Kind, schema: Schema, shared: str, start: Start, make: Make, rows: Rows, wait: float
-) -> None:
+    kind, schema, shared, start, make, rows, wait
+):
     peer = start(kind, shared)
     client = make(shared, schema)
     take(peer)
@@ -42,8 +38,8 @@ def test_a_lock_held_in_the_other_format_is_an_error_at_once_and_never_taken_ove
     indirect=["kind"],
 )
 def test_its_client_fails_on_our_row_of_the_other_format_and_leaves_it_alone(
-    kind: Kind, schema: Schema, error: str, shared: str, start: Start, make: Make, rows: Rows
-) -> None:
+    kind, schema, error, shared, start, make, rows
+):
     peer = start(kind, shared)
     lock = make(shared, schema).acquire("k")
     row = rows["k"]
@@ -56,9 +52,7 @@ def test_its_client_fails_on_our_row_of_the_other_format_and_leaves_it_alone(
 
 @pytest.mark.parametrize("kind", [PYTHON_CLIENT], ids=str, indirect=True)
 @pytest.mark.parametrize("schema", [JAVA, GO], ids=str)
-def test_its_table_has_other_key_names_than_a_schema_that_is_not_its_own(
-    kind: Kind, shared: str, start: Start, make: Make, schema: Schema, rows: Rows
-) -> None:
+def test_its_table_has_other_key_names_than_a_schema_that_is_not_its_own(kind, shared, start, make, schema, rows):
     peer = start(kind, shared)
     take(peer)
     row = rows["k"]
@@ -68,9 +62,7 @@ def test_its_table_has_other_key_names_than_a_schema_that_is_not_its_own(
 
 
 @pytest.mark.parametrize("kind", [PYTHON_CLIENT], ids=str, indirect=True)
-def test_its_client_fails_on_our_row_of_another_schema_and_leaves_it_alone(
-    kind: Kind, shared: str, start: Start, make: Make
-) -> None:
+def test_its_client_fails_on_our_row_of_another_schema_and_leaves_it_alone(kind, shared, start, make):
     peer = start(kind, shared)
     client = make(shared, JAVA, partition_key_name="lock_key", sort_key_name="sort_key")
     with client.acquire("k", sort_key="-") as lock:
@@ -93,14 +85,8 @@ def test_its_client_fails_on_our_row_of_another_schema_and_leaves_it_alone(
     indirect=["kind"],
 )
 def test_the_right_key_names_with_the_wrong_schema_never_take_a_live_lock(
-    kind: Kind,
-    schema: Schema,
-    names: dict[str, str],
-    make_table: Callable[..., str],
-    start: Start,
-    make: Make,
-    engine: Ministack,
-) -> None:
+    kind, schema, names, make_table, start, make, engine
+):
     """A row without its own schema's version is a free lock, unless it has the version of another schema."""
     sort_key = names["sort_key_name"]
     table = make_table(kind.schema, sort_key)

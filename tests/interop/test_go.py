@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from lambda_lock import GO, LockClient
-from rig.engine import Ministack
+from lambda_lock import GO
 from rig.wire import Wire
 from tests.support.waiting import DEADLINE
 
-from .conftest import REFRESH, Make, Rows, Start
-from .peers import GO_STAND_IN, Kind, Peer
+from .conftest import REFRESH
+from .peers import GO_STAND_IN
 from .test_sharing import take
 
 pytestmark = pytest.mark.parametrize("kind", [GO_STAND_IN], ids=str, indirect=True)
 
 
-def test_tokens_rise_over_its_holds_because_it_carries_them_along(client: LockClient, peer: Peer, rows: Rows) -> None:
+def test_tokens_rise_over_its_holds_because_it_carries_them_along(client, peer, rows):
     first = client.acquire("k")
     first.release()
     take(peer)
@@ -27,8 +26,8 @@ def test_tokens_rise_over_its_holds_because_it_carries_them_along(client: LockCl
 
 
 def test_a_waiting_one_may_turn_a_token_back_and_our_claim_works_all_the_same(
-    client: LockClient, kind: Kind, shared: str, start: Start, engine: Ministack, rows: Rows
-) -> None:
+    client, kind, shared, start, engine, rows
+):
     """It writes the attributes that its first poll saw. So tokens need not rise if it holds the lock in between."""
     with Wire(engine.url) as wire:
         peer = start(kind, shared, endpoint=wire.url)
@@ -49,16 +48,14 @@ def test_a_waiting_one_may_turn_a_token_back_and_our_claim_works_all_the_same(
 
 
 @pytest.mark.parametrize(("lease", "written"), [(1.5, "1500ms"), (2, "2s"), (90, "90s")])
-def test_leases_are_written_as_durations_that_it_reads(
-    shared: str, make: Make, peer: Peer, rows: Rows, lease: float, written: str
-) -> None:
+def test_leases_are_written_as_durations_that_it_reads(shared, make, peer, rows, lease, written):
     with make(shared, GO, lease_duration=lease).acquire("k"):
         assert rows["k"]["leaseDuration"] == {"S": written}
         assert peer.ask("read", key="k")["lease"] == lease
 
 
 @pytest.mark.parametrize(("written", "seconds"), [("500ms", 0.5), ("1m30s", 90), ("2h0m0s", 7200), ("1.5s", 1.5)])
-def test_durations_as_it_writes_them_are_read(client: LockClient, rows: Rows, written: str, seconds: float) -> None:
+def test_durations_as_it_writes_them_are_read(client, rows, written, seconds):
     rows.put(
         "k", leaseDuration={"S": written}, ownerName={"S": "go"}, recordVersionNumber={"S": "1795223051234567890:K5"}
     )
@@ -68,7 +65,7 @@ def test_durations_as_it_writes_them_are_read(client: LockClient, rows: Rows, wr
     assert client.try_acquire("k") is None
 
 
-def test_it_deletes_where_it_is_told_to(client: LockClient, peer: Peer, rows: Rows) -> None:
+def test_it_deletes_where_it_is_told_to(client, peer, rows):
     take(peer, keep=False, refresh=REFRESH)
     peer.ask("release", key="k")
     assert rows.get("k") is None

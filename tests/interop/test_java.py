@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from lambda_lock import JAVA, LockClient
-from rig.engine import Ministack
+from lambda_lock import JAVA
 from tests.support.waiting import DEADLINE, wait_until
 
-from .conftest import LEASE, REFRESH, Make, Rows, Start
-from .peers import JAVA_CLIENT, Kind, Peer
+from .conftest import LEASE, REFRESH
+from .peers import JAVA_CLIENT
 from .test_sharing import TRY, take
 
 pytestmark = pytest.mark.parametrize("kind", [JAVA_CLIENT], ids=str, indirect=True)
 
 
-def test_a_row_of_ours_that_it_updates_keeps_our_columns_and_our_next_claim_counts_on(
-    client: LockClient, peer: Peer, rows: Rows
-) -> None:
+def test_a_row_of_ours_that_it_updates_keeps_our_columns_and_our_next_claim_counts_on(client, peer, rows):
     """withUpdateExistingLockRecord(true) keeps attributes that the client does not know."""
     lock = client.acquire("k", attributes={"team": "blue"})
     assert lock.release() is True
@@ -35,9 +31,7 @@ def test_a_row_of_ours_that_it_updates_keeps_our_columns_and_our_next_claim_coun
         assert again.fencing_token == lock.fencing_token + 1
 
 
-def test_a_dead_lock_of_ours_that_it_took_over_in_place_is_held_by_it_alone(
-    client: LockClient, make: Make, shared: str, peer: Peer, rows: Rows
-) -> None:
+def test_a_dead_lock_of_ours_that_it_took_over_in_place_is_held_by_it_alone(client, make, shared, peer, rows):
     """Our expiry, which has passed, was in the version that the client replaced. So we do not take its lock over."""
     dead = make(shared, JAVA, heartbeat_period=0).acquire("k", lease_duration=1)
     take(peer, wait=DEADLINE, update=True)
@@ -48,9 +42,7 @@ def test_a_dead_lock_of_ours_that_it_took_over_in_place_is_held_by_it_alone(
     assert peer.ask("release", key="k") == {"released": True}
 
 
-def test_a_row_that_it_replaces_loses_our_columns_and_our_claim_works_all_the_same(
-    client: LockClient, peer: Peer, rows: Rows
-) -> None:
+def test_a_row_that_it_replaces_loses_our_columns_and_our_claim_works_all_the_same(client, peer, rows):
     client.acquire("k", attributes={"team": "blue"}).release()
     take(peer, keep=True)
     assert set(rows["k"]) == {"key", "ownerName", "leaseDuration", "recordVersionNumber"}
@@ -61,8 +53,8 @@ def test_a_row_that_it_replaces_loses_our_columns_and_our_claim_works_all_the_sa
 
 
 def test_a_ttl_of_ours_stays_on_a_row_that_it_updates_so_none_is_written_where_a_table_is_shared(
-    client: LockClient, shared: str, make: Make, peer: Peer, rows: Rows
-) -> None:
+    client, shared, make, peer, rows
+):
     """DynamoDB would delete its live lock at that time. With ttl=None, our next claim removes the ttl."""
     make(shared, JAVA, ttl=86_400).acquire("k").release()
     stale = rows["k"]["ttl"]
@@ -75,9 +67,7 @@ def test_a_ttl_of_ours_stays_on_a_row_that_it_updates_so_none_is_written_where_a
     assert "ttl" not in rows["k"]
 
 
-def test_our_waiters_are_served_in_order_behind_it_and_again_after_it_dropped_their_tickets(
-    shared: str, make: Make, peer: Peer, rows: Rows
-) -> None:
+def test_our_waiters_are_served_in_order_behind_it_and_again_after_it_dropped_their_tickets(shared, make, peer, rows):
     take(peer, keep=True)
     order: list[int] = []
 
@@ -102,9 +92,7 @@ def test_our_waiters_are_served_in_order_behind_it_and_again_after_it_dropped_th
     assert places() == 0
 
 
-def test_its_fail_fast_call_takes_a_dead_lock_of_ours_once_it_has_seen_it_for_a_lease(
-    our_peer: Peer, peer: Peer, rows: Rows
-) -> None:
+def test_its_fail_fast_call_takes_a_dead_lock_of_ours_once_it_has_seen_it_for_a_lease(our_peer, peer, rows):
     take(our_peer)
     renewed = rows.after_a_renewal("k")
     our_peer.kill()
@@ -114,9 +102,7 @@ def test_its_fail_fast_call_takes_a_dead_lock_of_ours_once_it_has_seen_it_for_a_
     assert time.monotonic() - renewed >= LEASE
 
 
-def test_locks_with_a_sort_key_are_shared_one_by_one(
-    kind: Kind, make_table: Callable[..., str], make: Make, start: Start
-) -> None:
+def test_locks_with_a_sort_key_are_shared_one_by_one(kind, make_table, make, start):
     table = make_table(JAVA, sort_key="part")
     peer = start(kind, table, sort_key_name="part")
     client = make(table, JAVA, sort_key_name="part")
@@ -128,9 +114,7 @@ def test_locks_with_a_sort_key_are_shared_one_by_one(
     assert peer.ask("acquire", key="k", sort_key="2", **TRY).get("granted")
 
 
-def test_its_scan_of_all_locks_reads_our_rows_held_and_released(
-    client: LockClient, peer: Peer, engine: Ministack, shared: str
-) -> None:
+def test_its_scan_of_all_locks_reads_our_rows_held_and_released(client, peer, engine, shared):
     client.acquire("released").release()
     with client.acquire("held", data=b"x", attributes={"n": 1}):
         take(peer, refresh=REFRESH)

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 import pytest
 
-from lambda_lock import PYTHON, LockClient
+from lambda_lock import PYTHON
 
-from .conftest import Make, Rows, Start
-from .peers import PYTHON_CLIENT, Kind, Peer
+from .peers import PYTHON_CLIENT
 from .test_sharing import TRY, take
 
 pytestmark = pytest.mark.parametrize("kind", [PYTHON_CLIENT], ids=str, indirect=True)
 
 
-def test_our_rows_have_the_expiry_time_that_it_cannot_do_without_even_where_ttl_is_none(
-    client: LockClient, peer: Peer, rows: Rows
-) -> None:
+def test_our_rows_have_the_expiry_time_that_it_cannot_do_without_even_where_ttl_is_none(client, peer, rows):
     with client.acquire("k"):
         assert int(rows["k"]["expiry_time"]["N"]) >= time.time() + 3600
         assert "error" not in peer.ask("read", key="k")
 
 
-def test_its_rows_go_when_we_release_them_as_when_it_does(client: LockClient, peer: Peer, rows: Rows) -> None:
+def test_its_rows_go_when_we_release_them_as_when_it_does(client, peer, rows):
     take(peer)
     peer.ask("release", key="k")
     assert rows.get("k") is None
@@ -32,15 +28,13 @@ def test_its_rows_go_when_we_release_them_as_when_it_does(client: LockClient, pe
     assert rows.get("k") is None
 
 
-def test_leases_are_written_in_whole_seconds_rounded_down(shared: str, make: Make, peer: Peer, rows: Rows) -> None:
+def test_leases_are_written_in_whole_seconds_rounded_down(shared, make, peer, rows):
     with make(shared, PYTHON, lease_duration=2.9).acquire("k") as lock:
         assert lock.lease_duration == 2
         assert peer.ask("read", key="k")["lease"] == 2
 
 
-def test_a_sort_key_under_another_name_is_shared_one_by_one(
-    kind: Kind, make_table: Callable[..., str], make: Make, start: Start
-) -> None:
+def test_a_sort_key_under_another_name_is_shared_one_by_one(kind, make_table, make, start):
     table = make_table(PYTHON, sort_key="part")
     peer = start(kind, table, sort_key_name="part")
     client = make(table, PYTHON, sort_key_name="part")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -11,8 +10,8 @@ import pytest
 from lambda_lock import Lock, LockClient, LockNotGrantedError, LockTimeoutError
 from tests.support.waiting import DEADLINE
 
-from .conftest import LEASE, REFRESH, Make, Rows
-from .peers import KINDS, Kind, Peer
+from .conftest import LEASE, REFRESH
+from .peers import KINDS, Peer
 from .talk import REFUSALS
 
 pytestmark = pytest.mark.long
@@ -41,9 +40,7 @@ def try_until_granted(client: LockClient, key: str) -> Lock:
 # -- only one holds the lock ------------------------------------------------------------------------------------------
 
 
-def test_while_it_holds_and_renews_we_are_refused_for_longer_than_a_lease(
-    client: LockClient, peer: Peer, rows: Rows
-) -> None:
+def test_while_it_holds_and_renews_we_are_refused_for_longer_than_a_lease(client, peer, rows):
     take(peer)
     with pytest.raises(LockNotGrantedError) as refused:
         client.acquire("k", wait=0)
@@ -55,7 +52,7 @@ def test_while_it_holds_and_renews_we_are_refused_for_longer_than_a_lease(
     assert peer.ask("release", key="k") == {"released": True}
 
 
-def test_while_we_hold_and_renew_it_is_refused_for_longer_than_a_lease(client: LockClient, peer: Peer) -> None:
+def test_while_we_hold_and_renew_it_is_refused_for_longer_than_a_lease(client, peer):
     with client.acquire("k") as lock:
         assert peer.ask("acquire", key="k", **TRY)["error"] in REFUSALS
         assert peer.ask("acquire", key="k", wait=0.6 * LEASE, refresh=REFRESH)["error"] in REFUSALS
@@ -63,7 +60,7 @@ def test_while_we_hold_and_renew_it_is_refused_for_longer_than_a_lease(client: L
     take(peer)
 
 
-def test_a_wait_of_ours_ends_when_it_releases(client: LockClient, peer: Peer) -> None:
+def test_a_wait_of_ours_ends_when_it_releases(client, peer):
     take(peer)
     assert client.try_acquire("k") is None
     peer.tell("release", key="k")
@@ -71,7 +68,7 @@ def test_a_wait_of_ours_ends_when_it_releases(client: LockClient, peer: Peer) ->
     assert peer.answer() == {"released": True}
 
 
-def test_a_wait_of_its_own_ends_when_we_release(client: LockClient, peer: Peer) -> None:
+def test_a_wait_of_its_own_ends_when_we_release(client, peer):
     lock = client.acquire("k")
     peer.tell("acquire", key="k", **WAIT)
     assert lock.release() is True
@@ -86,9 +83,7 @@ def test_a_wait_of_its_own_ends_when_we_release(client: LockClient, peer: Peer) 
     [lambda client: client.acquire("k", wait=DEADLINE), lambda client: try_until_granted(client, "k")],
     ids=["waiting", "failing fast"],
 )
-def test_when_it_is_killed_we_take_over_but_not_before_its_lease_is_over(
-    client: LockClient, peer: Peer, rows: Rows, acquire: Callable[[LockClient], Lock]
-) -> None:
+def test_when_it_is_killed_we_take_over_but_not_before_its_lease_is_over(client, peer, rows, acquire):
     take(peer)
     renewed = rows.after_a_renewal("k")
     peer.kill()
@@ -98,9 +93,7 @@ def test_when_it_is_killed_we_take_over_but_not_before_its_lease_is_over(
     assert lock.release() is True
 
 
-def test_when_we_are_killed_it_takes_over_but_not_before_our_lease_is_over(
-    our_peer: Peer, peer: Peer, rows: Rows
-) -> None:
+def test_when_we_are_killed_it_takes_over_but_not_before_our_lease_is_over(our_peer, peer, rows):
     take(our_peer)
     owner = rows.owner("k")
     renewed = rows.after_a_renewal("k")
@@ -112,7 +105,7 @@ def test_when_we_are_killed_it_takes_over_but_not_before_our_lease_is_over(
     assert peer.ask("release", key="k") == {"released": True}
 
 
-def test_a_holder_of_its_kind_that_was_paused_and_robbed_does_us_no_harm(client: LockClient, peer: Peer) -> None:
+def test_a_holder_of_its_kind_that_was_paused_and_robbed_does_us_no_harm(client, peer):
     take(peer)
     peer.pause()
     lock = client.acquire("k", wait=DEADLINE)
@@ -122,9 +115,7 @@ def test_a_holder_of_its_kind_that_was_paused_and_robbed_does_us_no_harm(client:
     assert lock.release() is True
 
 
-def test_a_holder_of_ours_that_was_paused_and_robbed_knows_it_and_does_it_no_harm(
-    our_peer: Peer, peer: Peer, rows: Rows
-) -> None:
+def test_a_holder_of_ours_that_was_paused_and_robbed_knows_it_and_does_it_no_harm(our_peer, peer, rows):
     take(our_peer)
     our_peer.pause()
     take(peer, **WAIT)
@@ -140,7 +131,7 @@ def test_a_holder_of_ours_that_was_paused_and_robbed_knows_it_and_does_it_no_har
 
 
 @pytest.mark.parametrize("kind", KEEPERS, ids=str, indirect=True)
-def test_a_row_that_was_released_and_kept_is_acquired_by_the_other(client: LockClient, peer: Peer, rows: Rows) -> None:
+def test_a_row_that_was_released_and_kept_is_acquired_by_the_other(client, peer, rows):
     for _ in range(2):
         take(peer, keep=True)
         assert peer.ask("release", key="k") == {"released": True}
@@ -151,9 +142,7 @@ def test_a_row_that_was_released_and_kept_is_acquired_by_the_other(client: LockC
 
 @pytest.mark.parametrize("held", [True, False])
 @pytest.mark.parametrize("kind", KEEPERS, ids=str, indirect=True)
-def test_a_semaphore_is_refused_by_the_other_and_left_as_it_is(
-    held: bool, client: LockClient, peer: Peer, rows: Rows
-) -> None:
+def test_a_semaphore_is_refused_by_the_other_and_left_as_it_is(held, client, peer, rows):
     lock = client.acquire("k", permits=2)
     if not held:
         lock.release()
@@ -170,9 +159,7 @@ def test_a_semaphore_is_refused_by_the_other_and_left_as_it_is(
         lock.release()
 
 
-def test_a_row_that_was_released_and_deleted_is_acquired_by_the_other(
-    client: LockClient, peer: Peer, rows: Rows
-) -> None:
+def test_a_row_that_was_released_and_deleted_is_acquired_by_the_other(client, peer, rows):
     for _ in range(2):
         take(peer, keep=False)
         assert peer.ask("release", key="k") == {"released": True}
@@ -182,7 +169,7 @@ def test_a_row_that_was_released_and_deleted_is_acquired_by_the_other(
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.stores_data], ids=str, indirect=True)
-def test_data_written_by_one_is_read_by_the_other(client: LockClient, peer: Peer) -> None:
+def test_data_written_by_one_is_read_by_the_other(client, peer):
     take(peer, keep=True, data="theirs")
     record = client.get("k")
     assert record is not None
@@ -196,7 +183,7 @@ def test_data_written_by_one_is_read_by_the_other(client: LockClient, peer: Peer
     assert peer.ask("read", key="k")["data"] == "ours at the end"
 
 
-def test_who_holds_it_is_read_by_the_other(client: LockClient, peer: Peer, kind: Kind) -> None:
+def test_who_holds_it_is_read_by_the_other(client, peer, kind):
     take(peer)
     record = client.get("k")
     assert record is not None
@@ -211,7 +198,7 @@ def test_who_holds_it_is_read_by_the_other(client: LockClient, peer: Peer, kind:
         assert kind.schema.token in read["others"]
 
 
-def test_attributes_of_its_application_are_read_by_us_and_outlive_our_take_over(client: LockClient, peer: Peer) -> None:
+def test_attributes_of_its_application_are_read_by_us_and_outlive_our_take_over(client, peer):
     take(peer, attributes={"colour": "green"})
     record = client.get("k")
     assert record is not None
@@ -221,7 +208,7 @@ def test_attributes_of_its_application_are_read_by_us_and_outlive_our_take_over(
         assert lock.attributes == {"colour": "green", "shape": "round"}
 
 
-def test_attributes_of_our_application_do_no_harm_to_it(client: LockClient, peer: Peer) -> None:
+def test_attributes_of_our_application_do_no_harm_to_it(client, peer):
     with client.acquire("k", wait=0, attributes={"team": "blue", "weight": 3, "tags": ["a", "b"]}):
         assert {"tags", "team", "weight"} <= set(peer.ask("read", key="k")["others"].split(","))
     take(peer)
@@ -230,9 +217,7 @@ def test_attributes_of_our_application_do_no_harm_to_it(client: LockClient, peer
     client.acquire("k", wait=0).release()
 
 
-def test_what_older_rows_of_ours_carry_does_no_harm_to_a_holder_of_its_kind(
-    kind: Kind, shared: str, make: Make, peer: Peer, rows: Rows
-) -> None:
+def test_what_older_rows_of_ours_carry_does_no_harm_to_a_holder_of_its_kind(kind, shared, make, peer, rows):
     """Rows from before the table was shared have a ttl and a fencing token."""
     before = make(shared, kind.schema, ttl=86_400)
     before.acquire("k", wait=0).release()
@@ -246,9 +231,7 @@ def test_what_older_rows_of_ours_carry_does_no_harm_to_a_holder_of_its_kind(
 # -- several keys at once, one of which it wants too ------------------------------------------------------------------
 
 
-def test_while_it_holds_one_of_several_keys_we_get_none_of_them_and_leave_it_the_others(
-    client: LockClient, peer: Peer, rows: Rows
-) -> None:
+def test_while_it_holds_one_of_several_keys_we_get_none_of_them_and_leave_it_the_others(client, peer, rows):
     take(peer, "b")
     with pytest.raises(LockNotGrantedError) as refused:
         client.acquire_all(["c", "b", "a"], wait=0)
@@ -264,9 +247,7 @@ def test_while_it_holds_one_of_several_keys_we_get_none_of_them_and_leave_it_the
     take(peer, "b")
 
 
-def test_when_it_is_killed_with_one_of_several_keys_we_get_all_but_not_before_its_lease_is_over(
-    client: LockClient, peer: Peer, rows: Rows
-) -> None:
+def test_when_it_is_killed_with_one_of_several_keys_we_get_all_but_not_before_its_lease_is_over(client, peer, rows):
     take(peer, "b")
     renewed = rows.after_a_renewal("b")
     peer.kill()

@@ -7,15 +7,11 @@ import re
 import time
 from pathlib import Path
 
-import pytest
-
 import lambda_lock
-from lambda_lock import LockClient, with_lock
+from lambda_lock import with_lock
 from lambda_lock.observe import log
 from lambda_lock.observe.metrics import COUNTED
 from rig.engine import ROOT
-from rig.wire import Wire
-from tests.support.rows import Rows
 
 PAGE = (ROOT / "docs" / "observing.md").read_text()
 EVENTS = (ROOT / "docs" / "troubleshooting.md").read_text()
@@ -27,25 +23,25 @@ def documented() -> dict[str, str]:
     return dict(re.findall(r"^\| `(\w+)` \| ([A-Z]+) \|", EVENTS, re.MULTILINE))
 
 
-def test_the_page_has_every_event_with_its_level() -> None:
+def test_the_page_has_every_event_with_its_level():
     levels = {event: logging.getLevelName(level) for event, level in log.LEVELS.items()}
     assert levels.items() <= documented().items()
     elsewhere = {event for text in SOURCES for event in re.findall(r'"lock_event": "(\w+)"', text)}
     assert set(documented()) == set(levels) | elsewhere
 
 
-def test_an_observer_is_the_only_door_to_the_log_the_metrics_and_the_hooks() -> None:
+def test_an_observer_is_the_only_door_to_the_log_the_metrics_and_the_hooks():
     outside = [path for path in Path(lambda_lock.__file__).parent.rglob("*.py") if path.parent.name != "observe"]
     told = {event for path in outside for event in re.findall(r"\btell\(\s*\"(\w+)\"", path.read_text())}
     assert {"granted", "release_failed", "disabled", "record_failed"} <= told <= set(log.LEVELS)
     assert not [path.name for path in outside if "write_line" in path.read_text()]
 
 
-def test_the_page_has_every_metric() -> None:
+def test_the_page_has_every_metric():
     assert all(f"`{metric}`" in PAGE for metric in COUNTED.values())
 
 
-def test_grants_and_releases_are_told_at_debug(client: LockClient, caplog: pytest.LogCaptureFixture) -> None:
+def test_grants_and_releases_are_told_at_debug(client, caplog):
     with caplog.at_level(logging.DEBUG, "lambda_lock"), client.acquire("a") as lock:
         pass
     records = [record for record in caplog.records if "lock_event" in record.__dict__]
@@ -59,9 +55,7 @@ def test_grants_and_releases_are_told_at_debug(client: LockClient, caplog: pytes
         assert record.__dict__["lock_fencing_token"] == lock.fencing_token
 
 
-def test_contention_is_info_and_names_the_holder(
-    client: LockClient, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_contention_is_info_and_names_the_holder(client, rows, caplog):
     caplog.set_level(logging.INFO, "lambda_lock")
     rows.put_held("a", expires_at=time.time() + 60)
     assert client.try_acquire("a") is None
@@ -73,9 +67,7 @@ def test_contention_is_info_and_names_the_holder(
     )
 
 
-def test_a_release_that_fails_is_told_the_same_by_clients_and_decorators(
-    wire: Wire, wired: LockClient, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_release_that_fails_is_told_the_same_by_clients_and_decorators(wire, wired, caplog):
     def refuse() -> None:
         wire.answer(400, "AccessDeniedException", times=float("inf"))
 

@@ -10,7 +10,6 @@ import math
 import re
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from lambda_lock import (
     AsyncLockClient,
     DuplicateEventError,
     Lock,
-    LockClient,
     LockConfigurationError,
     LockLostError,
     LockNotGrantedError,
@@ -47,9 +45,7 @@ Output = pytest.CaptureFixture[str]
 
 
 @pytest.mark.parametrize("value", [None, ""])
-def test_without_the_variable_nothing_is_written(
-    value: str | None, client: LockClient, rows: Rows, monkeypatch: pytest.MonkeyPatch, capsys: Output
-) -> None:
+def test_without_the_variable_nothing_is_written(value, client, rows, monkeypatch, capsys):
     if value is not None:
         monkeypatch.setenv(METRICS_VARIABLE, value)
     rows.put_held("a", expires_at=time.time() + 60)
@@ -58,9 +54,7 @@ def test_without_the_variable_nothing_is_written(
 
 
 @pytest.mark.usefixtures("counting")
-def test_a_line_has_namespace_dimensions_time_and_what_the_log_has(
-    client: LockClient, rows: Rows, table: str, monkeypatch: pytest.MonkeyPatch, capsys: Output
-) -> None:
+def test_a_line_has_namespace_dimensions_time_and_what_the_log_has(client, rows, table, monkeypatch, capsys):
     rows.put_held("Jürgen\n", expires_at=time.time() + 60)
     for function in (None, "orders"):
         if function:
@@ -106,14 +100,8 @@ def _metrics(output: str) -> set[tuple[str, ...]]:
     ],
 )
 def test_metrics_are_counted_by_function_by_group_or_by_the_table_alone(
-    group: str | None,
-    dimensions: set[tuple[str, ...]],
-    client: LockClient,
-    rows: Rows,
-    table: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: Output,
-) -> None:
+    group, dimensions, client, rows, table, monkeypatch, capsys
+):
     rows.put_held("a", expires_at=time.time() + 60)
     if group is not None:
         monkeypatch.setenv("LAMBDA_LOCK_METRICS_GROUP", group)
@@ -129,23 +117,21 @@ def test_metrics_are_counted_by_function_by_group_or_by_the_table_alone(
     ("row", "functions"),
     [("4, as in", 4), ("300 |", 300), ("300, in ten groups", 10), ("300, `LAMBDA_LOCK_METRICS_GROUP=none`", 0)],
 )
-def test_the_page_about_costs_counts_a_metric_of_the_table_and_one_of_each_function(row: str, functions: int) -> None:
+def test_the_page_about_costs_counts_a_metric_of_the_table_and_one_of_each_function(row, functions):
     (line,) = re.findall(rf"^  \| {re.escape(row)}.*$", (ROOT / "docs" / "costs.md").read_text(), re.MULTILINE)
     most = len({NOT_GRANTED, LOST, FAILED, DUPLICATE}) * (1 + functions)
     assert line.endswith(f"| {most:,} | ${most * 0.30:.2f} |")
 
 
 @pytest.mark.usefixtures("counting")
-def test_the_table_of_a_client_that_was_given_an_arn_is_its_name(make: Make, rows: Rows, capsys: Output) -> None:
+def test_the_table_of_a_client_that_was_given_an_arn_is_its_name(make, rows, capsys):
     rows.put_held("a", expires_at=time.time() + 60)
     assert make(f"arn:aws:dynamodb:us-east-1:000000000000:table/{rows.table}").try_acquire("a") is None
     assert json.loads(capsys.readouterr().out)["Table"] == rows.table
 
 
 @pytest.mark.usefixtures("counting")
-def test_each_line_is_one_write_so_that_threads_do_not_mix_theirs(
-    client: LockClient, rows: Rows, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_line_is_one_write_so_that_threads_do_not_mix_theirs(client, rows, monkeypatch):
     class Stdout(io.StringIO):
         def write(self, text: str) -> int:
             written.append(text)
@@ -162,9 +148,7 @@ def test_each_line_is_one_write_so_that_threads_do_not_mix_theirs(
 
 @pytest.mark.usefixtures("counting")
 @pytest.mark.parametrize("closed", [True, False])
-def test_where_stdout_cannot_be_written_the_lock_is_none_the_wiser(
-    closed: bool, client: LockClient, rows: Rows, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_where_stdout_cannot_be_written_the_lock_is_none_the_wiser(closed, client, rows, monkeypatch, caplog):
     rows.put_held("a", expires_at=time.time() + 60)
     stdout = io.StringIO()
     stdout.close()
@@ -178,16 +162,14 @@ def test_where_stdout_cannot_be_written_the_lock_is_none_the_wiser(
 
 
 @pytest.mark.usefixtures("counting")
-def test_locks_that_are_granted_and_released_are_not_counted(client: LockClient, capsys: Output) -> None:
+def test_locks_that_are_granted_and_released_are_not_counted(client, capsys):
     with client.acquire("a"):
         pass
     assert capsys.readouterr().out == ""
 
 
 @pytest.mark.usefixtures("counting")
-def test_each_acquire_that_is_refused_for_contention_is_counted_once(
-    make: Make, client: LockClient, rows: Rows, capsys: Output
-) -> None:
+def test_each_acquire_that_is_refused_for_contention_is_counted_once(make, client, rows, capsys):
     rows.put_held("a", expires_at=time.time() + 60)
     with pytest.raises(LockNotGrantedError):
         client.acquire("a", wait=0)
@@ -245,15 +227,8 @@ def undated(wire: Wire) -> None:
     ],
 )
 def test_an_acquire_that_dynamodb_fails_is_an_error_in_the_log_and_counted_with_its_reason(
-    wire: Wire,
-    make: Make,
-    rows: Rows,
-    capsys: Output,
-    caplog: pytest.LogCaptureFixture,
-    fault: Callable[[Wire], None],
-    reason: str,
-    several: bool,
-) -> None:
+    wire, make, rows, capsys, caplog, fault, reason, several
+):
     client = make(decision_time=0.25)
     fault(wire)
     with pytest.raises((LockConfigurationError, TransportError)) as raised:
@@ -267,9 +242,7 @@ def test_an_acquire_that_dynamodb_fails_is_an_error_in_the_log_and_counted_with_
 
 
 @pytest.mark.usefixtures("counting")
-def test_a_wait_that_was_cancelled_is_told_but_not_counted(
-    client: LockClient, rows: Rows, caplog: pytest.LogCaptureFixture, capsys: Output
-) -> None:
+def test_a_wait_that_was_cancelled_is_told_but_not_counted(client, rows, caplog, capsys):
     caplog.set_level(logging.INFO, "lambda_lock")
     rows.put_held("a", expires_at=time.time() + 60)
     with pytest.raises(LockTimeoutError):
@@ -279,9 +252,7 @@ def test_a_wait_that_was_cancelled_is_told_but_not_counted(
 
 
 @pytest.mark.usefixtures("counting")
-def test_a_lock_for_which_it_is_too_late_is_told_but_not_counted(
-    make: Make, rows: Rows, caplog: pytest.LogCaptureFixture, capsys: Output
-) -> None:
+def test_a_lock_for_which_it_is_too_late_is_told_but_not_counted(make, rows, caplog, capsys):
     caplog.set_level(logging.INFO, "lambda_lock")
     rows.put_foreign("a", lease_seconds=4)
     with pytest.raises(LockNotGrantedError) as caught:
@@ -393,9 +364,7 @@ def by_the_end_of_a_function_that_looked(make: Make, rows: Rows, on_lost: Any) -
         by_the_end_of_a_function_that_looked,
     ],
 )
-def test_a_lost_lock_is_told_and_counted_once_whatever_shows_it(
-    lose: Callable[[Make, Rows, Any], Lock], make: Make, rows: Rows, caplog: pytest.LogCaptureFixture, capsys: Output
-) -> None:
+def test_a_lost_lock_is_told_and_counted_once_whatever_shows_it(lose, make, rows, caplog, capsys):
     called: list[Lock] = []
     lock = lose(make, rows, called.append)
     wait_until(lambda: called)
@@ -412,9 +381,7 @@ def test_a_lost_lock_is_told_and_counted_once_whatever_shows_it(
 
 
 @pytest.mark.usefixtures("counting")
-def test_an_event_that_was_done_is_counted_each_time_it_comes_again(
-    client: LockClient, caplog: pytest.LogCaptureFixture, capsys: Output
-) -> None:
+def test_an_event_that_was_done_is_counted_each_time_it_comes_again(client, caplog, capsys):
     caplog.set_level(logging.INFO, "lambda_lock")
 
     @deduplicate("{id}", client=client, scope="")
@@ -434,7 +401,7 @@ def test_an_event_that_was_done_is_counted_each_time_it_comes_again(
 
 
 @pytest.mark.usefixtures("counting")
-def test_async_clients_count_the_same(rows: Rows, capsys: Output) -> None:
+def test_async_clients_count_the_same(rows, capsys):
     rows.put_held("a", expires_at=time.time() + 60)
 
     async def run() -> None:

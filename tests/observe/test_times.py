@@ -25,14 +25,12 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
 
-def test_times_are_off_by_default(clock: ManualClock, capsys: pytest.CaptureFixture[str]) -> None:
+def test_times_are_off_by_default(clock, capsys):
     LockClient(clock=clock).acquire("a").release()
     assert lines(capsys) == []
 
 
-def test_the_time_waited_and_held_is_measured_if_asked_for(
-    clock: ManualClock, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_time_waited_and_held_is_measured_if_asked_for(clock, capsys, monkeypatch):
     monkeypatch.setenv("LAMBDA_LOCK_METRICS_TIMES", "1")
     client, other = LockClient(clock=clock), LockClient(clock=clock)
     with client.acquire("a", lease_duration=60):
@@ -49,9 +47,7 @@ def test_the_time_waited_and_held_is_measured_if_asked_for(
     assert directive["Metrics"] == [{"Name": "LockHeld", "Unit": "Milliseconds"}]
 
 
-def test_a_function_with_powertools_metrics_writes_ours_with_its_own(
-    clock: ManualClock, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_function_with_powertools_metrics_writes_ours_with_its_own(clock, capsys, monkeypatch):
     monkeypatch.setenv("LAMBDA_LOCK_METRICS", "powertools")
     metrics = Metrics(namespace="shop", service="orders")
     handled = deduplicate("{id}", client=LockClient(clock=clock))(lambda event, context: None)

@@ -65,7 +65,7 @@ def told(spans: InMemorySpanExporter) -> list[tuple[str, dict[str, Any]]]:
     return [(span.name, dict(span.attributes or {})) for span in spans.get_finished_spans()]
 
 
-def test_a_lock_has_spans_for_acquire_hold_and_release(spans: InMemorySpanExporter, memory: ManualClock) -> None:
+def test_a_lock_has_spans_for_acquire_hold_and_release(spans, memory):
     with _provider.get_tracer("test").start_as_current_span("handler") as handler:
         with default_client().acquire("a") as lock:
             memory.advance(3)
@@ -82,7 +82,7 @@ def test_a_lock_has_spans_for_acquire_hold_and_release(spans: InMemorySpanExport
     assert (hold.end_time or 0) - (hold.start_time or 0) >= 3e9
 
 
-def test_a_refused_acquire_has_a_span_as_long_as_its_wait(spans: InMemorySpanExporter, memory: ManualClock) -> None:
+def test_a_refused_acquire_has_a_span_as_long_as_its_wait(spans, memory):
     with LockClient(clock=memory) as other, other.acquire("a", lease_duration=600):
         spans.clear()
         with pytest.raises(LockNotGrantedError):
@@ -93,9 +93,7 @@ def test_a_refused_acquire_has_a_span_as_long_as_its_wait(spans: InMemorySpanExp
         assert span.status.is_unset  # contention is normal
 
 
-def test_a_start_at_a_rate_has_a_span_as_long_as_its_wait_and_a_refusal_is_no_error(
-    spans: InMemorySpanExporter, memory: ManualClock
-) -> None:
+def test_a_start_at_a_rate_has_a_span_as_long_as_its_wait_and_a_refusal_is_no_error(spans, memory):
     for _ in range(2):
         default_client().rate_limit("api", 1, per=4, wait=4)
     with pytest.raises(RateLimitedError):
@@ -109,7 +107,7 @@ def test_a_start_at_a_rate_has_a_span_as_long_as_its_wait_and_a_refusal_is_no_er
     assert refused.status.is_unset
 
 
-def test_a_lost_lock_is_an_error_of_its_hold(spans: InMemorySpanExporter, memory: ManualClock) -> None:
+def test_a_lost_lock_is_an_error_of_its_hold(spans, memory):
     lock = default_client().acquire("a")
     memory.advance(100)
     with LockClient(clock=memory) as other, other.acquire("a"):
@@ -123,9 +121,7 @@ def test_a_lost_lock_is_an_error_of_its_hold(spans: InMemorySpanExporter, memory
 @pytest.mark.filterwarnings("ignore:the handle of lock:ResourceWarning")
 @pytest.mark.parametrize(("seconds", "outcome"), [(3, "forgotten"), (100, "lost")])
 @pytest.mark.parametrize("then", ["the next lock", "the client's end"])
-def test_a_hold_that_nobody_ends_has_a_span_that_no_finalizer_writes(
-    spans: InMemorySpanExporter, memory: ManualClock, seconds: float, outcome: str, then: str
-) -> None:
+def test_a_hold_that_nobody_ends_has_a_span_that_no_finalizer_writes(spans, memory, seconds, outcome, then):
     client = LockClient(clock=memory, heartbeat_period=0)
     lock = client.acquire("a")
     about = {"lock.key": "a", "lock.fencing_token": lock.fencing_token, "lock.outcome": outcome}
@@ -143,7 +139,7 @@ def test_a_hold_that_nobody_ends_has_a_span_that_no_finalizer_writes(
     assert (hold.end_time or 0) - (hold.start_time or 0) == pytest.approx(min(seconds, 20) * 1e9, rel=0.1)
 
 
-def test_decorated_functions_and_events_are_traced(spans: InMemorySpanExporter) -> None:
+def test_decorated_functions_and_events_are_traced(spans):
     once = deduplicate("{id}", scope="", on_duplicate="raise")(with_lock("a")(lambda event: None))
     once({"id": "e"})
     with pytest.raises(DuplicateEventError):
@@ -156,7 +152,7 @@ def test_decorated_functions_and_events_are_traced(spans: InMemorySpanExporter) 
     ]
 
 
-def test_async_locks_have_the_span_of_their_task_as_parent(spans: InMemorySpanExporter, memory: ManualClock) -> None:
+def test_async_locks_have_the_span_of_their_task_as_parent(spans, memory):
     async def work(name: str) -> None:
         with _provider.get_tracer("test").start_as_current_span(name):
             async with AsyncLockClient(clock=memory).acquire(name):
@@ -174,7 +170,7 @@ def test_async_locks_have_the_span_of_their_task_as_parent(spans: InMemorySpanEx
         assert names[span.parent.span_id] == (span.attributes or {})["lock.key"]
 
 
-def test_several_locks_have_one_span_of_each_kind(spans: InMemorySpanExporter, memory: ManualClock) -> None:
+def test_several_locks_have_one_span_of_each_kind(spans, memory):
     keys = ["d", "c", "b", "a"]
     with default_client().acquire_all(keys):
         memory.advance(3)
@@ -188,9 +184,7 @@ def test_several_locks_have_one_span_of_each_kind(spans: InMemorySpanExporter, m
     assert (hold.end_time or 0) - (hold.start_time or 0) >= 3e9
 
 
-def test_several_locks_that_are_not_granted_have_the_span_of_their_wait_alone(
-    spans: InMemorySpanExporter, memory: ManualClock
-) -> None:
+def test_several_locks_that_are_not_granted_have_the_span_of_their_wait_alone(spans, memory):
     """What was taken meanwhile and given back is no hold of the application."""
     with LockClient(clock=memory) as other, other.acquire("b", lease_duration=600):
         spans.clear()
@@ -198,9 +192,7 @@ def test_several_locks_that_are_not_granted_have_the_span_of_their_wait_alone(
         assert told(spans) == [("lock acquire", {"lock.key": "a, b", "lock.outcome": "not_granted"})]
 
 
-def test_several_locks_that_their_client_releases_are_traced_one_by_one(
-    spans: InMemorySpanExporter, memory: ManualClock
-) -> None:
+def test_several_locks_that_their_client_releases_are_traced_one_by_one(spans, memory):
     client = LockClient(clock=memory, heartbeat_period=0)
     locks = client.acquire_all(["a", "b"])
     spans.clear()
@@ -212,7 +204,7 @@ def test_several_locks_that_their_client_releases_are_traced_one_by_one(
     ]
 
 
-def test_what_outlives_an_invocation_is_traced(spans: InMemorySpanExporter, memory: ManualClock) -> None:
+def test_what_outlives_an_invocation_is_traced(spans, memory):
     client = default_client()
     first = client.acquire("a", holder="run-7")
     again = client.acquire("a", holder="run-7")
@@ -239,16 +231,14 @@ def test_what_outlives_an_invocation_is_traced(spans: InMemorySpanExporter, memo
     ]
 
 
-def test_a_commit_that_the_application_s_own_conditions_refuse_is_no_error_of_the_lock(
-    spans: InMemorySpanExporter, memory: ManualClock
-) -> None:
+def test_a_commit_that_the_application_s_own_conditions_refuse_is_no_error_of_the_lock(spans, memory):
     put = {"TableName": "locks", "Item": {"key": {"S": "mine"}}, "ConditionExpression": "attribute_exists(paid)"}
     with pytest.raises(CommitRefusedError):
         default_client().acquire("a").commit([{"Put": put}])
     assert [about["lock.outcome"] for _, about in told(spans)] == ["granted", "released", "released"]
 
 
-def test_a_wait_that_is_cancelled_is_no_error(spans: InMemorySpanExporter) -> None:
+def test_a_wait_that_is_cancelled_is_no_error(spans):
     async def main() -> None:
         async with AsyncLockClient() as client, await client.acquire("a"):
             waiting = asyncio.create_task(client.acquire("a", wait=60))
@@ -264,17 +254,13 @@ def test_a_wait_that_is_cancelled_is_no_error(spans: InMemorySpanExporter) -> No
 
 
 @pytest.mark.parametrize(("wanted", "seen"), [("no-keys", {"lock.outcome", "lock.fencing_token"}), ("off", None)])
-def test_keys_and_traces_can_be_switched_off(
-    wanted: str, seen: set[str] | None, spans: InMemorySpanExporter, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_keys_and_traces_can_be_switched_off(wanted, seen, spans, monkeypatch):
     monkeypatch.setenv("LAMBDA_LOCK_TRACING", wanted)
     default_client().acquire("secret").release()
     assert [set(about) for _, about in told(spans)] == ([] if seen is None else [seen] * 3)
 
 
-def test_a_tracer_that_fails_is_logged_and_harms_no_lock(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_tracer_that_fails_is_logged_and_harms_no_lock(monkeypatch, caplog):
     def fail(*arguments: object) -> None:
         raise RuntimeError("no tracer")
 
@@ -300,7 +286,7 @@ def daemon() -> Iterator[socket.socket]:
     global_sdk_config.set_sdk_enabled(was_enabled)
 
 
-def test_the_daemon_of_xray_gets_subsegments(daemon: socket.socket, memory: ManualClock) -> None:
+def test_the_daemon_of_xray_gets_subsegments(daemon, memory):
     with xray_recorder.in_segment("handler"), default_client().acquire("a") as lock:
         memory.advance(3)
     segment = json.loads(daemon.recv(65_536).partition(b"\n")[2])
@@ -311,7 +297,7 @@ def test_the_daemon_of_xray_gets_subsegments(daemon: socket.socket, memory: Manu
     assert found["lock hold"]["end_time"] - found["lock hold"]["start_time"] >= 3
 
 
-def test_outside_of_a_segment_xray_is_left_alone(caplog: pytest.LogCaptureFixture) -> None:
+def test_outside_of_a_segment_xray_is_left_alone(caplog):
     xray_recorder.clear_trace_entities()
     default_client().acquire("a").release()
     assert caplog.records == []
@@ -347,7 +333,7 @@ with in_memory():
 """
 
 
-def test_in_lambda_locks_are_traced_on_every_thread_and_in_silence_before_the_first_invocation() -> None:
+def test_in_lambda_locks_are_traced_on_every_thread_and_in_silence_before_the_first_invocation():
     environment = {**os.environ, "LAMBDA_TASK_ROOT": "/var/task", "AWS_LAMBDA_FUNCTION_NAME": "orders"}
     environment.pop("_X_AMZN_TRACE_ID", None)
     ended = subprocess.run(
@@ -356,7 +342,7 @@ def test_in_lambda_locks_are_traced_on_every_thread_and_in_silence_before_the_fi
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-def test_where_no_tracer_is_loaded_nothing_of_it_is() -> None:
+def test_where_no_tracer_is_loaded_nothing_of_it_is():
     program = """
 import sys
 from lambda_lock import LockClient

@@ -9,9 +9,7 @@ from pathlib import Path
 import pytest
 
 from lambda_lock.observe.metrics import DUPLICATE, METRICS_VARIABLE, NOT_GRANTED
-from rig.engine import Ministack
 from rig.lambda_runtime import LambdaEnvironment
-from tests.support.rows import Rows
 
 from .conftest import metric
 
@@ -19,9 +17,7 @@ HANDLERS = Path(__file__).parent / "handlers"
 
 
 @pytest.mark.parametrize("log_format", ["Text", "JSON"])
-def test_metrics_leave_the_runtime_as_bare_lines_before_the_answer(
-    log_format: str, engine: Ministack, table: str, rows: Rows
-) -> None:
+def test_metrics_leave_the_runtime_as_bare_lines_before_the_answer(log_format, engine, table, rows):
     rows.put_held("order-1", expires_at=time.time() + 60)
     variables = engine.environment() | {"LAMBDA_LOCK_TABLE": table, METRICS_VARIABLE: "lambda_lock"}
     variables |= {"AWS_LAMBDA_LOG_FORMAT": log_format, "AWS_LAMBDA_LOG_LEVEL": "INFO"}
@@ -41,9 +37,7 @@ def test_metrics_leave_the_runtime_as_bare_lines_before_the_answer(
     assert len(told) == 2, "the event's own line, and the log's about its duplicate"
 
 
-def test_an_uncontended_lock_loads_nothing_for_metrics_that_are_on(
-    engine: Ministack, table: str, tmp_path: Path
-) -> None:
+def test_an_uncontended_lock_loads_nothing_for_metrics_that_are_on(engine, table, tmp_path):
     (tmp_path / "free.py").write_text(
         "import sys\n"
         "from lambda_lock import with_lock\n"

@@ -437,19 +437,19 @@ def _key() -> str:
 
 
 @named
-def test_the_four_permissions_are_enough(operation: Operation, become: Become) -> None:
+def test_the_four_permissions_are_enough(operation, become):
     become(*ACTIONS)
     operation.act(_key())
 
 
 @named
-def test_what_an_operation_does_not_need_it_does_not_ask_for(operation: Operation, become: Become) -> None:
+def test_what_an_operation_does_not_need_it_does_not_ask_for(operation, become):
     become(*(f"dynamodb:{action}" for action in operation.needs))
     operation.act(_key())
 
 
 @named
-def test_without_one_of_them_the_error_names_it_and_what_gives_it(operation: Operation, become: Become) -> None:
+def test_without_one_of_them_the_error_names_it_and_what_gives_it(operation, become):
     for missing in operation.needs:
         become(*(action for action in ACTIONS if action != f"dynamodb:{missing}"))
         with pytest.raises(LockConfigurationError) as raised:
@@ -464,12 +464,12 @@ def test_without_one_of_them_the_error_names_it_and_what_gives_it(operation: Ope
         assert "docs/deploy.md" in said
 
 
-def test_each_of_the_four_is_needed() -> None:
+def test_each_of_the_four_is_needed():
     needed = {f"dynamodb:{action}" for operation in OPERATIONS.values() for action in operation.needs}
     assert needed == set(ACTIONS)
 
 
-def test_a_transaction_says_that_the_permission_may_be_missing_on_another_table(become: Become, cloud: Cloud) -> None:
+def test_a_transaction_says_that_the_permission_may_be_missing_on_another_table(become, cloud):
     become(*ACTIONS)
     other = {"Put": {"TableName": "permission-others", "Item": {"key": {"S": "1"}}}}
     cloud.engine.create_table("permission-others")
@@ -479,7 +479,7 @@ def test_a_transaction_says_that_the_permission_may_be_missing_on_another_table(
     assert f"permission dynamodb:PutItem on table '{LOCKS}', or on another table of the transaction, is missing" in said
 
 
-def test_a_transaction_names_the_table_where_the_service_does() -> None:
+def test_a_transaction_names_the_table_where_the_service_does():
     """As DynamoDB words it; the engine leaves the resource of a transaction's write out."""
     place = Place(LOCKS, JAVA, "key", "k", None, None)
     said = f"User: u is not authorized to perform: dynamodb:PutItem on resource: {_arn(ORDERS)} because no policy"
@@ -488,7 +488,7 @@ def test_a_transaction_names_the_table_where_the_service_does() -> None:
     assert "LockTable" not in str(error)
 
 
-def test_a_key_that_may_not_be_used_is_named() -> None:
+def test_a_key_that_may_not_be_used_is_named():
     said = "User: u is not authorized to perform: kms:Decrypt on resource: arn:aws:kms:us-east-1:1:key/2 because"
     error = explain(_refusal("UpdateItem", said), _PLACE)[1]
     assert f"permission kms:Decrypt on the key of table '{LOCKS}' is missing" in str(error)
@@ -507,14 +507,14 @@ def test_a_key_that_may_not_be_used_is_named() -> None:
         "because no resource-based policy allows the dynamodb:UpdateItem action",
     ],
 )
-def test_a_policy_other_than_the_roles_is_named_instead_of_the_roles(reason: str) -> None:
+def test_a_policy_other_than_the_roles_is_named_instead_of_the_roles(reason):
     said = f"User: u is not authorized to perform: dynamodb:UpdateItem on resource: {_arn(LOCKS)} {reason}"
     error = str(explain(_refusal("UpdateItem", said), _PLACE)[1])
     assert error.startswith(f"permission dynamodb:UpdateItem on {_arn(LOCKS)} is refused {reason}. Change it there")
     assert "add them to the role's policy" not in error
 
 
-def test_a_statement_that_the_role_lacks_is_added_to_the_role() -> None:
+def test_a_statement_that_the_role_lacks_is_added_to_the_role():
     reason = "because no identity-based policy allows the dynamodb:UpdateItem action"
     said = f"User: u is not authorized to perform: dynamodb:UpdateItem on resource: {_arn(LOCKS)} {reason}"
     assert "add them to the role's policy" in str(explain(_refusal("UpdateItem", said), _PLACE)[1])
@@ -535,7 +535,7 @@ def test_a_statement_that_the_role_lacks_is_added_to_the_role() -> None:
         ),
     ],
 )
-def test_a_key_that_cannot_be_used_is_neither_a_missing_action_nor_a_key_schema(code: str, said: str) -> None:
+def test_a_key_that_cannot_be_used_is_neither_a_missing_action_nor_a_key_schema(code, said):
     error = str(explain(ServiceError(code, said).answers("UpdateItem"), _PLACE)[1])
     assert error.startswith(f"DynamoDB cannot use the key that encrypts table '{LOCKS}'")
     assert said in error
@@ -548,7 +548,7 @@ def test_a_key_that_cannot_be_used_is_neither_a_missing_action_nor_a_key_schema(
     ["AccessDeniedException", "ValidationException", "ResourceNotFoundException", "UnrecognizedClientException", "X"],
 )
 @pytest.mark.parametrize("said", ["is disabled", "access denied: u is not authorized to perform: kms:Decrypt"])
-def test_what_dynamodb_says_of_the_tables_key_has_the_keys_reason_with_any_code(code: str, said: str) -> None:
+def test_what_dynamodb_says_of_the_tables_key_has_the_keys_reason_with_any_code(code, said):
     reason, _ = explain(ServiceError(code, f"KMS key {said}").answers("UpdateItem"), _PLACE)
     assert reason == "key"
 
@@ -560,7 +560,7 @@ def _refusal(operation: str, message: str) -> ServiceError:
     return ServiceError("AccessDeniedException", message).answers(operation)
 
 
-def test_listing_needs_a_permission_of_its_own_and_says_so(become: Become) -> None:
+def test_listing_needs_a_permission_of_its_own_and_says_so(become):
     become(*ACTIONS)
     with pytest.raises(LockConfigurationError, match=r"dynamodb:Scan .* is missing. Listing locks needs it on top of"):
         list(default_client().list())

@@ -29,7 +29,6 @@ from pydantic import BaseModel, Json
 from lambda_lock import (
     AsyncLock,
     KeyTemplateError,
-    LockClient,
     LockNotGrantedError,
     current_dedup,
     current_lock,
@@ -39,8 +38,6 @@ from lambda_lock import (
     with_lock,
 )
 from rig import events
-from rig.wire import Wire
-from tests.support.rows import Rows
 
 from .conftest import REMAINING, Context
 
@@ -132,9 +129,7 @@ def identifiers(event: Event) -> list[str]:
 
 
 @each_source
-def test_each_record_runs_under_its_own_lock_that_ends_with_the_invocation(
-    source: Source, rows: Rows, context: Context
-) -> None:
+def test_each_record_runs_under_its_own_lock_that_ends_with_the_invocation(source, rows, context):
     processor, batch, key, _ = source
     leases: dict[str, float] = {}
 
@@ -151,9 +146,7 @@ def test_each_record_runs_under_its_own_lock_that_ends_with_the_invocation(
 
 
 @each_source
-def test_a_record_whose_lock_is_held_elsewhere_is_a_partial_failure(
-    source: Source, other: LockClient, context: Context
-) -> None:
+def test_a_record_whose_lock_is_held_elsewhere_is_a_partial_failure(source, other, context):
     processor, batch, key, _ = source
     event, done = batch(), []
 
@@ -166,7 +159,7 @@ def test_a_record_whose_lock_is_held_elsewhere_is_a_partial_failure(
     assert done == ["a"]
 
 
-def test_a_fifo_batch_stops_at_a_record_whose_lock_is_held_elsewhere(other: LockClient) -> None:
+def test_a_fifo_batch_stops_at_a_record_whose_lock_is_held_elsewhere(other):
     event, done = events.sqs_fifo([("g", order(name)) for name in "abc"]), []
 
     @with_lock("{body[customer_id]}", wait=0)
@@ -178,7 +171,7 @@ def test_a_fifo_batch_stops_at_a_record_whose_lock_is_held_elsewhere(other: Lock
     assert done == ["a"]
 
 
-def test_a_fifo_batch_goes_on_with_the_other_groups_where_that_is_asked_for(other: LockClient) -> None:
+def test_a_fifo_batch_goes_on_with_the_other_groups_where_that_is_asked_for(other):
     event, done = events.sqs_fifo([("g-1", order("a")), ("g-1", order("b")), ("g-2", order("c"))]), []
 
     @with_lock("{body[customer_id]}", wait=0)
@@ -191,7 +184,7 @@ def test_a_fifo_batch_goes_on_with_the_other_groups_where_that_is_asked_for(othe
     assert done == ["c"]
 
 
-def test_a_batch_that_is_all_contended_fails_the_invocation_with_the_lock_errors(other: LockClient) -> None:
+def test_a_batch_that_is_all_contended_fails_the_invocation_with_the_lock_errors(other):
     @with_lock("one for all", wait=0)
     def record_handler(record: Any) -> None: ...
 
@@ -201,7 +194,7 @@ def test_a_batch_that_is_all_contended_fails_the_invocation_with_the_lock_errors
     assert kinds == [LockNotGrantedError, LockNotGrantedError]
 
 
-def test_a_batch_that_is_all_contended_can_be_a_partial_failure_too(other: LockClient) -> None:
+def test_a_batch_that_is_all_contended_can_be_a_partial_failure_too(other):
     event = SQS()
 
     @with_lock("one for all", wait=0)
@@ -212,7 +205,7 @@ def test_a_batch_that_is_all_contended_can_be_a_partial_failure_too(other: LockC
         assert process(processor, event, record_handler) == identifiers(event)
 
 
-def test_a_record_that_is_skipped_counts_as_done_and_its_message_is_deleted(other: LockClient) -> None:
+def test_a_record_that_is_skipped_counts_as_done_and_its_message_is_deleted(other):
     done: list[str] = []
 
     @with_lock("{body[customer_id]}", wait=0, on_not_granted="skip")
@@ -224,7 +217,7 @@ def test_a_record_that_is_skipped_counts_as_done_and_its_message_is_deleted(othe
     assert done == ["a"]
 
 
-def test_a_key_that_a_record_does_not_have_fails_that_record_alone() -> None:
+def test_a_key_that_a_record_does_not_have_fails_that_record_alone():
     event = events.sqs([order("a"), {"order_id": "of-nobody"}])
     processor = BatchProcessor(EventType.SQS)
 
@@ -235,7 +228,7 @@ def test_a_key_that_a_record_does_not_have_fails_that_record_alone() -> None:
     assert processor.exceptions[0][0] is KeyTemplateError
 
 
-def test_a_poison_pill_fails_validation_before_any_lock_is_taken(wire: Wire) -> None:
+def test_a_poison_pill_fails_validation_before_any_lock_is_taken(wire):
     event = events.sqs([{"order_id": "of-nobody"}, order("a")])
 
     @with_lock("{body[customer_id]}")
@@ -246,7 +239,7 @@ def test_a_poison_pill_fails_validation_before_any_lock_is_taken(wire: Wire) -> 
 
 
 @pytest.mark.filterwarnings("ignore:The `batch_processor` decorator is deprecated")
-def test_the_older_batch_processor_decorator_works_as_well(rows: Rows, context: Context) -> None:
+def test_the_older_batch_processor_decorator_works_as_well(rows, context):
     processor = BatchProcessor(EventType.SQS)
     leases = []
 
@@ -267,7 +260,7 @@ def test_the_older_batch_processor_decorator_works_as_well(rows: Rows, context: 
 
 
 @each_source
-def test_a_record_that_comes_again_is_not_done_again(source: Source, context: Context) -> None:
+def test_a_record_that_comes_again_is_not_done_again(source, context):
     processor, batch, _, key = source
     event, done = batch(), []
 
@@ -281,7 +274,7 @@ def test_a_record_that_comes_again_is_not_done_again(source: Source, context: Co
     assert max(done) <= REMAINING
 
 
-def test_a_record_in_progress_elsewhere_is_a_partial_failure_and_comes_again(other: LockClient) -> None:
+def test_a_record_in_progress_elsewhere_is_a_partial_failure_and_comes_again(other):
     event, done = SQS(), []
 
     @deduplicate("{messageId}", scope="")
@@ -295,7 +288,7 @@ def test_a_record_in_progress_elsewhere_is_a_partial_failure_and_comes_again(oth
     assert done == [second, first]
 
 
-def test_a_record_that_failed_runs_again_and_its_neighbours_do_not() -> None:
+def test_a_record_that_failed_runs_again_and_its_neighbours_do_not():
     event, done = SQS(), []
     first, second = identifiers(event)
 
@@ -311,7 +304,7 @@ def test_a_record_that_failed_runs_again_and_its_neighbours_do_not() -> None:
 
 
 @pytest.mark.parametrize("model", [None, SqsRecordModel])
-def test_equal_bodies_are_one_event_by_their_hash(model: Any) -> None:
+def test_equal_bodies_are_one_event_by_their_hash(model):
     done = []
 
     @deduplicate(payload_hash("body"))
@@ -324,7 +317,7 @@ def test_equal_bodies_are_one_event_by_their_hash(model: Any) -> None:
 
 
 @pytest.mark.parametrize("model", [None, SqsRecordModel])
-def test_a_key_can_be_a_jmespath_expression_over_a_record(model: Any) -> None:
+def test_a_key_can_be_a_jmespath_expression_over_a_record(model):
     done = []
 
     @with_lock(key_jmespath="powertools_json(body).customer_id")
@@ -335,7 +328,7 @@ def test_a_key_can_be_a_jmespath_expression_over_a_record(model: Any) -> None:
     assert done == ["a", "b"]
 
 
-def test_a_record_is_deduplicated_before_it_waits_for_its_lock(wire: Wire, other: LockClient, context: Context) -> None:
+def test_a_record_is_deduplicated_before_it_waits_for_its_lock(wire, other, context):
     done, event = [], SQS()
 
     @deduplicate("{messageId}")
@@ -356,7 +349,7 @@ def test_a_record_is_deduplicated_before_it_waits_for_its_lock(wire: Wire, other
 # Contexts
 
 
-def test_without_a_context_the_lease_is_the_clients(context: Context) -> None:
+def test_without_a_context_the_lease_is_the_clients(context):
     leases = []
 
     @with_lock("{messageId}")
@@ -367,7 +360,7 @@ def test_without_a_context_the_lease_is_the_clients(context: Context) -> None:
     assert leases == [20, 20]
 
 
-def test_a_registered_context_reaches_record_handlers_that_do_not_name_it(context: Context) -> None:
+def test_a_registered_context_reaches_record_handlers_that_do_not_name_it(context):
     leases = []
 
     @with_lock("{messageId}")
@@ -379,7 +372,7 @@ def test_a_registered_context_reaches_record_handlers_that_do_not_name_it(contex
     assert max(leases) <= REMAINING
 
 
-def test_the_context_of_a_handler_that_has_a_lock_reaches_its_record_handlers(context: Context) -> None:
+def test_the_context_of_a_handler_that_has_a_lock_reaches_its_record_handlers(context):
     leases = []
 
     @with_lock("{messageId}")
@@ -398,7 +391,7 @@ def test_the_context_of_a_handler_that_has_a_lock_reaches_its_record_handlers(co
 
 
 @pytest.mark.parametrize("model", [None, SqsRecordModel])
-def test_async_records_of_one_key_run_one_after_another_and_others_side_by_side(model: Any, context: Context) -> None:
+def test_async_records_of_one_key_run_one_after_another_and_others_side_by_side(model, context):
     event = events.sqs([order(name) for name in "aab"])
     inside: list[str] = []
     met = asyncio.Event()
@@ -418,7 +411,7 @@ def test_async_records_of_one_key_run_one_after_another_and_others_side_by_side(
 
 
 @pytest.mark.parametrize("in_lambda", [False, True])
-def test_async_records_are_done_once_batch_after_batch(in_lambda: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_async_records_are_done_once_batch_after_batch(in_lambda, monkeypatch):
     if in_lambda:  # where Powertools keeps one event loop, instead of a new one for each batch
         monkeypatch.setenv("LAMBDA_TASK_ROOT", "/var/task")
         asyncio.set_event_loop(asyncio.new_event_loop())
@@ -437,7 +430,7 @@ def test_async_records_are_done_once_batch_after_batch(in_lambda: bool, monkeypa
         asyncio.set_event_loop(None)
 
 
-def test_an_async_record_whose_lock_is_held_elsewhere_is_a_partial_failure(other: LockClient) -> None:
+def test_an_async_record_whose_lock_is_held_elsewhere_is_a_partial_failure(other):
     event = SQS()
 
     @with_lock("{body[customer_id]}", wait=0)
@@ -447,7 +440,7 @@ def test_an_async_record_whose_lock_is_held_elsewhere_is_a_partial_failure(other
         assert process(AsyncBatchProcessor(EventType.SQS), event, record_handler) == identifiers(event)[:1]
 
 
-def test_an_async_batch_that_is_all_contended_fails_the_invocation(other: LockClient) -> None:
+def test_an_async_batch_that_is_all_contended_fails_the_invocation(other):
     @with_lock("one for all", wait=0)
     async def record_handler(record: Any) -> None: ...
 

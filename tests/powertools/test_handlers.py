@@ -29,7 +29,6 @@ from pydantic import BaseModel, ValidationError
 
 from lambda_lock import (
     KeyTemplateError,
-    LockClient,
     LockNotGrantedError,
     current_dedup,
     current_lock,
@@ -40,10 +39,8 @@ from lambda_lock import (
 )
 from lambda_lock.observe.log import logger as lock_logger
 from rig import events
-from rig.wire import Wire
-from tests.support.rows import Rows
 
-from .conftest import REMAINING, Context, Written
+from .conftest import REMAINING, Context
 
 Event = dict[str, Any]
 Decorator = Callable[[Callable[..., Any]], Any]
@@ -79,9 +76,7 @@ def stacked(order: list[Decorator], handler: Callable[..., Any]) -> Callable[...
 
 @pytest.mark.filterwarnings("ignore:No application metrics to publish")
 @pytest.mark.parametrize("key", ["{event[detail][customer_id]}", "{detail[customer_id]}", "{context[aws_request_id]}"])
-def test_above_decorators_of_powertools_names_are_those_that_these_give_them(
-    key: str, logger: Logger, metrics: Metrics, store: DynamoDBPersistenceLayer, context: Context
-) -> None:
+def test_above_decorators_of_powertools_names_are_those_that_these_give_them(key, logger, metrics, store, context):
     tracer = Tracer(service="orders")
     kept = idempotent(config=IdempotencyConfig(event_key_jmespath="id"), persistence_store=store)
     typed = event_source(data_class=EventBridgeEvent)
@@ -102,7 +97,7 @@ def test_above_decorators_of_powertools_names_are_those_that_these_give_them(
         assert called(requested(), context) == expected
 
 
-def test_a_name_that_only_a_handler_below_powertools_has_is_refused_with_a_remedy(logger: Logger) -> None:
+def test_a_name_that_only_a_handler_below_powertools_has_is_refused_with_a_remedy(logger):
     for decorator in (logger.inject_lambda_context, middleware, event_source(data_class=EventBridgeEvent)):
         handler = decorator(lambda placed, ctx: None)
         with pytest.raises(KeyTemplateError, match=r"takes the call, as \(event, context.*Write this decorator below"):
@@ -143,12 +138,8 @@ def around(above: tuple[str, ...], own: Decorator, decorators: dict[str, Decorat
 @each_order
 @pytest.mark.filterwarnings("ignore:No application metrics to publish")
 def test_a_lock_is_held_in_the_handler_and_ends_with_its_deadline_wherever_it_stands(
-    above: tuple[str, ...],
-    decorators: dict[str, Decorator],
-    rows: Rows,
-    other: LockClient,
-    context: Context,
-) -> None:
+    above, decorators, rows, other, context
+):
     def handler(event: Event, context: Context) -> str:
         assert rows.is_held("c-1")
         assert 0 < current_lock().lease_duration <= REMAINING
@@ -165,9 +156,7 @@ def test_a_lock_is_held_in_the_handler_and_ends_with_its_deadline_wherever_it_st
 
 @each_order
 @pytest.mark.filterwarnings("ignore:No application metrics to publish")
-def test_an_event_is_done_once_wherever_deduplicate_stands(
-    above: tuple[str, ...], decorators: dict[str, Decorator], context: Context
-) -> None:
+def test_an_event_is_done_once_wherever_deduplicate_stands(above, decorators, context):
     done = []
 
     def handler(event: Event, context: Context) -> str:
@@ -196,9 +185,7 @@ def test_an_event_is_done_once_wherever_deduplicate_stands(
 )
 @pytest.mark.parametrize("key", ["{detail[customer_id]}", "{event[detail][customer_id]}", None], ids=str)
 @pytest.mark.parametrize("lock_first", [True, False], ids=["lock above", "lock below"])
-def test_keys_are_made_of_the_raw_event_above_and_of_the_parsed_one_below(
-    parse: Decorator, key: str | None, lock_first: bool, context: Context
-) -> None:
+def test_keys_are_made_of_the_raw_event_above_and_of_the_parsed_one_below(parse, key, lock_first, context):
     def handler(event: Any, context: Any) -> tuple[str, float]:
         assert not isinstance(event, dict)
         return current_lock().key, current_lock().lease_duration
@@ -209,36 +196,34 @@ def test_keys_are_made_of_the_raw_event_above_and_of_the_parsed_one_below(
     assert lease <= REMAINING
 
 
-def test_below_an_envelope_the_key_is_made_of_what_was_in_it(context: Context) -> None:
+def test_below_an_envelope_the_key_is_made_of_what_was_in_it(context):
     @event_parser(model=Detail, envelope=EventBridgeEnvelope)
     @with_lock("{customer_id}")
     def handler(event: Detail, context: LambdaContext) -> str:
         return current_lock().key
 
-    assert handler(requested("c-7"), context) == "c-7"  # type: ignore[arg-type]
+    assert handler(requested("c-7"), context) == "c-7"
 
 
-def test_above_an_envelope_the_key_is_made_of_the_event_as_it_came(context: Context) -> None:
+def test_above_an_envelope_the_key_is_made_of_the_event_as_it_came(context):
     @with_lock("{customer_id}")
     @event_parser(model=Detail, envelope=EventBridgeEnvelope)
     def handler(event: Detail, context: LambdaContext) -> None: ...
 
     with pytest.raises(KeyTemplateError, match=r"no \[customer_id\]"):
-        handler(requested("c-7"), context)  # type: ignore[arg-type]
+        handler(requested("c-7"), context)
 
 
-def test_the_parser_finds_the_model_in_the_signature_of_a_locked_handler(context: Context) -> None:
+def test_the_parser_finds_the_model_in_the_signature_of_a_locked_handler(context):
     @event_parser
     @with_lock("{detail[customer_id]}")
     def handler(event: Requested, context: LambdaContext) -> str:
         return event.detail.order_id
 
-    assert handler(requested(), context) == "o-1"  # type: ignore[arg-type]
+    assert handler(requested(), context) == "o-1"
 
 
-def test_an_event_that_does_not_parse_costs_no_request_below_the_parser_and_two_above(
-    wire: Wire, context: Context
-) -> None:
+def test_an_event_that_does_not_parse_costs_no_request_below_the_parser_and_two_above(wire, context):
     def handler(event: Requested, context: LambdaContext) -> None: ...
 
     lock: Decorator = with_lock("{id}")
@@ -252,7 +237,7 @@ def test_an_event_that_does_not_parse_costs_no_request_below_the_parser_and_two_
     assert counts == [0, 2]
 
 
-def test_a_key_function_gets_the_data_class_and_can_use_its_properties(context: Context) -> None:
+def test_a_key_function_gets_the_data_class_and_can_use_its_properties(context):
     def key(event: SQSEvent, context: Any) -> str:
         return next(iter(event.records)).message_id
 
@@ -262,14 +247,14 @@ def test_a_key_function_gets_the_data_class_and_can_use_its_properties(context: 
         return current_lock().key
 
     batch = events.sqs([{"order_id": "o-1"}])
-    assert handler(batch, context) == batch["Records"][0]["messageId"]  # type: ignore[arg-type]
+    assert handler(batch, context) == batch["Records"][0]["messageId"]
 
 
 @pytest.mark.parametrize(
     "parse", [event_source(data_class=EventBridgeEvent), event_parser(model=Requested)], ids=["data class", "model"]
 )
 @pytest.mark.parametrize("key", ["{id}", payload_hash("detail"), payload_hash("detail[order_id]", "id")])
-def test_an_event_is_the_same_event_whether_it_is_parsed_or_not(parse: Decorator, key: Any, context: Context) -> None:
+def test_an_event_is_the_same_event_whether_it_is_parsed_or_not(parse, key, context):
     done = []
 
     def handler(event: Any, context: Any) -> None:
@@ -284,9 +269,7 @@ def test_an_event_is_the_same_event_whether_it_is_parsed_or_not(parse: Decorator
 # Idempotency
 
 
-def test_under_idempotent_a_duplicate_takes_no_lock_and_above_it_waits_for_one(
-    store: DynamoDBPersistenceLayer, wire: Wire, other: LockClient, context: Context
-) -> None:
+def test_under_idempotent_a_duplicate_takes_no_lock_and_above_it_waits_for_one(store, wire, other, context):
     once = idempotent(config=IdempotencyConfig(event_key_jmespath="id"), persistence_store=store)
     lock = with_lock("{detail[customer_id]}", wait=0)
 
@@ -302,9 +285,7 @@ def test_under_idempotent_a_duplicate_takes_no_lock_and_above_it_waits_for_one(
             above(event, context)
 
 
-def test_a_lock_that_is_not_granted_under_idempotent_leaves_the_event_open(
-    store: DynamoDBPersistenceLayer, other: LockClient, context: Context
-) -> None:
+def test_a_lock_that_is_not_granted_under_idempotent_leaves_the_event_open(store, other, context):
     @idempotent(config=IdempotencyConfig(event_key_jmespath="id"), persistence_store=store)
     @with_lock("{detail[customer_id]}", wait=0)
     def handler(event: Event, context: Any) -> str:
@@ -316,9 +297,7 @@ def test_a_lock_that_is_not_granted_under_idempotent_leaves_the_event_open(
     assert handler(event, context) == "done"
 
 
-def test_a_lock_that_is_skipped_under_idempotent_loses_the_event(
-    store: DynamoDBPersistenceLayer, other: LockClient, context: Context
-) -> None:
+def test_a_lock_that_is_skipped_under_idempotent_loses_the_event(store, other, context):
     done = []
 
     @idempotent(config=IdempotencyConfig(event_key_jmespath="id"), persistence_store=store)
@@ -334,7 +313,7 @@ def test_a_lock_that_is_skipped_under_idempotent_loses_the_event(
     assert done == []
 
 
-def test_a_lock_that_is_skipped_under_deduplicate_loses_the_event_too(other: LockClient, context: Context) -> None:
+def test_a_lock_that_is_skipped_under_deduplicate_loses_the_event_too(other, context):
     done = []
 
     @deduplicate("{id}")
@@ -349,9 +328,7 @@ def test_a_lock_that_is_skipped_under_deduplicate_loses_the_event_too(other: Loc
     assert done == []
 
 
-def test_a_lock_that_is_skipped_above_idempotent_leaves_the_event_open(
-    store: DynamoDBPersistenceLayer, other: LockClient, context: Context
-) -> None:
+def test_a_lock_that_is_skipped_above_idempotent_leaves_the_event_open(store, other, context):
     @with_lock("{detail[customer_id]}", wait=0, on_not_granted="skip")
     @idempotent(config=IdempotencyConfig(event_key_jmespath="id"), persistence_store=store)
     def handler(event: Event, context: Any) -> str:
@@ -364,10 +341,8 @@ def test_a_lock_that_is_skipped_above_idempotent_leaves_the_event_open(
 
 
 @pytest.mark.parametrize("lock_first", [True, False], ids=["lock above", "lock below"])
-def test_an_idempotent_function_and_a_lock_share_the_keyword_and_the_context(
-    lock_first: bool, store: DynamoDBPersistenceLayer, context: Context
-) -> None:
-    config = IdempotencyConfig(event_key_jmespath="id", lambda_context=context)  # type: ignore[arg-type]
+def test_an_idempotent_function_and_a_lock_share_the_keyword_and_the_context(lock_first, store, context):
+    config = IdempotencyConfig(event_key_jmespath="id", lambda_context=context)
     once = idempotent_function(data_keyword_argument="order", config=config, persistence_store=store)
     lock = with_lock("{order[customer_id]}")
     done = []
@@ -400,8 +375,8 @@ def our_messages(logger: Logger) -> Iterator[None]:
 @pytest.mark.usefixtures("our_messages")
 @pytest.mark.parametrize("logger_first", [True, False], ids=["Logger above", "Logger below"])
 def test_messages_bear_the_requests_id_where_the_logger_stands_above_the_lock(
-    logger_first: bool, logger: Logger, written: Written, other: LockClient, context: Context
-) -> None:
+    logger_first, logger, written, other, context
+):
     def handler(event: Event, context: Context) -> None: ...
 
     lock = with_lock("{detail[customer_id]}", wait=0)
@@ -421,9 +396,7 @@ def test_messages_bear_the_requests_id_where_the_logger_stands_above_the_lock(
 # Metrics
 
 
-def test_metrics_are_written_after_the_release_where_they_stand_above_the_lock(
-    metrics: Metrics, rows: Rows, context: Context, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_metrics_are_written_after_the_release_where_they_stand_above_the_lock(metrics, rows, context, monkeypatch):
     held_when_written = []
 
     class Watching:
@@ -445,8 +418,8 @@ def test_metrics_are_written_after_the_release_where_they_stand_above_the_lock(
 
 @pytest.mark.parametrize("metrics_first", [True, False], ids=["Metrics above", "Metrics below"])
 def test_a_metric_of_what_was_refused_is_written_where_metrics_stand_above_the_lock(
-    metrics_first: bool, metrics: Metrics, other: LockClient, context: Context, capsys: pytest.CaptureFixture[str]
-) -> None:
+    metrics_first, metrics, other, context, capsys
+):
     def refused(event: Event, context: Context, error: Exception) -> str:
         metrics.add_metric(name="Refused", unit=MetricUnit.Count, value=1)
         return "refused"
@@ -465,7 +438,7 @@ def test_a_metric_of_what_was_refused_is_written_where_metrics_stand_above_the_l
 # Event handlers
 
 
-def test_a_route_finds_the_registered_context(context: Context) -> None:
+def test_a_route_finds_the_registered_context(context):
     app = APIGatewayHttpResolver()
 
     @app.post("/customers/<customer_id>/invoices")
@@ -482,7 +455,7 @@ def test_a_route_finds_the_registered_context(context: Context) -> None:
     assert answer["lease"] <= REMAINING
 
 
-def test_a_refused_lock_is_answered_by_the_applications_exception_handler(other: LockClient, context: Context) -> None:
+def test_a_refused_lock_is_answered_by_the_applications_exception_handler(other, context):
     app = APIGatewayHttpResolver()
 
     @app.exception_handler(LockNotGrantedError)
@@ -494,5 +467,5 @@ def test_a_refused_lock_is_answered_by_the_applications_exception_handler(other:
     def invoice(customer_id: str) -> None: ...
 
     with other.acquire("c-42"):
-        answer = app.resolve(events.load("api_gateway_http"), context)  # type: ignore[arg-type]
+        answer = app.resolve(events.load("api_gateway_http"), context)
     assert (answer["statusCode"], answer["body"]) == (409, "c-42 is busy")

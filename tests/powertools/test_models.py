@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from aws_lambda_powertools.utilities.parser.models import (
     DynamoDBStreamRecordModel,
@@ -26,7 +24,7 @@ class Open(BaseModel):
 
 
 @pytest.mark.parametrize("key", [{"key": "{order_id}"}, {"key_jmespath": "order_id"}], ids=["template", "jmespath"])
-def test_a_key_can_be_made_of_a_field_that_a_model_allows_and_does_not_declare(key: dict[str, Any]) -> None:
+def test_a_key_can_be_made_of_a_field_that_a_model_allows_and_does_not_declare(key):
     @with_lock(**key)
     def handler(event: Open) -> str:
         return current_lock().key
@@ -34,7 +32,7 @@ def test_a_key_can_be_made_of_a_field_that_a_model_allows_and_does_not_declare(k
     assert handler(Open(customer_id="c-1", order_id="o-1")) == "o-1"  # type: ignore[call-arg]
 
 
-def test_events_that_differ_in_an_undeclared_field_are_not_one_event() -> None:
+def test_events_that_differ_in_an_undeclared_field_are_not_one_event():
     first, second = (Open(customer_id="c-1", order_id=name) for name in ("o-1", "o-2"))  # type: ignore[call-arg]
     assert payload_hash()(first) != payload_hash()(second)
     assert payload_hash()(first) == payload_hash()({"customer_id": "c-1", "order_id": "o-1"})
@@ -50,18 +48,18 @@ def test_events_that_differ_in_an_undeclared_field_are_not_one_event() -> None:
     ],
     ids=["eventbridge", "sqs", "kinesis", "streams"],
 )
-def test_a_whole_model_can_be_hashed(model: type[BaseModel], event: dict[str, Any]) -> None:
+def test_a_whole_model_can_be_hashed(model, event):
     assert payload_hash()(model.model_validate(event)) == payload_hash()(model.model_validate(event))
 
 
-def test_kinesis_data_is_hashed_as_the_bytes_it_was_decoded_to() -> None:
+def test_kinesis_data_is_hashed_as_the_bytes_it_was_decoded_to():
     records = events.load("kinesis")["Records"]
     first, second, again = (KinesisDataStreamRecord.model_validate(records[index]) for index in (0, 1, 0))
     digest = payload_hash("kinesis[data]")
     assert digest(first) == digest(again) != digest(second)
 
 
-def test_a_set_of_a_stream_is_hashed_whatever_the_order_of_its_members() -> None:
+def test_a_set_of_a_stream_is_hashed_whatever_the_order_of_its_members():
     def record(members: list[str]) -> DynamoDBStreamRecordModel:
         item: Item = {"order_id": {"S": "o-1"}, "customer_id": {"S": "c-1"}, "tags": {"SS": members}}
         (made,) = events.dynamodb_stream([item])["Records"]
@@ -71,7 +69,7 @@ def test_a_set_of_a_stream_is_hashed_whatever_the_order_of_its_members() -> None
     assert digest(record(["a", "b", "c"])) == digest(record(["c", "b", "a"])) != digest(record(["a", "b"]))
 
 
-def test_a_moment_is_the_same_in_every_time_zone() -> None:
+def test_a_moment_is_the_same_in_every_time_zone():
     event = events.load("eventbridge") | {"time": "2026-11-21T00:00:00Z"}
     elsewhere = event | {"time": "2026-11-21T01:00:00+01:00"}
     digest = payload_hash("time")

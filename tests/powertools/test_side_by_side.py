@@ -63,9 +63,7 @@ def own_engine() -> Iterator[Ministack]:
 @pytest.mark.long
 @pytest.mark.filterwarnings("ignore")  # of what the cases provoke
 @pytest.mark.parametrize("case", CASES)
-def test_each_case_comes_out_as_the_documentation_says(
-    case: str, own_engine: Ministack, table: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_case_comes_out_as_the_documentation_says(case, own_engine, table, monkeypatch):
     for name, value in own_engine.environment().items():
         monkeypatch.setenv(name, value)
     played = play(own_engine, case)

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import LockClient
 from rig import events
 from rig.engine import Ministack
 from rig.lambda_runtime import FunctionError, LambdaEnvironment
@@ -38,7 +37,7 @@ def lines(environment: LambdaEnvironment) -> list[dict[str, Any]]:
     return [json.loads(line) for line in environment.lines]
 
 
-def test_a_handler_in_the_documented_order_locks_logs_and_counts(start: Start) -> None:
+def test_a_handler_in_the_documented_order_locks_logs_and_counts(start):
     environment = start("handler")
     event = events.eventbridge({"customer_id": "c-7"})
     answer = environment.invoke(event, TIMEOUT, request_id="request-1").result()
@@ -49,9 +48,7 @@ def test_a_handler_in_the_documented_order_locks_logs_and_counts(start: Start) -
     assert [line["function_request_id"] for line in lines(environment) if "message" in line] == ["request-1"]
 
 
-def test_a_handler_that_gets_no_lock_fails_as_with_any_error_and_says_for_which_request(
-    start: Start, other: LockClient
-) -> None:
+def test_a_handler_that_gets_no_lock_fails_as_with_any_error_and_says_for_which_request(start, other):
     environment = start("handler")
     with other.acquire("c-7"):
         invocation = environment.invoke(events.eventbridge({"customer_id": "c-7"}), TIMEOUT, request_id="request-1")
@@ -63,7 +60,7 @@ def test_a_handler_that_gets_no_lock_fails_as_with_any_error_and_says_for_which_
 
 
 @pytest.mark.parametrize(("name", "of_each"), [("batch", 2), ("async_batch", 1)])
-def test_each_record_of_a_batch_is_done_once_within_the_invocations_time(start: Start, name: str, of_each: int) -> None:
+def test_each_record_of_a_batch_is_done_once_within_the_invocations_time(start, name, of_each):
     environment, event = start(name), events.load("sqs")
     first = environment.invoke(event, TIMEOUT).result()
     assert first["batchItemFailures"] == []
@@ -72,9 +69,7 @@ def test_each_record_of_a_batch_is_done_once_within_the_invocations_time(start: 
     assert environment.invoke(event, TIMEOUT).result() == {"batchItemFailures": [], "leases": []}
 
 
-def test_a_contended_record_comes_back_and_a_batch_of_them_fails_the_invocation(
-    start: Start, other: LockClient
-) -> None:
+def test_a_contended_record_comes_back_and_a_batch_of_them_fails_the_invocation(start, other):
     environment, event = start("batch"), events.load("sqs")
     with other.acquire("c-7"):
         answer = environment.invoke(event, TIMEOUT).result()

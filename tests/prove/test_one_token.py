@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -51,11 +50,11 @@ CHANGES = [
 ]
 
 
-def test_what_runs_is_changed_one_token_at_a_time_and_in_the_order_of_the_source() -> None:
+def test_what_runs_is_changed_one_token_at_a_time_and_in_the_order_of_the_source():
     assert [each.change for each in tokens.mutations("one.py", ast.parse(SOURCE))] == CHANGES
 
 
-def test_each_mutation_changes_its_place_and_nothing_else() -> None:
+def test_each_mutation_changes_its_place_and_nothing_else():
     before = ast.unparse(ast.parse(SOURCE)).splitlines()
     for number in range(len(CHANGES)):
         tree = ast.parse(SOURCE)
@@ -64,12 +63,12 @@ def test_each_mutation_changes_its_place_and_nothing_else() -> None:
         assert sum(one != other for one, other in zip(before, after, strict=True)) == 1
 
 
-def test_every_file_has_its_tests_and_every_folder_of_them_exists() -> None:
+def test_every_file_has_its_tests_and_every_folder_of_them_exists():
     for file in tokens.files():
         assert all((ROOT / "tests" / folder).is_dir() for folder in one_token.rings(file)), file
 
 
-def test_a_process_with_the_plugin_imports_the_mutated_module() -> None:
+def test_a_process_with_the_plugin_imports_the_mutated_module():
     (limit,) = (each for each in tokens.mutations("transport/http1.py") if each.change == "20.0 → 21.0")
     program = "import tests.prove.tokens; from lambda_lock.transport import http1; print(http1.IDLE)"
     environment = os.environ | {tokens.VARIABLE: limit.name}
@@ -78,9 +77,7 @@ def test_a_process_with_the_plugin_imports_the_mutated_module() -> None:
 
 
 @pytest.mark.prove
-def test_what_no_test_notices_is_told_and_what_one_notices_has_its_name(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_no_test_notices_is_told_and_what_one_notices_has_its_name(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(one_token, "RINGS", {"": ("greenlets",), "web/context.py": ("web",)})
     file = tmp_path / "figures.json"
     for only, noticed in (("cdk/lock_layer.py", 0), ("web/context.py#2", 1)):

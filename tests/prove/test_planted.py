@@ -6,8 +6,6 @@ import json
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from rig.engine import ROOT
 from tests.prove import planted
 from tests.prove.planted import JUDGED, digest, main
@@ -15,7 +13,7 @@ from tests.prove.planted import JUDGED, digest, main
 ONE: dict[str, tuple[str, ...]] = {"greenlets": ("lambda_lock/errors.py",)}
 
 
-def test_a_digest_changes_with_each_file_its_name_and_its_content(tmp_path: Path) -> None:
+def test_a_digest_changes_with_each_file_its_name_and_its_content(tmp_path):
     (tmp_path / "a").mkdir()
     found = [digest(["a"], tmp_path)]
     for name, text in (("a/one.py", ""), ("a/two.py", ""), ("a/two.py", "pass\n"), ("a/three.py", "pass\n")):
@@ -26,9 +24,7 @@ def test_a_digest_changes_with_each_file_its_name_and_its_content(tmp_path: Path
     assert digest(["a"], tmp_path) == found[-1]
 
 
-def test_nothing_runs_where_nothing_has_changed_unless_it_is_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_nothing_runs_where_nothing_has_changed_unless_it_is_asked_for(tmp_path, monkeypatch, capsys):
     noted = tmp_path / "noted.json"
     ran: list[str] = []
 
@@ -54,7 +50,7 @@ def test_nothing_runs_where_nothing_has_changed_unless_it_is_asked_for(
     assert json.loads(noted.read_text()) == {"greenlets": "another"}
 
 
-def test_each_folder_that_plants_mistakes_is_known_and_what_it_judges_exists() -> None:
+def test_each_folder_that_plants_mistakes_is_known_and_what_it_judges_exists():
     marked = {file.relative_to(ROOT / "tests").parts[0] for file in (ROOT / "tests").rglob("test_*.py")
               if "mark.planted" in file.read_text() and file != Path(__file__)}  # fmt: skip
     assert marked == JUDGED.keys()

@@ -39,7 +39,7 @@ class Loud(Greeter):
         return super().greet(name).upper()
 
 
-def test_an_edit_is_seen_by_all_who_know_the_function_and_is_taken_out_again() -> None:
+def test_an_edit_is_seen_by_all_who_know_the_function_and_is_taken_out_again():
     known = Loud().greet
     with planted(edit(Greeter.greet, "hello → bye"), edit(Loud.greet, "upper() → title()")):
         assert known("you") == "Bye You"
@@ -50,7 +50,7 @@ def test_an_edit_is_seen_by_all_who_know_the_function_and_is_taken_out_again() -
 
 
 @pytest.mark.parametrize(("text", "times"), [("good day → bye", 0), ("name → who", 2)])
-def test_an_edit_of_what_is_not_there_exactly_once_is_refused_and_nothing_is_left(text: str, times: int) -> None:
+def test_an_edit_of_what_is_not_there_exactly_once_is_refused_and_nothing_is_left(text, times):
     with (
         pytest.raises(ValueError, match=rf"greet has changed: .* is {times} times in it"),
         planted(
@@ -62,7 +62,7 @@ def test_an_edit_of_what_is_not_there_exactly_once_is_refused_and_nothing_is_lef
     assert Loud().greet("you") == "HELLO YOU"
 
 
-def test_an_edit_that_names_what_the_function_does_not_know_is_refused() -> None:
+def test_an_edit_that_names_what_the_function_does_not_know_is_refused():
     with (
         pytest.raises(ValueError, match="greet has changed: it does not know title"),
         planted(edit(Greeter.greet, "{name} → {title}")),
@@ -95,18 +95,18 @@ def welcome(names: list[str], *, most: int = 2, polite: bool = True) -> str:
         ("start", "most = 2", "all are welcome"),
     ],
 )
-def test_an_alteration_writes_over_the_one_part_that_mentions_these_names(where: str, new: str, result: str) -> None:
+def test_an_alteration_writes_over_the_one_part_that_mentions_these_names(where, new, result):
     with planted(alter(welcome, where, new)):
         assert welcome(["b", "a", "c"], most=3) == result
     assert welcome(["b", "a", "c"], most=3) == "welcome a, b, c"
 
 
-def test_an_alteration_finds_a_function_by_its_name() -> None:
+def test_an_alteration_finds_a_function_by_its_name():
     with planted(alter("Observation.seconds_left", "return lease_ms", "0.0")):
         assert Observation("v", 1000, 0.0, None).seconds_left(0.0) == 0.0
 
 
-def test_alterations_of_one_function_add_up() -> None:
+def test_alterations_of_one_function_add_up():
     with planted(alter(welcome, "set reverse", "True"), alter(welcome, "return text", "...[:9]")):
         assert welcome(["b", "a", "c"], most=3) == "welcome c"
 
@@ -124,9 +124,7 @@ def test_alterations_of_one_function_add_up() -> None:
         ("Hold.vanish", "start", "return", "Hold.vanish is 0 times in lambda_lock"),
     ],
 )
-def test_an_alteration_that_cannot_be_planted_or_changes_nothing_is_refused(
-    name: object, where: str, new: str, why: str
-) -> None:
+def test_an_alteration_that_cannot_be_planted_or_changes_nothing_is_refused(name, where, new, why):
     with pytest.raises(ValueError, match=why), planted(alter(name, where, new)):
         pass
     assert not mistakes._sources
@@ -140,12 +138,12 @@ def test_an_alteration_that_cannot_be_planted_or_changes_nothing_is_refused(
         edit(Greeter.greet, "return f → return  f"),
     ],
 )
-def test_a_change_to_what_is_there_anyway_is_refused(change: mistakes.Change) -> None:
+def test_a_change_to_what_is_there_anyway_is_refused(change):
     with pytest.raises(ValueError, match="has changed"), planted(change):
         pass
 
 
-def test_an_attribute_that_is_inherited_is_taken_away_again() -> None:
+def test_an_attribute_that_is_inherited_is_taken_away_again():
     class Quiet(Greeter):
         pass
 
@@ -154,7 +152,7 @@ def test_an_attribute_that_is_inherited_is_taken_away_again() -> None:
     assert "greet" not in vars(Quiet)
 
 
-def test_every_mistake_can_be_planted() -> None:
+def test_every_mistake_can_be_planted():
     for name, change in itertools.chain.from_iterable(changes.items() for changes in ALL):
         with planted(change):
             pass

@@ -78,7 +78,7 @@ def last_lines(capsys: pytest.CaptureFixture[str]) -> list[str]:
     return capsys.readouterr().out.splitlines()[-len(COUNTED) :]
 
 
-def test_the_figures_of_all_parts_are_added_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_figures_of_all_parts_are_added_up(tmp_path, capsys):
     one = program(
         "one",
         '{"simulated grants": 2000, "real kills and freezes": 3, "happened": {"killed": 3, "forked": 9}, '
@@ -109,7 +109,7 @@ def test_the_figures_of_all_parts_are_added_up(tmp_path: Path, capsys: pytest.Ca
     assert "of before" not in quoting
 
 
-def test_a_part_that_gives_way_runs_beside_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_part_that_gives_way_runs_beside_the_others(tmp_path, capsys):
     wait = "print('one')\nwhile not (folder / 'other.json').exists(): time.sleep(0.01)\n"
     write = """file.write_text('{"simulated grants": 1}')"""
     aside = Script("aside", "tests.prove", wait + write, counts=("simulated grants",), aside=True)
@@ -144,25 +144,21 @@ def test_a_part_that_gives_way_runs_beside_the_others(tmp_path: Path, capsys: py
         pytest.param(Part("bad", "tests.not_there", counts=COUNTS), id="is missing"),
     ],
 )
-def test_one_part_that_did_not_pass_fails_the_proof(
-    part: Part, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_one_part_that_did_not_pass_fails_the_proof(part, tmp_path, capsys):
     assert prove(tmp_path, grants("good", 1), part) == 1
     output = capsys.readouterr().out
     assert "bad: missing (" in output or "bad: failed (" in output
     assert not json.loads((tmp_path / "prove.json").read_text())["passed"]
 
 
-def test_figures_of_a_run_before_are_not_counted_again(tmp_path: Path) -> None:
+def test_figures_of_a_run_before_are_not_counted_again(tmp_path):
     assert prove(tmp_path, grants("one", 1)) == 0
     assert prove(tmp_path, program("one", "")) == 1
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("aside", [False, True])
-def test_a_part_that_hangs_is_ended_at_its_limit_with_all_that_it_started(
-    aside: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_part_that_hangs_is_ended_at_its_limit_with_all_that_it_started(aside, tmp_path, capsys):
     """Its child has a session of its own, and ignores interrupts."""
     hangs = script("hangs", "start(start_new_session=True); time.sleep(600)", aside=aside, limits=(0.05, 1))
     assert prove(tmp_path, hangs, grants("other", 2)) == 1
@@ -171,9 +167,7 @@ def test_a_part_that_hangs_is_ended_at_its_limit_with_all_that_it_started(
     wait_for_the_end(tmp_path, "hangs")
 
 
-def test_an_interrupt_ends_all_parts_and_leaves_the_pages_as_they_were(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_interrupt_ends_all_parts_and_leaves_the_pages_as_they_were(tmp_path, capsys):
     interrupt = (
         "start()\n"
         "while not (folder / 'aside.child').exists(): time.sleep(0.01)\n"
@@ -197,7 +191,7 @@ def test_an_interrupt_ends_all_parts_and_leaves_the_pages_as_they_were(
     assert not (tmp_path / "figures.md").exists()
 
 
-def test_a_second_proof_in_the_same_folder_is_refused(tmp_path: Path) -> None:
+def test_a_second_proof_in_the_same_folder_is_refused(tmp_path):
     with alone(tmp_path / "prove"), pytest.raises(SystemExit, match="another proof"):
         prove(tmp_path, grants("one", 1))
 
@@ -214,9 +208,7 @@ def test_a_second_proof_in_the_same_folder_is_refused(tmp_path: Path) -> None:
         pytest.param(["races", "--mutants", "the end of a lock"], id="races-mutants", marks=pytest.mark.prove),
     ],
 )
-def test_a_proof_writes_what_its_part_counts(
-    arguments: list[str], tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_a_proof_writes_what_its_part_counts(arguments, tmp_path, request):
     file = tmp_path / "figures.json"
     command = [sys.executable, "-m", "tests.prove", *arguments, "--json", str(file)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -225,12 +217,12 @@ def test_a_proof_writes_what_its_part_counts(
     assert objection(part.count(json.loads(file.read_text()))) == ""
 
 
-def test_a_mutant_that_no_name_has_is_no_proof(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mutant_that_no_name_has_is_no_proof(capsys):
     assert main(["simulation", "--mutants", "no such rule"]) == 2
     assert "no name contains 'no such rule'" in capsys.readouterr().err
 
 
-def test_a_mutant_that_nothing_has_shown_survives_and_fails_the_proof(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_mutant_that_nothing_has_shown_survives_and_fails_the_proof(capsys):
     figures = bench.planted([("one", "two holders"), ("two", "")])
     assert figures == {"mutants killed": 1, "mutants": 2, "survivors": ["two"], "good": False}
     assert capsys.readouterr().out == "  one: noticed: two holders\n  two: NOT NOTICED\n"
@@ -238,13 +230,13 @@ def test_a_mutant_that_nothing_has_shown_survives_and_fails_the_proof(capsys: py
     assert not bench.planted([])["good"]
 
 
-def test_figures_of_rounds_are_added_up_and_of_the_most_the_most_stays() -> None:
+def test_figures_of_rounds_are_added_up_and_of_the_most_the_most_stays():
     totals: bench.Figures = {}
     for frozen, seconds in ((2, 0.5), (1, 4.0), (3, 1.0)):
         bench.add(totals, {"rounds": 1, "happened": {"frozen": frozen}, "most seconds": seconds})
     assert totals == {"rounds": 3, "happened": {"frozen": 6}, "most seconds": 4.0}
 
 
-def test_what_the_parts_count_has_its_line_and_each_line_its_part() -> None:
+def test_what_the_parts_count_has_its_line_and_each_line_its_part():
     counted = {line for part in PARTS for line in part.counts}
     assert counted == {*COUNTED, "mutants"}

@@ -6,11 +6,8 @@ import itertools
 import json
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-
-from rig.engine import Engine
 
 from .__main__ import main, on_one_processor
 from .mutants import MUTANTS, broken
@@ -34,14 +31,14 @@ def one_processor() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_thread_switch_harms_nobody(name: str) -> None:
+def test_a_thread_switch_harms_nobody(name):
     scenario = SCENARIOS[name]
     for policy in POLICIES:
         for plan in itertools.islice(once(scenario, policy, "line"), 0, None, _STRIDE):
             assert play(scenario, plan, policy, "line").wrong == []
 
 
-def test_an_engine_over_http_says_the_same(engine: Engine, table: str) -> None:
+def test_an_engine_over_http_says_the_same(engine, table):
     for name, key in ((LOCKS, "key"), (ORDERS, "id")):
         engine.create_table(name, key)
     try:
@@ -53,7 +50,7 @@ def test_an_engine_over_http_says_the_same(engine: Engine, table: str) -> None:
             engine.delete_table(name)
 
 
-def test_a_lock_whose_lease_was_shortened_beside_a_renewal_is_renewed_in_time() -> None:
+def test_a_lock_whose_lease_was_shortened_beside_a_renewal_is_renewed_in_time():
     scenario = SCENARIOS["renewal / heartbeat() with a shorter lease"]
     for choice in play(scenario, {}, "helpers", "line").choices:
         if choice.where.endswith(("Renewer.watch", "Renewer._plan", "Renewer._planned")):
@@ -61,7 +58,7 @@ def test_a_lock_whose_lease_was_shortened_beside_a_renewal_is_renewed_in_time() 
             assert play(scenario, plan, "helpers", "line").wrong == []
 
 
-def test_two_last_acts_at_once_are_noticed() -> None:
+def test_two_last_acts_at_once_are_noticed():
     scenario = SCENARIOS["release / release"]
     with broken("two last acts have the turn at once"):
         plans = once(scenario, "oldest", "line")
@@ -69,19 +66,19 @@ def test_two_last_acts_at_once_are_noticed() -> None:
     assert wrong == ["2 last acts succeeded: [True, True]"]
 
 
-def test_the_same_plan_gives_the_same_run() -> None:
+def test_the_same_plan_gives_the_same_run():
     scenario = SCENARIOS["renewal / release"]
     first, second = (play(scenario, {40: 2}, "oldest", "access").choices for _ in range(2))
     assert first == second
 
 
 @pytest.mark.prove
-def test_each_defect_that_is_planted_is_noticed(tmp_path: Path) -> None:
+def test_each_defect_that_is_planted_is_noticed(tmp_path):
     file = tmp_path / "figures.json"
     assert main(["--mutants", "--json", str(file)]) == 0
     assert json.loads(file.read_text())["mutants killed"] == len(MUTANTS)
 
 
 @pytest.mark.prove
-def test_no_single_switch_harms_over_http_or_in_memory() -> None:
+def test_no_single_switch_harms_over_http_or_in_memory():
     assert main(["--minutes", "0.3", "--engine", "ministack"]) == 0

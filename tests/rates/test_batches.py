@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import LockArgumentError, LockClient, LockConfigurationError
+from lambda_lock import LockArgumentError, LockConfigurationError
 from lambda_lock.batch import process_sqs, sqs_batch
 from rig import events
-from rig.wire import Wire
 from tests.support.context import Context
 
 pytestmark = pytest.mark.plain  # batches take a LockClient
@@ -51,9 +50,7 @@ def queue(monkeypatch: pytest.MonkeyPatch) -> FakeQueue:
     return made
 
 
-def test_what_cannot_start_in_the_time_left_comes_back_one_after_another(
-    client: LockClient, queue: FakeQueue, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_cannot_start_in_the_time_left_comes_back_one_after_another(client, queue, caplog):
     done: list[str] = []
     caplog.set_level(logging.INFO, "lambda_lock")
 
@@ -71,7 +68,7 @@ def test_what_cannot_start_in_the_time_left_comes_back_one_after_another(
     assert [vars(record).get("lock_event") for record in caplog.records].count("rate_limited") == 3
 
 
-def test_records_that_can_start_in_time_wait_for_it(client: LockClient, queue: FakeQueue) -> None:
+def test_records_that_can_start_in_time_wait_for_it(client, queue):
     done: list[str] = []
 
     @sqs_batch(rate=("api", 20, 1), client=client, max_workers=2)
@@ -83,9 +80,7 @@ def test_records_that_can_start_in_time_wait_for_it(client: LockClient, queue: F
     assert not queue.seconds
 
 
-def test_each_key_has_a_rate_of_its_own_and_duplicates_and_locks_take_none(
-    wire: Wire, wired: LockClient, queue: FakeQueue
-) -> None:
+def test_each_key_has_a_rate_of_its_own_and_duplicates_and_locks_take_none(wire, wired, queue):
     done: list[str] = []
 
     @sqs_batch(rate=("api#{body[account]}", 1, 60), lock_key="account#{body[account]}", client=wired)
@@ -97,7 +92,7 @@ def test_each_key_has_a_rate_of_its_own_and_duplicates_and_locks_take_none(
     assert done == ["a", "b"]
 
 
-def test_other_returned_records_keep_their_own_visibility(client: LockClient, queue: FakeQueue) -> None:
+def test_other_returned_records_keep_their_own_visibility(client, queue):
     @sqs_batch(rate=MINUTE, retry_visibility=7, client=client)
     def handler(record: Any) -> None:
         raise RuntimeError("no")
@@ -107,13 +102,13 @@ def test_other_returned_records_keep_their_own_visibility(client: LockClient, qu
     assert queue.seconds["b"] > 40
 
 
-def test_a_slot_beyond_what_sqs_allows_is_the_longest_that_it_allows(client: LockClient, queue: FakeQueue) -> None:
+def test_a_slot_beyond_what_sqs_allows_is_the_longest_that_it_allows(client, queue):
     event = batch("a", "b", "c")
     process_sqs(event, lambda record: None, context=Context(20), rate=("api", 1, 86_400), client=client)
     assert queue.seconds == {"b": 42_300, "c": 42_300}
 
 
-def test_a_rate_that_makes_no_sense_is_refused_when_decorating(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rate_that_makes_no_sense_is_refused_when_decorating(monkeypatch):
     with pytest.raises(LockArgumentError, match="limit=0 is out of range"):
         sqs_batch(rate=("api", 0, 1))(lambda record: None)
     with pytest.raises(TypeError, match=r"rate= must be \(key, limit, per\)"):

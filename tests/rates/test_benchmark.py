@@ -9,14 +9,14 @@ from benchmarks.rates.report import BEGIN, END, PAGE, PICTURE, table
 
 
 @pytest.mark.long
-def test_the_table_and_the_picture_in_the_docs_are_of_a_run() -> None:
+def test_the_table_and_the_picture_in_the_docs_are_of_a_run():
     result, drawn = measure()
     assert f"{BEGIN}{table(result)}{END}" in PAGE.read_text(), "write them by python -m benchmarks.rates --docs"
     assert PICTURE.read_text() == drawn
 
 
 @pytest.mark.long
-def test_our_limiter_keeps_the_limit_and_the_shortest_waits() -> None:
+def test_our_limiter_keeps_the_limit_and_the_shortest_waits():
     limiters = measure()[0]["limiters"]
     for load in range(2):
         ours, *others = [runs[load] for runs in limiters.values()]

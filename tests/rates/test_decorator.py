@@ -23,7 +23,6 @@ from lambda_lock import (
 )
 from lambda_lock.batch import kafka_batch, sqs_batch
 from lambda_lock.testing import in_memory, lambda_context
-from lambda_lock.testing.memory import Memory
 
 pytestmark = pytest.mark.usefixtures("memory")
 
@@ -41,7 +40,7 @@ class Api:
         return f"{account} in {region}"
 
 
-def test_each_key_has_a_limit_of_its_own_also_for_methods() -> None:
+def test_each_key_has_a_limit_of_its_own_also_for_methods():
     api = Api()
     assert api.call("a") == "a in eu"
     assert api.call("a", region="us") == "a in us"
@@ -52,7 +51,7 @@ def test_each_key_has_a_limit_of_its_own_also_for_methods() -> None:
     assert list(inspect.signature(Api.call).parameters) == ["self", "account", "region"]
 
 
-def test_a_handler_is_limited_by_a_field_of_its_event() -> None:
+def test_a_handler_is_limited_by_a_field_of_its_event():
     @rate_limit("customer#{detail[id]}", 1, per=60, on_limited="skip")
     def handler(event: dict[str, Any], context: object) -> str:
         return "done"
@@ -65,7 +64,7 @@ def test_a_handler_is_limited_by_a_field_of_its_event() -> None:
         handler({"detail": {}}, context)
 
 
-def test_a_function_answers_with_the_calls_own_arguments() -> None:
+def test_a_function_answers_with_the_calls_own_arguments():
     def later(account: str, error: RateLimitedError) -> str:
         return f"{account}: {error.retry_after:.0f}"
 
@@ -77,7 +76,7 @@ def test_a_function_answers_with_the_calls_own_arguments() -> None:
     assert call("a") in ("a: 60", "a: 59")
 
 
-def test_an_error_of_the_function_itself_is_no_answer() -> None:
+def test_an_error_of_the_function_itself_is_no_answer():
     @rate_limit("outer", 1000, burst=5, on_limited="skip")
     def call() -> None:
         raise RateLimitedError("of an inner one")
@@ -86,7 +85,7 @@ def test_an_error_of_the_function_itself_is_no_answer() -> None:
         call()
 
 
-def test_an_async_function_is_limited_by_an_async_client() -> None:
+def test_an_async_function_is_limited_by_an_async_client():
     client = AsyncLockClient("locks")
 
     @rate_limit("async", 1, per=60, wait=0, client=client, on_limited="skip")
@@ -101,7 +100,7 @@ def test_an_async_function_is_limited_by_an_async_client() -> None:
     asyncio.run(main())
 
 
-def test_n_may_depend_on_the_call() -> None:
+def test_n_may_depend_on_the_call():
     @rate_limit("tokens", 100, per=60, burst=50, n=lambda text: len(text), wait=0, on_limited="skip")
     def send(text: str) -> int:
         return len(text)
@@ -112,7 +111,7 @@ def test_n_may_depend_on_the_call() -> None:
         send("x" * 51)
 
 
-def test_what_cannot_be_limited_is_refused_when_decorating() -> None:
+def test_what_cannot_be_limited_is_refused_when_decorating():
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'limit'"):
 
         @rate_limit  # type: ignore[call-overload]
@@ -136,14 +135,14 @@ def test_what_cannot_be_limited_is_refused_when_decorating() -> None:
 
 
 @pytest.mark.parametrize("outer", [with_lock("lock"), deduplicate("event")])
-def test_it_is_the_innermost_decorator(outer: Any) -> None:
+def test_it_is_the_innermost_decorator(outer):
     with pytest.raises(TypeError, match="write @rate_limit below @with_lock and @deduplicate"):
         rate_limit("a", 1)(outer(lambda: None))
     assert outer(rate_limit("a", 10)(lambda: 1))() == 1
 
 
 @pytest.mark.parametrize("batch", [sqs_batch, kafka_batch])
-def test_above_a_batch_it_would_limit_whole_batches(batch: Any) -> None:
+def test_above_a_batch_it_would_limit_whole_batches(batch):
     def handler(record: Any) -> None: ...
 
     def logged(function: Any) -> Any:
@@ -158,7 +157,7 @@ def test_above_a_batch_it_would_limit_whole_batches(batch: Any) -> None:
     assert batch(rate=("a", 10, 1))(handler)
 
 
-def test_the_switch_runs_everything_at_once(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_switch_runs_everything_at_once(monkeypatch, caplog):
     monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
 
     @rate_limit("a", 1, per=60, wait=0)
@@ -169,7 +168,7 @@ def test_the_switch_runs_everything_at_once(monkeypatch: pytest.MonkeyPatch, cap
     assert "LAMBDA_LOCK_DISABLED is set" in caplog.text
 
 
-def test_an_outage_is_raised_or_runs_the_function(memory: Memory, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_outage_is_raised_or_runs_the_function(memory, caplog):
     client = LockClient("locks", decision_time=0.25)
 
     @rate_limit("a", 1, per=60, wait=0, client=client)

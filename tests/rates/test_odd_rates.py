@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from lambda_lock import LockArgumentError, LockClient, RateLimitedError, rate_limit, with_lock
@@ -26,9 +24,7 @@ class Naps(ManualClock):
 @pytest.mark.parametrize(
     ("limit", "per", "burst"), [(7, 3600, 1), (7, 60, 1), (3, 1, 1), (3, 1, 2), (7, 1e-3, 1), (10**6 - 1, 1, 1)]
 )
-def test_a_start_that_is_free_is_not_waited_for_also_if_its_interval_is_rounded(
-    limit: int, per: float, burst: int
-) -> None:
+def test_a_start_that_is_free_is_not_waited_for_also_if_its_interval_is_rounded(limit, per, burst):
     clock = Naps()
     with in_memory(clock=clock), LockClient("locks", clock=clock) as client:
         client.rate_limit("another", 1)
@@ -46,25 +42,25 @@ def test_a_start_that_is_free_is_not_waited_for_also_if_its_interval_is_rounded(
         (50_000_000, {"per": 60.0, "burst": 1_000_000, "n": 999_999}),
     ],
 )
-def test_very_large_and_very_small_rates_are_taken(limit: int, options: dict[str, Any]) -> None:
+def test_very_large_and_very_small_rates_are_taken(limit, options):
     with in_memory(), LockClient("locks") as client:
         assert client.rate_limit("api", limit, **options) < 60
 
 
 @pytest.mark.parametrize("burst", [10**12, 10**400], ids=["large", "larger than a float"])
-def test_a_burst_that_takes_more_than_a_year_is_named_however_large(burst: int) -> None:
+def test_a_burst_that_takes_more_than_a_year_is_named_however_large(burst):
     with in_memory(), LockClient("locks") as client, pytest.raises(LockArgumentError, match="more than a year"):
         client.rate_limit("api", 1, burst=burst)
 
 
 @pytest.mark.parametrize("wait", [float("inf"), float("nan"), 86_401, -1])
-def test_a_wait_that_no_rate_limit_takes_is_refused_when_decorating(wait: float) -> None:
+def test_a_wait_that_no_rate_limit_takes_is_refused_when_decorating(wait):
     with pytest.raises(LockArgumentError, match=f"wait={wait} is out of range"):
         rate_limit("api", 1, wait=wait)(lambda: None)
 
 
 @pytest.mark.long
-def test_what_a_client_forgot_of_a_limit_is_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_client_forgot_of_a_limit_is_no_error(monkeypatch):
     monkeypatch.setattr(rate, "_MOST", 0)  # as if ten thousand others came in between
     with in_memory(), LockClient("locks") as client:
         client.rate_limit("api", 1, per=60)
@@ -72,7 +68,7 @@ def test_what_a_client_forgot_of_a_limit_is_no_error(monkeypatch: pytest.MonkeyP
             client.rate_limit("api", 1, per=60, wait=0)
 
 
-def test_a_client_remembers_a_bounded_number_of_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_remembers_a_bounded_number_of_limits(monkeypatch):
     monkeypatch.setattr(rate, "_MOST", 5)
     with in_memory(), LockClient("locks") as client:
         for number in range(20):
@@ -80,6 +76,6 @@ def test_a_client_remembers_a_bounded_number_of_limits(monkeypatch: pytest.Monke
         assert len(client.__session__.memory.rates) == 5
 
 
-def test_a_rate_above_a_lock_is_refused_with_the_reason() -> None:
+def test_a_rate_above_a_lock_is_refused_with_the_reason():
     with pytest.raises(TypeError, match="write @rate_limit below @with_lock"):
         rate_limit("api", 10)(with_lock("lock")(lambda: None))

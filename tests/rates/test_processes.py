@@ -55,7 +55,7 @@ def excess(starts: list[float], burst: int) -> float:
     return worst / LIMIT
 
 
-def test_the_judge_sees_starts_that_come_too_often() -> None:
+def test_the_judge_sees_starts_that_come_too_often():
     evenly = [number / LIMIT for number in range(200)]
     assert excess(evenly, 1) == pytest.approx(0, abs=1e-6)
     assert excess(sorted(evenly * 2), 1) > BUSY
@@ -63,9 +63,7 @@ def test_the_judge_sees_starts_that_come_too_often() -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("burst", [1, 5])
-def test_processes_keep_a_rate_together_while_some_are_killed_and_frozen(
-    engine: object, table: str, tmp_path: Path, burst: int
-) -> None:
+def test_processes_keep_a_rate_together_while_some_are_killed_and_frozen(engine, table, tmp_path, burst):
     file, frozen = tmp_path / "starts", 0
     with working(file, 6, burst) as processes:
         for number, process in enumerate(processes[:4]):

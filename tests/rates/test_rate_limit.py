@@ -6,7 +6,6 @@ import asyncio
 import logging
 import re
 import threading
-from typing import Any
 
 import pytest
 
@@ -16,7 +15,6 @@ from lambda_lock import (
     AsyncLockClient,
     ClientClosedError,
     LockArgumentError,
-    LockClient,
     LockConfigurationError,
     LockFormatError,
     LockNotGrantedError,
@@ -26,8 +24,6 @@ from lambda_lock.cli.forced import force_release
 from lambda_lock.core.rate import duration
 from lambda_lock.testing import lambda_context
 from rig.wire import Wire
-from tests.support.clients import Make
-from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
 
@@ -35,14 +31,14 @@ def operations(wire: Wire) -> list[str]:
     return [request.operation for request in wire.requests]
 
 
-def test_a_cold_process_reads_once_and_each_start_is_one_write(wire: Wire, wired: LockClient) -> None:
+def test_a_cold_process_reads_once_and_each_start_is_one_write(wire, wired):
     wired.rate_limit("api", 1000)
     wired.rate_limit("api", 1000, wait=10)
     assert operations(wire)[0] == "GetItem"
     assert set(operations(wire)[1:]) == {"UpdateItem"}
 
 
-def test_a_refusal_says_when_the_next_start_is_and_is_not_sent_again(wire: Wire, wired: LockClient) -> None:
+def test_a_refusal_says_when_the_next_start_is_and_is_not_sent_again(wire, wired):
     wired.rate_limit("api", 1, per=86_400)
     count = len(wire.requests)
     with pytest.raises(RateLimitedError, match=r"1 per 1 day, one every 1 day.*the next one is in 1 day\.") as refused:
@@ -54,7 +50,7 @@ def test_a_refusal_says_when_the_next_start_is_and_is_not_sent_again(wire: Wire,
     assert refused.value.waited < 60
 
 
-def test_several_starts_are_taken_at_once(client: LockClient, rows: Rows) -> None:
+def test_several_starts_are_taken_at_once(client, rows):
     client.rate_limit("tokens", 50_000_000, per=60, burst=1_000_000, n=400_000)
     client.rate_limit("tokens", 50_000_000, per=60, burst=1_000_000, n=400_000)
     record = client.get("tokens")
@@ -62,7 +58,7 @@ def test_several_starts_are_taken_at_once(client: LockClient, rows: Rows) -> Non
     assert record.rate == "50000000/60/1000000"
 
 
-def test_a_record_shows_a_rate_limit_that_nobody_holds(client: LockClient) -> None:
+def test_a_record_shows_a_rate_limit_that_nobody_holds(client):
     client.rate_limit("api", 7, per=3600)
     record = client.get("api")
     assert record is not None
@@ -91,22 +87,20 @@ def test_a_record_shows_a_rate_limit_that_nobody_holds(client: LockClient) -> No
         ({"key": ""}, "key is empty"),
     ],
 )
-def test_bad_input_is_named_before_anything_is_sent(
-    wire: Wire, wired: LockClient, options: dict[str, Any], message: str
-) -> None:
+def test_bad_input_is_named_before_anything_is_sent(wire, wired, options, message):
     with pytest.raises((LockArgumentError, TypeError), match=message):
         wired.rate_limit(**{"key": "api", "limit": 1, **options})
     assert not wire.requests
 
 
 @pytest.mark.parametrize("schema", [GO, PYTHON])
-def test_the_schemas_of_other_libraries_have_no_rate_limits(make: Make, schema: Any) -> None:
+def test_the_schemas_of_other_libraries_have_no_rate_limits(make, schema):
     client = make(schema=schema, partition_key_name="key")
     with pytest.raises(LockConfigurationError, match=f"the schema {schema.name} has no rate limits"):
         client.rate_limit("api", 1, sort_key=None)
 
 
-def test_a_key_is_a_lock_a_semaphore_or_a_rate_limit(client: LockClient) -> None:
+def test_a_key_is_a_lock_a_semaphore_or_a_rate_limit(client):
     client.acquire("lock").release()
     client.acquire("semaphore", permits=2)
     client.rate_limit("rate", 1)
@@ -127,7 +121,7 @@ def test_a_key_is_a_lock_a_semaphore_or_a_rate_limit(client: LockClient) -> None
         client.forget("rate")
 
 
-def test_the_wait_ends_with_the_invocation(client: LockClient) -> None:
+def test_the_wait_ends_with_the_invocation(client):
     client.rate_limit("api", 1, per=3600)
     with pytest.raises(RateLimitedError, match=r"The wait was at most .* the invocation had"):
         client.rate_limit("api", 1, per=3600, context=lambda_context(remaining=10))
@@ -136,7 +130,7 @@ def test_the_wait_ends_with_the_invocation(client: LockClient) -> None:
     assert refused.value.too_late
 
 
-def test_closing_the_client_ends_a_wait_and_gives_the_start_back(make: Make) -> None:
+def test_closing_the_client_ends_a_wait_and_gives_the_start_back(make):
     client, other, ended = make(), make(), []
 
     def wait() -> None:
@@ -157,7 +151,7 @@ def test_closing_the_client_ends_a_wait_and_gives_the_start_back(make: Make) -> 
     assert (other.get("api") or before).next_at == before.next_at
 
 
-def test_a_cancelled_task_gives_its_start_back(table: str) -> None:
+def test_a_cancelled_task_gives_its_start_back(table):
     async def main() -> None:
         async with AsyncLockClient() as client:
             assert await client.rate_limit("api", 1, per=60) < 60
@@ -173,9 +167,7 @@ def test_a_cancelled_task_gives_its_start_back(table: str) -> None:
     asyncio.run(main())
 
 
-def test_starts_and_refusals_are_told(
-    make: Make, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_starts_and_refusals_are_told(make, caplog, monkeypatch, capsys):
     told: list[RateLimitedError] = []
 
     class Hook:
@@ -197,7 +189,7 @@ def test_starts_and_refusals_are_told(
     assert printed.count('"RateWaited"') == 4  # once as a name and once with its value, for each
 
 
-def test_another_rate_elsewhere_is_warned_about_once(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+def test_another_rate_elsewhere_is_warned_about_once(make, caplog):
     make().rate_limit("api", 100)
     client = make()
     for _ in range(3):
@@ -208,7 +200,7 @@ def test_another_rate_elsewhere_is_warned_about_once(make: Make, caplog: pytest.
     assert "'api' is 10 per 1 s, burst 1 here, and elsewhere or before 100 per 1 s, burst 1" in caplog.text
 
 
-def test_two_rates_of_one_client_are_warned_about_once(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+def test_two_rates_of_one_client_are_warned_about_once(make, caplog):
     client = make()
     for _ in range(2):
         client.rate_limit("api", 100, burst=5)
@@ -219,7 +211,7 @@ def test_two_rates_of_one_client_are_warned_about_once(make: Make, caplog: pytes
     assert "'api' is 10 per 1 s, burst 1 here, and elsewhere or before 100 per 1 s, burst 5" in caplog.text
 
 
-def test_a_start_that_is_free_in_less_than_a_second_is_tried_again_after_a_whole_one(client: LockClient) -> None:
+def test_a_start_that_is_free_in_less_than_a_second_is_tried_again_after_a_whole_one(client):
     def start_often() -> None:
         for _ in range(1000):
             client.rate_limit("api", 3, wait=0)
@@ -230,9 +222,7 @@ def test_a_start_that_is_free_in_less_than_a_second_is_tried_again_after_a_whole
     assert "burst" not in str(refused.value)
 
 
-def test_a_changed_rate_says_what_the_old_one_was_and_a_forced_release_clears_its_backlog(
-    make: Make, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_changed_rate_says_what_the_old_one_was_and_a_forced_release_clears_its_backlog(make, caplog):
     make().rate_limit("a key", 1, per=86_400)
     client, words = make(), "1 per 1 day, burst 1. Pass the same.*`lambda-lock release 'a key' --force` clears"
     for _ in range(2):  # the second one is refused without a request
@@ -260,5 +250,5 @@ def test_a_changed_rate_says_what_the_old_one_was_and_a_forced_release_clears_it
         (1e12, "11,600,000 days"),
     ],
 )
-def test_durations_are_written_for_people(seconds: float, words: str) -> None:
+def test_durations_are_written_for_people(seconds, words):
     assert duration(seconds) == words

@@ -19,7 +19,6 @@ from lambda_lock import (
 )
 from lambda_lock.batch import process_sqs
 from rig import events
-from rig.wire import Wire
 from tests.simulation.runs import simulate
 from tests.support.context import Context
 
@@ -48,7 +47,7 @@ def two(client: LockClient, **inner: Any) -> Any:
 
 
 @pytest.mark.parametrize("answer", ["raise", "skip", lambda error: None])
-def test_what_an_inner_refusal_leaves_is_given_back(client: LockClient, answer: Any) -> None:
+def test_what_an_inner_refusal_leaves_is_given_back(client, answer):
     call = two(client, on_limited=answer)
     assert call() == "done"
     before = client.get("wide")
@@ -65,7 +64,7 @@ def test_what_an_inner_refusal_leaves_is_given_back(client: LockClient, answer: 
     assert after.next_at == before.next_at
 
 
-def test_an_outer_refusal_takes_nothing_of_the_inner_limit(client: LockClient) -> None:
+def test_an_outer_refusal_takes_nothing_of_the_inner_limit(client):
     @rate_limit("wide", 1, per=HOUR, wait=0, client=client)
     @rate_limit("narrow", 2, per=HOUR, burst=2, wait=0, client=client)
     def call() -> None: ...
@@ -75,23 +74,23 @@ def test_an_outer_refusal_takes_nothing_of_the_inner_limit(client: LockClient) -
     with pytest.raises(RateLimitedError) as refused:
         call()
     assert refused.value.key == "wide"
-    assert client.get("narrow").next_at == before.next_at  # type: ignore[union-attr]
+    assert client.get("narrow").next_at == before.next_at
 
 
-def test_three_limits_give_back_from_the_inside_out(client: LockClient) -> None:
+def test_three_limits_give_back_from_the_inside_out(client):
     @rate_limit("day", 9, per=24 * HOUR, burst=9, wait=0, client=client)
     @rate_limit("hours", 9, per=2 * HOUR, burst=9, wait=0, client=client)
     @rate_limit("hour", 1, per=HOUR, wait=0, client=client)
     def call() -> None: ...
 
     call()
-    before = [client.get(key).next_at for key in ("day", "hours")]  # type: ignore[union-attr]
+    before = [client.get(key).next_at for key in ("day", "hours")]
     with pytest.raises(RateLimitedError):
         call()
-    assert [client.get(key).next_at for key in ("day", "hours")] == before  # type: ignore[union-attr]
+    assert [client.get(key).next_at for key in ("day", "hours")] == before
 
 
-def test_a_start_is_used_up_if_the_function_fails(client: LockClient) -> None:
+def test_a_start_is_used_up_if_the_function_fails(client):
     @rate_limit("wide", 2, per=2 * HOUR, burst=2, wait=0, client=client)
     @rate_limit("narrow", 1, per=0.001, client=client)
     def call() -> None:
@@ -104,7 +103,7 @@ def test_a_start_is_used_up_if_the_function_fails(client: LockClient) -> None:
         call()
 
 
-def test_a_start_is_given_back_for_a_call_without_a_key(client: LockClient) -> None:
+def test_a_start_is_given_back_for_a_call_without_a_key(client):
     @rate_limit("wide", 5, per=HOUR, burst=5, client=client)
     @rate_limit("narrow#{account}", 1, client=client)
     def call(account: str) -> None: ...
@@ -113,10 +112,10 @@ def test_a_start_is_given_back_for_a_call_without_a_key(client: LockClient) -> N
     before = client.get("wide")
     with pytest.raises(KeyTemplateError):
         call("")
-    assert client.get("wide").next_at == before.next_at  # type: ignore[union-attr]
+    assert client.get("wide").next_at == before.next_at
 
 
-def test_a_later_start_of_another_is_not_touched(client: LockClient, wire: Wire) -> None:
+def test_a_later_start_of_another_is_not_touched(client, wire):
     others: list[float] = []
 
     def amount() -> int:  # asked between the two takes
@@ -131,7 +130,7 @@ def test_a_later_start_of_another_is_not_touched(client: LockClient, wire: Wire)
     assert taken(client, "wide") == pytest.approx(4 * 2 * HOUR / 5, abs=60)
 
 
-def test_it_runs_in_an_outage_and_its_starts_are_used_up(client: LockClient) -> None:
+def test_it_runs_in_an_outage_and_its_starts_are_used_up(client):
     broken = LockClient("locks", endpoint_url="http://127.0.0.1:9", region_name="eu-west-1", decision_time=0.25)
 
     @rate_limit("wide", 5, per=2 * HOUR, burst=5, wait=0, client=client)
@@ -143,7 +142,7 @@ def test_it_runs_in_an_outage_and_its_starts_are_used_up(client: LockClient) -> 
     assert taken(client, "wide") > 2 * HOUR / 5 - 60
 
 
-def test_async_functions_give_back_as_well(table: str) -> None:
+def test_async_functions_give_back_as_well(table):
     async def main() -> None:
         async with AsyncLockClient() as client:
 
@@ -160,7 +159,7 @@ def test_async_functions_give_back_as_well(table: str) -> None:
     asyncio.run(main())
 
 
-def test_with_a_decorator_in_between_the_start_is_used_up(client: LockClient) -> None:
+def test_with_a_decorator_in_between_the_start_is_used_up(client):
     def logged(function: Any) -> Any:
         return functools.wraps(function)(lambda: function())
 
@@ -176,7 +175,7 @@ def test_with_a_decorator_in_between_the_start_is_used_up(client: LockClient) ->
         call()
 
 
-def test_the_widest_window_is_outside() -> None:
+def test_the_widest_window_is_outside():
     with pytest.raises(TypeError, match=r"write @rate_limit\('a', 10, per=1\) below the one with per=86400"):
         rate_limit("a", 10)(rate_limit("day", 1000, per=86_400)(lambda: None))
     assert callable(rate_limit("all", 100)(rate_limit("one#{name}", 10)(lambda name: None)))
@@ -184,7 +183,7 @@ def test_the_widest_window_is_outside() -> None:
         rate_limit("day", 1000, per=86_400)(with_lock("lock")(rate_limit("a", 10)(lambda: None)))
 
 
-def test_two_limits_with_one_key_are_refused(client: LockClient, wire: Wire) -> None:
+def test_two_limits_with_one_key_are_refused(client, wire):
     @rate_limit("api", 1000, per=86_400, client=client)
     @rate_limit("api", 10, client=client)
     def call() -> None: ...
@@ -195,7 +194,7 @@ def test_two_limits_with_one_key_are_refused(client: LockClient, wire: Wire) -> 
 
 @pytest.mark.usefixtures("table")
 @pytest.mark.parametrize("order", [1, -1])
-def test_a_batch_takes_several_rates_in_any_order(order: int, client: LockClient) -> None:
+def test_a_batch_takes_several_rates_in_any_order(order, client):
     done: list[Any] = []
     rates = [("second#{body[n]}", 100, 1), ("hour", 2, HOUR)][::order]
     event = events.sqs([{"n": 0}, {"n": 1}])
@@ -205,12 +204,12 @@ def test_a_batch_takes_several_rates_in_any_order(order: int, client: LockClient
 
 
 @pytest.mark.parametrize("rate", [[], [("a", 1)], ["a", 1, 1], ["abc"], ("a", 1), {"a": 1}])
-def test_a_rate_of_another_form_is_refused(rate: Any) -> None:
+def test_a_rate_of_another_form_is_refused(rate):
     with pytest.raises(TypeError, match=r"rate= must be .* or a list of these"):
         process_sqs(events.sqs([]), lambda record: None, context=Context(), rate=rate)
 
 
-def test_a_quota_by_burst_lets_nearly_twice_its_limit_start_in_some_windows_and_never_more_than_that() -> None:
+def test_a_quota_by_burst_lets_nearly_twice_its_limit_start_in_some_windows_and_never_more_than_that():
     """In the simulator, which counts in true time."""
     over = []
     for seed in range(12):

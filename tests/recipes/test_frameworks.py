@@ -36,7 +36,7 @@ def _through_flask(app: Any, account: str) -> tuple[int, dict[str, Any], str | N
 
 
 @pytest.mark.parametrize("framework", ["fastapi", "flask"])
-def test_an_endpoint_answers_409_while_the_account_is_busy_and_works_for_others(framework: str) -> None:
+def test_an_endpoint_answers_409_while_the_account_is_busy_and_works_for_others(framework):
     if framework == "fastapi":
         app, ask = program("fastapi"), _through_fastapi
     else:
@@ -62,7 +62,7 @@ def _command(app: Any) -> str:
     return said.getvalue()
 
 
-def test_a_command_does_nothing_while_it_runs_elsewhere_and_leaves_the_lock_free() -> None:
+def test_a_command_does_nothing_while_it_runs_elsewhere_and_leaves_the_lock_free():
     app = program("django")
     with LockClient() as client:
         with client.acquire("rebuild-index"):
@@ -76,7 +76,7 @@ def test_a_command_does_nothing_while_it_runs_elsewhere_and_leaves_the_lock_free
         lock.release()
 
 
-def test_a_command_stops_before_its_next_part_once_the_lock_is_lost() -> None:
+def test_a_command_stops_before_its_next_part_once_the_lock_is_lost():
     app = program("django")
     done: list[str] = []
 

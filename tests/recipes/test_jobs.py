@@ -46,7 +46,7 @@ def _schedule(number: str) -> dict[str, Any]:
 
 
 @pytest.mark.usefixtures("table")
-def test_a_run_is_skipped_while_the_previous_one_is_at_work_and_not_after_it() -> None:
+def test_a_run_is_skipped_while_the_previous_one_is_at_work_and_not_after_it():
     app = program("cron")
     app.report = work = Work()
     _beside(lambda: app.handler(_schedule("1"), Context()), lambda: app.handler(_schedule("2"), Context()), work)
@@ -56,7 +56,7 @@ def test_a_run_is_skipped_while_the_previous_one_is_at_work_and_not_after_it() -
 
 
 @pytest.mark.usefixtures("table")
-def test_a_run_that_is_delivered_twice_is_done_once_and_one_that_failed_again() -> None:
+def test_a_run_that_is_delivered_twice_is_done_once_and_one_that_failed_again():
     app = program("cron")
     done: list[str] = []
     app.report = lambda: done.append("a")
@@ -72,7 +72,7 @@ def test_a_run_that_is_delivered_twice_is_done_once_and_one_that_failed_again() 
     assert done == ["a", "b"]
 
 
-def test_without_the_lock_two_runs_are_at_work_at_once() -> None:
+def test_without_the_lock_two_runs_are_at_work_at_once():
     """What the recipe protects from."""
     app = program("cron")
     app.report = work = Work()
@@ -94,7 +94,7 @@ def _digest(tenant: str, time: str = "2026-11-24T18:05:00Z") -> dict[str, Any]:
     return {"detail": {"tenant": tenant}, "time": time}
 
 
-def test_a_digest_is_sent_again_an_hour_after_the_last_one_and_not_before() -> None:
+def test_a_digest_is_sent_again_an_hour_after_the_last_one_and_not_before():
     clock = ManualClock()
     sent: list[str] = []
     with in_memory(clock=clock):
@@ -113,7 +113,7 @@ def test_a_digest_is_sent_again_an_hour_after_the_last_one_and_not_before() -> N
 
 
 @pytest.mark.usefixtures("table")
-def test_a_digest_that_failed_does_not_count_and_nobody_sends_it_beside_another() -> None:
+def test_a_digest_that_failed_does_not_count_and_nobody_sends_it_beside_another():
     app = program("once-an-hour")
     app.send_digest = lambda tenant: 1 / 0
     with pytest.raises(ZeroDivisionError):
@@ -125,7 +125,7 @@ def test_a_digest_that_failed_does_not_count_and_nobody_sends_it_beside_another(
 
 
 @pytest.mark.usefixtures("table")
-def test_in_each_hour_of_the_clock_a_digest_is_sent_once() -> None:
+def test_in_each_hour_of_the_clock_a_digest_is_sent_once():
     app = program("once-an-hour", 1)
     sent: list[str] = []
     app.send_digest = sent.append

@@ -10,7 +10,6 @@ import pytest
 
 from lambda_lock import LockClient, LockLostError, LockNotGrantedError
 from rig.engine import Engine
-from rig.wire import Wire
 from tests.recipes.pages import program, program_of
 from tests.support.context import Context
 from tests.support.waiting import wait_until
@@ -33,7 +32,7 @@ def _balances(engine: Engine) -> dict[str, int]:
     return {account: int(rows[f"account#{account}"]["balance"]["N"]) for account in ("a", "b")}
 
 
-def test_money_is_moved_once_for_each_number_and_never_more_than_there_is(engine: Engine, bank: Any) -> None:
+def test_money_is_moved_once_for_each_number_and_never_more_than_there_is(engine, bank):
     assert bank.transfer("t1", "a", "b", 60) == "moved"
     assert bank.transfer("t1", "a", "b", 60) == "moved before"
     assert bank.transfer("t2", "a", "b", 60) == "refused"
@@ -47,9 +46,7 @@ def test_money_is_moved_once_for_each_number_and_never_more_than_there_is(engine
     assert _balances(engine) == {"a": 40, "b": 60}
 
 
-def test_a_retry_of_a_transfer_that_was_moved_says_so_though_the_rules_would_refuse_it_now(
-    engine: Engine, bank: Any
-) -> None:
+def test_a_retry_of_a_transfer_that_was_moved_says_so_though_the_rules_would_refuse_it_now(engine, bank):
     assert bank.transfer("t1", "a", "b", 60) == "moved"  # the answer is lost
     bank.is_allowed = lambda *_: False  # such as a rule on what must be left
     assert bank.transfer("t1", "a", "b", 60) == "moved before"
@@ -57,7 +54,7 @@ def test_a_retry_of_a_transfer_that_was_moved_says_so_though_the_rules_would_ref
     assert _balances(engine) == {"a": 40, "b": 60}
 
 
-def test_many_who_ask_for_one_transfer_at_once_move_it_once(engine: Engine, bank: Any) -> None:
+def test_many_who_ask_for_one_transfer_at_once_move_it_once(engine, bank):
     answers: list[str] = []
     threads = [threading.Thread(target=lambda: answers.append(bank.transfer("t1", "a", "b", 60))) for _ in range(4)]
     for thread in threads:
@@ -68,7 +65,7 @@ def test_many_who_ask_for_one_transfer_at_once_move_it_once(engine: Engine, bank
     assert _balances(engine) == {"a": 40, "b": 60}
 
 
-def test_while_the_rules_look_nobody_else_has_either_account(engine: Engine, bank: Any) -> None:
+def test_while_the_rules_look_nobody_else_has_either_account(engine, bank):
     seen: list[object] = []
 
     def is_allowed(*_: Any) -> bool:
@@ -83,7 +80,7 @@ def test_while_the_rules_look_nobody_else_has_either_account(engine: Engine, ban
     assert _balances(engine) == {"a": 95, "b": 5}
 
 
-def test_a_transfer_that_lost_its_locks_while_it_looked_writes_nothing(engine: Engine, bank: Any) -> None:
+def test_a_transfer_that_lost_its_locks_while_it_looked_writes_nothing(engine, bank):
     def is_allowed(*_: Any) -> bool:
         (lock, _) = bank.client.held()
         with LockClient() as other:
@@ -105,7 +102,7 @@ def states(table: str) -> Iterator[Any]:
         yield app
 
 
-def test_two_states_share_one_lock_over_failures_and_killed_attempts(states: Any) -> None:
+def test_two_states_share_one_lock_over_failures_and_killed_attempts(states):
     begun = {"order": "7", "execution": "e-1"}
     good, states.reserve_stock = states.reserve_stock, lambda order: 1 / 0
     with pytest.raises(ZeroDivisionError):
@@ -137,7 +134,7 @@ def test_two_states_share_one_lock_over_failures_and_killed_attempts(states: Any
     assert len(set(states.sent)) == 2
 
 
-def test_a_state_that_never_got_its_string_out_is_released_by_the_name_of_its_execution(states: Any) -> None:
+def test_a_state_that_never_got_its_string_out_is_released_by_the_name_of_its_execution(states):
     states.reserve_stock = lambda order: 1 / 0
     with pytest.raises(ZeroDivisionError):
         states.reserve({"order": "7", "execution": "e-1"}, Context())
@@ -146,7 +143,7 @@ def test_a_state_that_never_got_its_string_out_is_released_by_the_name_of_its_ex
     assert states.reserve({"order": "7", "execution": "e-2"}, Context())["lock"]
 
 
-def test_many_who_want_one_token_at_once_fetch_it_once(wire: Wire) -> None:
+def test_many_who_want_one_token_at_once_fetch_it_once(wire):
     app = program_of("compute-once.md", "## An OAuth token")
     fetched: list[str] = []
     answers: list[Any] = []
@@ -167,9 +164,7 @@ def test_many_who_want_one_token_at_once_fetch_it_once(wire: Wire) -> None:
 
 
 @pytest.mark.parametrize("kind", ["provisioned-concurrency", "on-demand"])
-def test_only_provisioned_concurrency_connects_before_the_first_call(
-    wire: Wire, monkeypatch: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_only_provisioned_concurrency_connects_before_the_first_call(wire, monkeypatch, kind):
     monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", kind)
     app = program("provisioned")
     assert wire.operations == ["GetItem"] * (kind == "provisioned-concurrency")

@@ -46,7 +46,7 @@ def _delivery(number: str, signature: str | None = None, is_base64: bool = False
     }
 
 
-def test_a_webhook_counts_once_however_often_and_in_whatever_form_it_is_delivered(webhook: Any) -> None:
+def test_a_webhook_counts_once_however_often_and_in_whatever_form_it_is_delivered(webhook):
     answers = [webhook.handler(_delivery("evt_1", is_base64=form), Context()) for form in (False, True, False)]
     assert answers == [{"statusCode": 200}] * 3
     assert webhook.done == ["evt_1"]
@@ -65,7 +65,7 @@ _WRONG: dict[str, Callable[[], str]] = {
 
 
 @pytest.mark.parametrize("wrong", _WRONG)
-def test_what_is_not_signed_is_refused_and_marks_no_event_as_done(webhook: Any, wrong: str) -> None:
+def test_what_is_not_signed_is_refused_and_marks_no_event_as_done(webhook, wrong):
     assert webhook.handler(_delivery("evt_1", _WRONG[wrong]()), Context()) == {"statusCode": 400}
     assert webhook.handler({"headers": {}, "body": None}, Context()) == {"statusCode": 400}
     assert webhook.handler({"headers": None, "body": None}, Context()) == {"statusCode": 400}  # a REST API's test
@@ -74,7 +74,7 @@ def test_what_is_not_signed_is_refused_and_marks_no_event_as_done(webhook: Any, 
     assert webhook.done == ["evt_1"]
 
 
-def test_a_signature_of_another_secret_or_of_ten_minutes_ago_is_refused(webhook: Any) -> None:
+def test_a_signature_of_another_secret_or_of_ten_minutes_ago_is_refused(webhook):
     body = webhook.body_of(_delivery("evt_1"))
     assert webhook.is_signed(body, _signature(body))
     assert webhook.is_signed(body, f"v0=aa, {_signature(body)},v1=bb")
@@ -83,7 +83,7 @@ def test_a_signature_of_another_secret_or_of_ten_minutes_ago_is_refused(webhook:
     assert not webhook.is_signed(body + b" ", _signature(body))
 
 
-def test_a_webhook_that_failed_is_done_at_its_next_delivery(webhook: Any) -> None:
+def test_a_webhook_that_failed_is_done_at_its_next_delivery(webhook):
     good, webhook.fulfil = webhook.fulfil, lambda message: 1 / 0
     with pytest.raises(ZeroDivisionError):
         webhook.handler(_delivery("evt_1"), Context())
@@ -92,7 +92,7 @@ def test_a_webhook_that_failed_is_done_at_its_next_delivery(webhook: Any) -> Non
     assert webhook.done == ["evt_1"]
 
 
-def test_a_delivery_beside_the_first_one_is_told_to_come_again(webhook: Any) -> None:
+def test_a_delivery_beside_the_first_one_is_told_to_come_again(webhook):
     is_in, go_on = threading.Event(), threading.Event()
 
     def fulfil(message: dict[str, Any]) -> None:
@@ -120,7 +120,7 @@ def _uploaded(sequencer: str, key: str = "c-42/invoice+o-1001.pdf") -> dict[str,
     return event
 
 
-def test_an_upload_is_indexed_once_and_an_older_one_that_comes_late_is_not() -> None:
+def test_an_upload_is_indexed_once_and_an_older_one_that_comes_late_is_not():
     app = program("s3")
     done: list[str] = []
     app.index = lambda bucket, key: done.append(key)
@@ -132,7 +132,7 @@ def test_an_upload_is_indexed_once_and_an_older_one_that_comes_late_is_not() -> 
     assert done[2:] == ["another.pdf"]
 
 
-def test_an_upload_whose_work_failed_is_indexed_by_the_retry() -> None:
+def test_an_upload_whose_work_failed_is_indexed_by_the_retry():
     app = program("s3")
     done: list[str] = []
     with app.client:
@@ -144,7 +144,7 @@ def test_an_upload_whose_work_failed_is_indexed_by_the_retry() -> None:
     assert len(done) == 1
 
 
-def test_a_sequencer_is_compared_as_s3_says() -> None:
+def test_a_sequencer_is_compared_as_s3_says():
     app = program("s3")
     app.client.close()
     assert app.is_newer("0A", "")
@@ -154,7 +154,7 @@ def test_a_sequencer_is_compared_as_s3_says() -> None:
     assert not app.is_newer("09F", "0A")
 
 
-def test_a_batch_of_kinesis_goes_on_where_it_stopped_and_does_nothing_twice() -> None:
+def test_a_batch_of_kinesis_goes_on_where_it_stopped_and_does_nothing_twice():
     app = program("streams")
     batch = events.kinesis([("a", {"order_id": "1"}), ("a", {"order_id": "2"}), ("a", {"order_id": "3"})])
     numbers = [record["kinesis"]["sequenceNumber"] for record in batch["Records"]]
@@ -175,7 +175,7 @@ def test_a_batch_of_kinesis_goes_on_where_it_stopped_and_does_nothing_twice() ->
     assert done == numbers
 
 
-def test_a_change_of_a_dynamodb_stream_is_done_once() -> None:
+def test_a_change_of_a_dynamodb_stream_is_done_once():
     app = program("streams", 1)
     batch = events.load("dynamodb_stream")
     done: list[str] = []

@@ -87,7 +87,7 @@ class Provider:
     [(_PLAIN,), (_ASYNC,), (_PLAIN,) * 5, (_ASYNC,) * 5, (_PLAIN, _ASYNC) * 2],
     ids=["threads", "tasks", "processes of threads", "processes of tasks", "both"],
 )
-def test_callers_that_find_one_token_revoked_refresh_it_once(headings: tuple[str, ...], late: bool) -> None:
+def test_callers_that_find_one_token_revoked_refresh_it_once(headings, late):
     provider = Provider(late)
     with provider.serving() as url:
         app = program_of("compute-once.md", _PLAIN)

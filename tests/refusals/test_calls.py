@@ -22,9 +22,8 @@ from lambda_lock import (
     LockConfigurationError,
     LockFormatError,
 )
-from lambda_lock.testing.memory import Memory
 
-from .conftest import Mistake, Told, plural
+from .conftest import plural
 
 untyped: Any = lambda_lock
 make: Any = LockClient
@@ -103,16 +102,14 @@ ACQUIRES = plural(
 
 
 @pytest.mark.parametrize("mistake", ACQUIRES)
-def test_what_cannot_be_acquired_is_told_before_anything_is_sent(
-    mistake: Mistake, client: LockClient, sent: list[str], told: Told
-) -> None:
+def test_what_cannot_be_acquired_is_told_before_anything_is_sent(mistake, client, sent, told):
     told(mistake.kind, lambda: mistake.act(client), *mistake.words)
     assert sent == []
     assert client.held() == ()
 
 
 @pytest.mark.parametrize("mistake", ACQUIRES)
-def test_an_async_client_tells_the_same(mistake: Mistake, memory: Memory, sent: list[str], told: Told) -> None:
+def test_an_async_client_tells_the_same(mistake, memory, sent, told):
     async def main() -> None:
         async with AsyncLockClient() as tasks:
             await mistake.act(tasks)
@@ -222,9 +219,7 @@ CLIENTS = plural(
 
 
 @pytest.mark.parametrize("mistake", CLIENTS)
-def test_what_cannot_be_set_up_is_told_before_anything_is_sent(
-    mistake: Mistake, told: Told, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_cannot_be_set_up_is_told_before_anything_is_sent(mistake, told, monkeypatch):
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     told(mistake.kind, mistake.act, *mistake.words)

@@ -28,10 +28,7 @@ from lambda_lock import (
     LockConfigurationError,
     PayloadMismatchError,
 )
-from lambda_lock.testing.memory import Memory
 from tests.support.context import Context
-
-from .conftest import Told
 
 untyped: Any = lambda_lock
 batch: Any = lambda_lock.batch
@@ -92,12 +89,12 @@ DECORATED = [
 
 
 @pytest.mark.parametrize(("func", "words"), DECORATED)
-def test_what_cannot_run_within_a_lock_is_told_when_decorating(func: Any, words: str, told: Told) -> None:
+def test_what_cannot_run_within_a_lock_is_told_when_decorating(func, words, told):
     for decorator in (with_lock("a"), deduplicate("{id}"), rate_limit("a", 1)):
         told(TypeError, lambda decorator=decorator: decorator(func), words)
 
 
-def test_a_decorator_without_its_key_says_how_to_write_it(told: Told) -> None:
+def test_a_decorator_without_its_key_says_how_to_write_it(told):
     def of_lock() -> None:
         @with_lock
         def handler(event: Any, context: Any) -> None: ...
@@ -174,9 +171,7 @@ OPTIONS = [
 
 
 @pytest.mark.parametrize(("act", "kind", "words"), OPTIONS)
-def test_an_option_that_cannot_be_meant_is_told_when_decorating(
-    act: Callable[[], Any], kind: type[Exception], words: tuple[str, ...], told: Told
-) -> None:
+def test_an_option_that_cannot_be_meant_is_told_when_decorating(act, kind, words, told):
     told(kind, lambda: decorated(act()), *words)
 
 
@@ -201,7 +196,7 @@ TEMPLATES = [
 
 
 @pytest.mark.parametrize(("template", "words"), TEMPLATES)
-def test_a_template_that_cannot_be_read_is_told_when_decorating(template: str, words: str, told: Told) -> None:
+def test_a_template_that_cannot_be_read_is_told_when_decorating(template, words, told):
     for decorator in (with_lock, deduplicate, functools.partial(rate_limit, limit=1)):
         told(
             KeyTemplateError,
@@ -212,7 +207,7 @@ def test_a_template_that_cannot_be_read_is_told_when_decorating(template: str, w
         )
 
 
-def test_an_expression_that_cannot_be_read_is_told_when_decorating(told: Told) -> None:
+def test_an_expression_that_cannot_be_read_is_told_when_decorating(told):
     act = lambda: with_lock(key_jmespath="id[")(handler)  # noqa: E731
     told(KeyTemplateError, act, "key_jmespath='id['", "not a valid JMESPath expression")
 
@@ -229,15 +224,13 @@ FIELDS = [
 
 
 @pytest.mark.parametrize(("key", *["words"]), [(key, words) for key, *words in FIELDS])
-def test_an_event_that_gives_no_key_is_told_and_nothing_runs(
-    key: Any, words: list[str], client: LockClient, memory: Memory, told: Told
-) -> None:
+def test_an_event_that_gives_no_key_is_told_and_nothing_runs(key, words, client, memory, told):
     for decorator in (with_lock, deduplicate, functools.partial(rate_limit, limit=1)):
         told(KeyTemplateError, lambda decorator=decorator: decorator(key)(handler)(EVENT, None), *words)
     assert memory.rows() == ()
 
 
-def test_a_call_within_itself_is_told_before_it_waits_for_itself(client: LockClient, told: Told) -> None:
+def test_a_call_within_itself_is_told_before_it_waits_for_itself(client, told):
     inner = with_lock("a")(lambda: "ran")
     outer = with_lock("a")(lambda: inner())
     of_several = with_lock(["a", "b"])(lambda: inner())
@@ -245,7 +238,7 @@ def test_a_call_within_itself_is_told_before_it_waits_for_itself(client: LockCli
         told(LockConfigurationError, act, "holds the lock 'a' already", "reentrant=True")
 
 
-def test_a_payload_that_changed_under_one_key_is_told(client: LockClient, told: Told) -> None:
+def test_a_payload_that_changed_under_one_key_is_told(client, told):
     decorated = deduplicate("{id}", validate=["detail[customer_id]"])(handler)
     decorated(EVENT, None)
     told(PayloadMismatchError, lambda: decorated({**EVENT, "detail": {"customer_id": "8"}}, None), "e1")
@@ -282,21 +275,12 @@ BATCHES = [
 
 
 @pytest.mark.parametrize(("act", "kind", "words"), BATCHES)
-def test_a_batch_that_cannot_be_processed_is_told_and_no_record_is_done(
-    act: Callable[[], Any],
-    kind: type[Exception],
-    words: tuple[str, ...],
-    client: LockClient,
-    memory: Memory,
-    told: Told,
-) -> None:
+def test_a_batch_that_cannot_be_processed_is_told_and_no_record_is_done(act, kind, words, client, memory, told):
     told(kind, act, *words)
     assert memory.rows() == ()
 
 
-def test_a_message_that_gives_no_key_comes_back_and_says_why(
-    client: LockClient, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_message_that_gives_no_key_comes_back_and_says_why(client, caplog):
     with caplog.at_level(logging.ERROR, logger="lambda_lock"):
         answer = batch.sqs_batch(lock_key="{body[customer]}")(on_record)(SQS, CONTEXT)
     assert answer == {"batchItemFailures": [{"itemIdentifier": "m1"}]}
@@ -329,14 +313,14 @@ FORGOTTEN = [
 
 
 @pytest.mark.parametrize(("package", "program", "words"), FORGOTTEN)
-def test_an_extra_that_was_forgotten_is_named(package: str, program: str, words: str) -> None:
+def test_an_extra_that_was_forgotten_is_named(package, program, words):
     hidden = f"import os, sys; sys.modules[{package!r}] = None; os.environ['AWS_REGION'] = 'eu-west-1'; {program}"
     done = subprocess.run([sys.executable, "-c", hidden], capture_output=True, text=True, env={})
     assert done.returncode != 0
     assert words in done.stderr
 
 
-def test_async_functions_are_told_the_same(memory: Memory, told: Told) -> None:
+def test_async_functions_are_told_the_same(memory, told):
     told(
         KeyTemplateError, lambda: asyncio.run(with_lock("{detail[x]}")(awaited)(EVENT, None)), "has no [x]; it has cus"
     )

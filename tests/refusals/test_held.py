@@ -28,10 +28,9 @@ from lambda_lock import (
     current_lock,
     with_lock,
 )
-from lambda_lock.testing.memory import Memory
 from tests.support.elsewhere import in_child
 
-from .conftest import Mistake, Told, plural
+from .conftest import plural
 
 PUT: dict[str, Any] = {"TableName": "orders", "Item": {"key": {"S": "7"}}}
 
@@ -83,9 +82,7 @@ HELD = plural(
 
 
 @pytest.mark.parametrize("mistake", HELD)
-def test_what_cannot_be_done_with_a_lock_is_told_and_it_stays_held(
-    mistake: Mistake, client: LockClient, sent: list[str], told: Told
-) -> None:
+def test_what_cannot_be_done_with_a_lock_is_told_and_it_stays_held(mistake, client, sent, told):
     lock = client.acquire("a")
     sent.clear()
     told(mistake.kind, lambda: mistake.act(client, lock), *mistake.words)
@@ -93,7 +90,7 @@ def test_what_cannot_be_done_with_a_lock_is_told_and_it_stays_held(
     assert lock.is_held
 
 
-def test_a_commit_of_the_lock_s_own_row_is_told(client: LockClient, told: Told) -> None:
+def test_a_commit_of_the_lock_s_own_row_is_told(client, told):
     lock = client.acquire("a")
     own = {"Delete": {"TableName": os.environ["LAMBDA_LOCK_TABLE"], "Key": {"key": {"S": "a"}}}}
     words = ("writes a row twice, or the row of lock 'a', which it releases", "leave that row to the lock")
@@ -119,9 +116,7 @@ ENDED = plural(
 
 @pytest.mark.parametrize("mistake", ENDED)
 @pytest.mark.parametrize("ending", ["release", "hand_over", "with"])
-def test_a_lock_that_has_ended_is_not_used_again(
-    mistake: Mistake, ending: str, client: LockClient, sent: list[str], told: Told
-) -> None:
+def test_a_lock_that_has_ended_is_not_used_again(mistake, ending, client, sent, told):
     lock = client.acquire("a")
     if ending == "with":
         with lock:
@@ -133,13 +128,13 @@ def test_a_lock_that_has_ended_is_not_used_again(
     assert sent == []
 
 
-def test_several_locks_that_have_ended_are_not_entered_again(client: LockClient, told: Told) -> None:
+def test_several_locks_that_have_ended_are_not_entered_again(client, told):
     locks = client.acquire_all(["a", "b"])
     locks.release()
     told(LockAlreadyReleasedError, lambda: entered(locks), "were released or committed: acquire them again")
 
 
-def test_async_locks_that_have_ended_are_not_entered_again(memory: Memory, told: Told) -> None:
+def test_async_locks_that_have_ended_are_not_entered_again(memory, told):
     async def again(taking: Any) -> None:
         lock = await taking
         await lock.release()
@@ -158,18 +153,18 @@ def test_async_locks_that_have_ended_are_not_entered_again(memory: Memory, told:
         told(LockAlreadyReleasedError, lambda main=main: asyncio.run(main()), "again")
 
 
-def test_a_token_is_adopted_once(client: LockClient, told: Told) -> None:
+def test_a_token_is_adopted_once(client, told):
     token = client.acquire("a").hand_over()
     with client.adopt(token):
         told(LockLostError, lambda: client.adopt(token), "lock 'a' is no longer ours", "Acquire it again")
 
 
-def test_a_client_that_was_closed_acquires_nothing(client: LockClient, told: Told) -> None:
+def test_a_client_that_was_closed_acquires_nothing(client, told):
     client.close()
     told(ClientClosedError, lambda: client.acquire("a"), "this LockClient was closed: create a new one")
 
 
-def test_a_forked_child_is_told_whose_lock_it_is(client: LockClient) -> None:
+def test_a_forked_child_is_told_whose_lock_it_is(client):
     lock = client.acquire("a")
 
     def said() -> list[str]:
@@ -188,7 +183,7 @@ def test_a_forked_child_is_told_whose_lock_it_is(client: LockClient) -> None:
         assert "Acquire it here, or leave it to the parent" in each
 
 
-def test_a_lock_does_not_travel_to_another_process(client: LockClient, told: Told) -> None:
+def test_a_lock_does_not_travel_to_another_process(client, told):
     with client.acquire("a") as lock:
         told(
             TypeError,
@@ -199,7 +194,7 @@ def test_a_lock_does_not_travel_to_another_process(client: LockClient, told: Tol
         assert lock.is_held
 
 
-def test_what_only_python_can_tell_is_an_error_all_the_same(client: LockClient, told: Told) -> None:
+def test_what_only_python_can_tell_is_an_error_all_the_same(client, told):
     """docs/troubleshooting.md says what its words mean."""
 
     async def awaited() -> None:
@@ -214,15 +209,13 @@ def test_what_only_python_can_tell_is_an_error_all_the_same(client: LockClient, 
     told(TypeError, entered, "float")
 
 
-def test_a_lock_of_another_kind_than_asked_for_is_told(client: LockClient, told: Told) -> None:
+def test_a_lock_of_another_kind_than_asked_for_is_told(client, told):
     for kind in (AsyncLock, MultiLock):
         act = with_lock("a")(lambda kind=kind: current_lock(kind))
         told(TypeError, act, f"the innermost lock is of type {Lock.__name__}, not {kind.__name__}")
 
 
-def test_a_lease_that_was_meant_in_milliseconds_is_said_once(
-    client: LockClient, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lease_that_was_meant_in_milliseconds_is_said_once(client, caplog, monkeypatch):
     monkeypatch.setattr("lambda_lock.client.checks._warned", False)
     with caplog.at_level(logging.WARNING, logger="lambda_lock"):
         client.acquire("a", lease_duration=20_000).release()
@@ -239,7 +232,7 @@ KINDS: dict[str, Callable[[LockClient], Any]] = {
 
 
 @pytest.mark.parametrize(("first", "second"), [*itertools.permutations(KINDS, 2)])
-def test_a_key_of_one_kind_is_not_another_kind(first: str, second: str, client: LockClient, told: Told) -> None:
+def test_a_key_of_one_kind_is_not_another_kind(first, second, client, told):
     held = KINDS[first](client)
     told(LockFormatError, lambda: KINDS[second](client), f"a {first}, not a {second}", "another key")
     assert held is not None

@@ -34,10 +34,6 @@ from lambda_lock import (
 )
 from lambda_lock.batch import process_sqs, process_stream, sqs_batch
 from lambda_lock.testing import ManualClock, in_memory
-from lambda_lock.testing.memory import Memory
-from rig.engine import Engine
-
-from .conftest import Told
 
 # -- keys ----------------------------------------------------------------------------------------------------------
 
@@ -71,15 +67,13 @@ def handler(event: Any, context: Any) -> None: ...
         (STREAM, ["{eventID}", "{dynamodb[Keys][id][S]}"], BATCH),
     ],
 )
-def test_a_record_s_field_is_asked_of_a_whole_batch(
-    event: Any, keys: list[str], words: str, client: LockClient, told: Told
-) -> None:
+def test_a_record_s_field_is_asked_of_a_whole_batch(event, keys, words, client, told):
     for key in keys:
         for decorated in (deduplicate(key)(handler), with_lock(key)(handler)):
             told(KeyTemplateError, lambda decorated=decorated: decorated(event, None), words)
 
 
-def test_an_event_without_records_is_not_taken_for_a_batch(client: LockClient, told: Told) -> None:
+def test_an_event_without_records_is_not_taken_for_a_batch(client, told):
     decorated = with_lock("{messageId}")(handler)
     assert "batch" not in told(KeyTemplateError, lambda: decorated({"id": 7}, None), "has no [messageId]; it has id")
 
@@ -87,9 +81,7 @@ def test_an_event_without_records_is_not_taken_for_a_batch(client: LockClient, t
 @pytest.mark.parametrize(
     "order", [{"id": "7", "total": 3}, Order("7"), Model(id="7")], ids=["dict", "dataclass", "model"]
 )
-def test_a_whole_order_in_a_key_is_answered_with_its_fields_and_the_hash(
-    order: Any, client: LockClient, told: Told
-) -> None:
+def test_a_whole_order_in_a_key_is_answered_with_its_fields_and_the_hash(order, client, told):
     @with_lock("order#{order}")
     def charge(order: Any) -> None: ...
 
@@ -101,7 +93,7 @@ def test_a_whole_order_in_a_key_is_answered_with_its_fields_and_the_hash(
     )
 
 
-def test_a_list_in_a_key_is_answered_with_its_elements_and_the_hash(client: LockClient, told: Told) -> None:
+def test_a_list_in_a_key_is_answered_with_its_elements_and_the_hash(client, told):
     @with_lock("order#{orders}")
     def charge(orders: Any) -> None: ...
 
@@ -112,11 +104,11 @@ def test_a_list_in_a_key_is_answered_with_its_elements_and_the_hash(client: Lock
     ("key", "instead"),
     [("{order.id}", "{order[id]}"), ("{detail.customer[0].id}", "{detail[customer][0][id]}")],
 )
-def test_an_attribute_in_a_template_is_answered_with_brackets(key: str, instead: str, told: Told) -> None:
+def test_an_attribute_in_a_template_is_answered_with_brackets(key, instead, told):
     told(KeyTemplateError, lambda: with_lock(key)(handler), f"as in {instead}.")
 
 
-def test_an_attribute_of_a_plain_object_is_answered_with_a_function(client: LockClient, told: Told) -> None:
+def test_an_attribute_of_a_plain_object_is_answered_with_a_function(client, told):
     class Service:
         def __init__(self) -> None:
             self.tenant = "acme"
@@ -136,7 +128,7 @@ def test_an_attribute_of_a_plain_object_is_answered_with_a_function(client: Lock
     assert Service().as_told() == "refreshed"
 
 
-def test_a_key_function_that_cannot_take_the_call_is_found_when_decorating(told: Told) -> None:
+def test_a_key_function_that_cannot_take_the_call_is_found_when_decorating(told):
     def of_one(record: Any) -> str:
         return "a"
 
@@ -154,7 +146,7 @@ def test_a_key_function_that_cannot_take_the_call_is_found_when_decorating(told:
     "key",
     [lambda event, context: "a", lambda *args: "a", lambda event, context, more=1: "a", lambda *args, **kwargs: "a"],
 )
-def test_a_key_function_that_can_take_the_call_is_taken(key: Any, client: LockClient) -> None:
+def test_a_key_function_that_can_take_the_call_is_taken(key, client):
     with_lock(key)(handler)({}, None)
 
 
@@ -180,7 +172,7 @@ def record_handler(record: Any) -> None: ...
     ],
     ids=str,
 )
-def test_an_option_of_another_lock_is_answered_with_ours(option: dict[str, Any], words: str, told: Told) -> None:
+def test_an_option_of_another_lock_is_answered_with_ours(option, words, told):
     (name,) = option
     for act in (
         lambda: any_client.acquire("a", **option),
@@ -195,7 +187,7 @@ def test_an_option_of_another_lock_is_answered_with_ours(option: dict[str, Any],
 
 
 @pytest.mark.parametrize("name", ["ttl", "expires_after_seconds"])
-def test_a_time_for_which_an_event_is_remembered_is_its_window(name: str, told: Told) -> None:
+def test_a_time_for_which_an_event_is_remembered_is_its_window(name, told):
     option: dict[str, Any] = {name: 3600}
     for act in (
         lambda: deduplicate("{id}", **option),
@@ -217,26 +209,26 @@ def test_a_time_for_which_an_event_is_remembered_is_its_window(name: str, told: 
     ],
     ids=str,
 )
-def test_a_setting_of_another_client_is_answered_with_ours(option: dict[str, Any], words: str, told: Told) -> None:
+def test_a_setting_of_another_client_is_answered_with_ours(option, words, told):
     for kind in (LockClient, AsyncLockClient):
         act = lambda kind=kind: kind(**option)  # noqa: E731
         said = told(TypeError, act, f"{kind.__name__}.__init__() got an unexpected keyword argument", words)
         assert "hunter2" not in said
 
 
-def test_the_class_of_another_library_is_answered_with_ours(told: Told) -> None:
+def test_the_class_of_another_library_is_answered_with_ours(told):
     def imported() -> None:
         from lambda_lock import DynamoDBLockClient  # noqa: F401
 
     told(ImportError, imported, "lambda_lock has no DynamoDBLockClient: did you mean LockClient?")
 
 
-def test_the_method_of_another_library_is_answered_with_ours(told: Told) -> None:
+def test_the_method_of_another_library_is_answered_with_ours(told):
     told(AttributeError, lambda: any_client.acquire_lock("a"), "no attribute 'acquire_lock': did you mean acquire?")
     told(AttributeError, lambda: any_async.tryacquire("a"), "no attribute 'tryacquire': did you mean try_acquire?")
 
 
-def test_what_nobody_could_have_meant_is_left_at_that(told: Told) -> None:
+def test_what_nobody_could_have_meant_is_left_at_that(told):
     assert told(TypeError, lambda: any_client.acquire("a", colour="red")).endswith("argument 'colour'")
     assert told(TypeError, lambda: with_lock("a", colour="red")).endswith("argument 'colour'")  # type: ignore[call-overload]
     assert told(AttributeError, lambda: any_client.colour).endswith("no attribute 'colour'")
@@ -245,7 +237,7 @@ def test_what_nobody_could_have_meant_is_left_at_that(told: Told) -> None:
 
 
 @pytest.mark.parametrize("name", ["lock", "write", "session", "string", "consistent", "cache_time", "metadata"])
-def test_a_name_is_not_answered_with_one_that_means_something_else(name: str, told: Told) -> None:
+def test_a_name_is_not_answered_with_one_that_means_something_else(name, told):
     option: dict[str, Any] = {name: 5}
     for act in (
         lambda: any_client.acquire("a", **option),
@@ -257,24 +249,24 @@ def test_a_name_is_not_answered_with_one_that_means_something_else(name: str, to
         assert told(TypeError, act).endswith(f"argument {name!r}")
 
 
-def test_who_does_not_want_to_wait_is_not_told_to_wait(told: Told) -> None:
+def test_who_does_not_want_to_wait_is_not_told_to_wait(told):
     for name in ("nowait", "block"):
         option: dict[str, Any] = {name: True}
         told(TypeError, lambda option=option: any_client.acquire("a", **option), "pass wait=0 to try once")
 
 
 @pytest.mark.parametrize("function", [process_sqs, process_stream])
-def test_an_unknown_option_of_a_batch_is_said_of_the_function_that_was_called(function: Any, told: Told) -> None:
+def test_an_unknown_option_of_a_batch_is_said_of_the_function_that_was_called(function, told):
     act = lambda: function({"Records": []}, record_handler, context=None, colour="red")  # noqa: E731
     assert told(TypeError, act).startswith(f"{function.__name__}() got an unexpected keyword argument")
 
 
-def test_private_methods_are_not_what_somebody_meant(told: Told) -> None:
+def test_private_methods_are_not_what_somebody_meant(told):
     for name in ("begin", "region", "take"):
         assert told(AttributeError, lambda name=name: getattr(any_client, name)).endswith(f"no attribute {name!r}")
 
 
-def test_the_error_of_a_property_of_a_subclass_comes_through(told: Told) -> None:
+def test_the_error_of_a_property_of_a_subclass_comes_through(told):
     class Ours(LockClient):
         @property
         def tenant(self) -> Any:
@@ -286,9 +278,7 @@ def test_the_error_of_a_property_of_a_subclass_comes_through(told: Told) -> None
 # -- who holds it -----------------------------------------------------------------------------------------------------
 
 
-def test_a_second_client_in_the_way_of_the_first_is_told_that_this_process_holds_it(
-    client: LockClient, clock: ManualClock, told: Told
-) -> None:
+def test_a_second_client_in_the_way_of_the_first_is_told_that_this_process_holds_it(client, clock, told):
     with LockClient(clock=clock, heartbeat_period=0) as other, client.acquire("a"):
         said = told(
             LockNotGrantedError,
@@ -300,7 +290,7 @@ def test_a_second_client_in_the_way_of_the_first_is_told_that_this_process_holds
         told(LockNotGrantedError, lambda: other.acquire("a", wait=2), "this very process that holds it")
 
 
-def test_another_process_is_not_taken_for_this_one(client: LockClient, memory: Memory, told: Told) -> None:
+def test_another_process_is_not_taken_for_this_one(client, memory, told):
     memory.hold("a")
     assert "process" not in told(LockNotGrantedError, lambda: client.acquire("a", wait=0))
     lock = client.acquire("b")
@@ -309,21 +299,21 @@ def test_another_process_is_not_taken_for_this_one(client: LockClient, memory: M
     assert "process" not in told(LockNotGrantedError, lambda: client.acquire("b", wait=0))
 
 
-def test_a_lock_that_was_handed_over_is_not_said_to_be_held_here(client: LockClient, told: Told) -> None:
+def test_a_lock_that_was_handed_over_is_not_said_to_be_held_here(client, told):
     lock = client.acquire("a")
     lock.hand_over()
     assert "process" not in told(LockNotGrantedError, lambda: client.acquire("a", wait=0), "is held by")
     assert not lock.is_held
 
 
-def test_a_call_that_waits_for_its_own_lock_is_told_how_to_enter_it_again(client: LockClient, told: Told) -> None:
+def test_a_call_that_waits_for_its_own_lock_is_told_how_to_enter_it_again(client, told):
     with client.acquire("a"):
         told(
             LockNotGrantedError, lambda: client.acquire("a", wait=0), "this very client that holds it", "reentrant=True"
         )
 
 
-def test_threads_that_merely_contend_are_not_told_to_be_reentrant(client: LockClient, told: Told) -> None:
+def test_threads_that_merely_contend_are_not_told_to_be_reentrant(client, told):
     found = []
 
     def contend() -> None:
@@ -338,7 +328,7 @@ def test_threads_that_merely_contend_are_not_told_to_be_reentrant(client: LockCl
     assert "reentrant" not in said
 
 
-def test_tasks_that_merely_contend_are_not_told_to_be_reentrant(memory: Memory, told: Told) -> None:
+def test_tasks_that_merely_contend_are_not_told_to_be_reentrant(memory, told):
     async def main() -> str:
         async with AsyncLockClient() as tasks, tasks.acquire("a"):
 
@@ -354,23 +344,21 @@ def test_tasks_that_merely_contend_are_not_told_to_be_reentrant(memory: Memory, 
     assert "reentrant" not in said
 
 
-def test_after_its_release_a_lock_is_not_said_to_have_a_new_holder(client: LockClient, told: Told) -> None:
+def test_after_its_release_a_lock_is_not_said_to_have_a_new_holder(client, told):
     lock = client.acquire("a")
     lock.release()
     said = told(LockLostError, lock.raise_if_lost, "lock 'a' was released", "Ask before its release")
     assert "holder" not in said
 
 
-def test_a_lock_that_is_lost_is_said_to_have_one(client: LockClient, memory: Memory, told: Told) -> None:
+def test_a_lock_that_is_lost_is_said_to_have_one(client, memory, told):
     lock = client.acquire("a")
     memory.hold("a", owner="b#1")
     told(LockLostError, lock.heartbeat, "a")
     told(LockLostError, lock.raise_if_lost, "is lost; b#1 has it now", "new holder may be doing the same work")
 
 
-def test_a_thread_that_a_function_starts_has_no_current_lock_and_is_told_how_to_get_it(
-    client: LockClient, told: Told
-) -> None:
+def test_a_thread_that_a_function_starts_has_no_current_lock_and_is_told_how_to_get_it(client, told):
     found: list[str] = []
 
     @deduplicate("event")
@@ -394,27 +382,27 @@ def test_a_thread_that_a_function_starts_has_no_current_lock_and_is_told_how_to_
 # -- with, async with, await ------------------------------------------------------------------------------------------
 
 
-def test_a_lock_that_was_not_granted_cannot_be_entered_and_nothing_runs(client: LockClient, memory: Memory) -> None:
+def test_a_lock_that_was_not_granted_cannot_be_entered_and_nothing_runs(client, memory):
     """Python says so, not we: who asks cannot be told from who enters. docs/troubleshooting.md has Python's words."""
     memory.hold("a")
-    with pytest.raises(TypeError), client.try_acquire("a"):  # type: ignore[union-attr]
+    with pytest.raises(TypeError), client.try_acquire("a"):
         pytest.fail("runs without the lock")
-    with pytest.raises(TypeError), client.try_acquire_all(["a", "b"]):  # type: ignore[union-attr]
+    with pytest.raises(TypeError), client.try_acquire_all(["a", "b"]):
         pytest.fail("runs without the locks")
 
 
-def test_the_first_of_several_keys_that_is_free_is_entered(client: LockClient, memory: Memory) -> None:
+def test_the_first_of_several_keys_that_is_free_is_entered(client, memory):
     memory.hold("slot#1")
     with next(filter(None, map(client.try_acquire, ["slot#1", "slot#2"]))) as lock:
         assert lock.key == "slot#2"
 
 
-def test_a_lock_that_was_granted_at_once_is_entered(client: LockClient) -> None:
-    with client.try_acquire("a") as lock:  # type: ignore[union-attr]
+def test_a_lock_that_was_granted_at_once_is_entered(client):
+    with client.try_acquire("a") as lock:
         assert lock.is_held
 
 
-def test_a_lock_that_was_not_granted_is_none_to_who_asks(client: LockClient, memory: Memory) -> None:
+def test_a_lock_that_was_not_granted_is_none_to_who_asks(client, memory):
     memory.hold("a")
     assert client.try_acquire("a") is None
     if lock := client.try_acquire("a"):
@@ -436,7 +424,7 @@ def run(body: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
-def test_a_forgotten_await_is_told_before_anything_runs_without_the_lock(memory: Memory, told: Told) -> None:
+def test_a_forgotten_await_is_told_before_anything_runs_without_the_lock(memory, told):
     async def asked(tasks: Any) -> None:
         if tasks.try_acquire("a"):
             pytest.fail("runs without the lock")
@@ -454,7 +442,7 @@ def test_a_forgotten_await_is_told_before_anything_runs_without_the_lock(memory:
 
 
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
-def test_a_call_that_was_not_awaited_can_be_copied_and_looked_at(memory: Memory) -> None:
+def test_a_call_that_was_not_awaited_can_be_copied_and_looked_at(memory):
     async def body(tasks: Any) -> None:
         call = tasks.acquire("a")
         copied = copy.copy(call)
@@ -466,7 +454,7 @@ def test_a_call_that_was_not_awaited_can_be_copied_and_looked_at(memory: Memory)
 
 
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited")
-def test_with_instead_of_async_with_is_told(memory: Memory, told: Told) -> None:
+def test_with_instead_of_async_with_is_told(memory, told):
     async def of_acquire(tasks: Any) -> None:
         with tasks.acquire("a"):
             pytest.fail("runs without the lock")
@@ -489,7 +477,7 @@ def test_with_instead_of_async_with_is_told(memory: Memory, told: Told) -> None:
         told(TypeError, lambda body=body: run(body), "Write `async with` instead of `with`")
 
 
-def test_async_with_instead_of_with_is_told_and_nothing_stays_held(memory: Memory, told: Told) -> None:
+def test_async_with_instead_of_with_is_told_and_nothing_stays_held(memory, told):
     plain: Any = LockClient()
 
     async def of_lock(_: Any) -> None:
@@ -509,7 +497,7 @@ def test_async_with_instead_of_with_is_told_and_nothing_stays_held(memory: Memor
     assert [record.key for record in memory.rows() if not record.is_released] == []
 
 
-def test_an_async_lock_that_was_not_granted_is_entered(memory: Memory, told: Told) -> None:
+def test_an_async_lock_that_was_not_granted_is_entered(memory, told):
     memory.hold("a")
 
     async def body(tasks: Any) -> None:
@@ -541,9 +529,7 @@ def test_an_async_lock_that_was_not_granted_is_entered(memory: Memory, told: Tol
     ],
     ids=["text", "number", "decimal", "list", "key", "value of an expression"],
 )
-def test_plain_python_in_a_commit_is_the_same_error_in_memory_and_on_an_engine(
-    write: Any, engine: Engine, table: str, told: Told, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_plain_python_in_a_commit_is_the_same_error_in_memory_and_on_an_engine(write, engine, table, told, monkeypatch):
     words = (
         "item 0 of the commit has a plain Python value",
         "write DynamoDB JSON, as in {'S': 'text'}",
@@ -556,16 +542,14 @@ def test_plain_python_in_a_commit_is_the_same_error_in_memory_and_on_an_engine(
         assert told(LockArgumentError, lambda: lock.commit([write]), *words) == found
 
 
-def test_a_time_out_of_range_is_told_in_numbers_that_people_read(client: LockClient, told: Told) -> None:
+def test_a_time_out_of_range_is_told_in_numbers_that_people_read(client, told):
     said = told(LockArgumentError, lambda: client.acquire("a", wait=1e9), "pass 0 to 31536000 seconds (365 days)")
     assert "e+" not in said
     told(LockArgumentError, lambda: LockClient(lease_duration=1e9), "pass 1 to 31622400 seconds (366 days)")
     told(LockArgumentError, lambda: deduplicate("{id}", window=1e9), "pass 1 to 315360000 seconds (3650 days)")
 
 
-def test_a_duplicate_that_is_given_none_says_once_what_to_write(
-    client: LockClient, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_duplicate_that_is_given_none_says_once_what_to_write(client, caplog):
     @deduplicate("{id}")
     def handler(event: Any) -> dict[str, int]:
         return {"statusCode": 200}
@@ -579,7 +563,7 @@ def test_a_duplicate_that_is_given_none_says_once_what_to_write(
     assert getattr(said, "lock_key", "").endswith("#1")
 
 
-def test_a_time_to_try_again_is_whole_seconds_and_never_none_of_them(client: LockClient, memory: Memory) -> None:
+def test_a_time_to_try_again_is_whole_seconds_and_never_none_of_them(client, memory):
     client.acquire("fast").release()  # held for no time at all
     memory.hold("fast")
     memory.hold("slow", lease_duration=600)
@@ -592,13 +576,13 @@ def test_a_time_to_try_again_is_whole_seconds_and_never_none_of_them(client: Loc
         assert str(found).isdigit()  # as the header Retry-After
 
 
-def test_so_is_that_of_an_event_that_cannot_be_forgotten_now(client: LockClient) -> None:
+def test_so_is_that_of_an_event_that_cannot_be_forgotten_now(client):
     with client.acquire("event"), pytest.raises(LockNotGrantedError) as caught:
         client.forget("event", scope="", wait=0)
     assert isinstance(caught.value.retry_after, int)
 
 
-def test_a_client_that_asks_for_its_own_lock_is_told_so() -> None:
+def test_a_client_that_asks_for_its_own_lock_is_told_so():
     clock = ManualClock()
     with in_memory(clock=clock), LockClient(clock=clock) as client, LockClient(clock=clock) as other:
         lock = client.acquire("a")

@@ -13,8 +13,6 @@ import pytest
 
 from lambda_lock import AsyncLockClient, LockArgumentError, LockClient, deduplicate, with_lock
 
-from .conftest import Told
-
 NAN, INF = float("nan"), float("inf")
 
 
@@ -102,14 +100,7 @@ OF_ACQUIRE = [
 
 
 @pytest.mark.parametrize(("options", "kind", "words"), OF_ACQUIRE)
-def test_an_acquire_with_a_bad_option_sends_nothing_and_holds_nothing(
-    options: dict[str, Any],
-    kind: type[Exception],
-    words: tuple[str, ...],
-    client: LockClient,
-    sent: list[str],
-    told: Told,
-) -> None:
+def test_an_acquire_with_a_bad_option_sends_nothing_and_holds_nothing(options, kind, words, client, sent, told):
     asynchronous = AsyncLockClient.over(client)
     options = {"key": "a", **options}
     said = told(kind, lambda: client.acquire(**options), *words)
@@ -118,7 +109,7 @@ def test_an_acquire_with_a_bad_option_sends_nothing_and_holds_nothing(
     assert client.held() == ()
 
 
-def test_a_bad_value_is_a_value_error_too() -> None:
+def test_a_bad_value_is_a_value_error_too():
     assert issubclass(LockArgumentError, ValueError)
 
 
@@ -162,9 +153,7 @@ OF_A_CLIENT = [
 
 
 @pytest.mark.parametrize(("options", "kind", "words"), OF_A_CLIENT)
-def test_a_client_with_a_bad_option_is_not_built(
-    options: dict[str, Any], kind: type[Exception], words: tuple[str, ...], told: Told
-) -> None:
+def test_a_client_with_a_bad_option_is_not_built(options, kind, words, told):
     for client in (LockClient, AsyncLockClient):
         told(kind, functools.partial(client, **options), *words)
 
@@ -192,7 +181,5 @@ OF_DEDUPLICATE = [
     [pytest.param(with_lock, *row.values, id=f"with_lock-{row.id}") for row in OF_WITH_LOCK]
     + [pytest.param(deduplicate, *row.values, id=f"deduplicate-{row.id}") for row in OF_DEDUPLICATE],
 )
-def test_a_bad_option_of_a_decorator_is_told_before_there_is_a_function(
-    decorator: Any, options: dict[str, Any], kind: type[Exception], words: tuple[str, ...], told: Told
-) -> None:
+def test_a_bad_option_of_a_decorator_is_told_before_there_is_a_function(decorator, options, kind, words, told):
     told(kind, functools.partial(decorator, "k", **options), *words)

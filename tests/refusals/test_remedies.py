@@ -13,7 +13,7 @@ from lambda_lock.testing import in_memory
 from lambda_lock.web import LambdaContextMiddleware, LambdaContextWsgi
 
 
-def test_the_seconds_of_a_rate_are_passed_by_name() -> None:
+def test_the_seconds_of_a_rate_are_passed_by_name():
     limit: Any = rate_limit
     words = r"takes per= by its name: write rate_limit\('api', 10, per=60\)"
     with pytest.raises(TypeError, match=words):
@@ -23,7 +23,7 @@ def test_the_seconds_of_a_rate_are_passed_by_name() -> None:
         client.rate_limit("api", 10, 60)
 
 
-def test_a_decorated_lock_has_no_holder() -> None:
+def test_a_decorated_lock_has_no_holder():
     options: Any = {"holder": "execution-1"}
     with pytest.raises(TypeError, match=r"'holder': the lock ends with the call\. .*client\.acquire\(key, holder"):
         with_lock("a", **options)
@@ -31,7 +31,7 @@ def test_a_decorated_lock_has_no_holder() -> None:
         deduplicate("a", **options)
 
 
-def test_a_generator_under_a_rate_limit_has_no_lock_to_release() -> None:
+def test_a_generator_under_a_rate_limit_has_no_lock_to_release():
     def pages(account: str) -> Iterator[int]:
         yield 1
 
@@ -47,7 +47,7 @@ class Orders:
         return order
 
 
-def test_forget_of_a_method_is_given_its_object() -> None:
+def test_forget_of_a_method_is_given_its_object():
     orders: Any = Orders()
     with in_memory():
         orders.charge("o-1", "c-1")
@@ -56,7 +56,7 @@ def test_forget_of_a_method_is_given_its_object() -> None:
         assert Orders.charge.forget(orders, "o-1", "c-1")
 
 
-def test_a_permit_that_is_lost_is_told_as_a_permit_of_its_semaphore() -> None:
+def test_a_permit_that_is_lost_is_told_as_a_permit_of_its_semaphore():
     with in_memory(), LockClient("locks") as client:
         permit, other = (client.acquire("printers", permits=2, lease_duration=60) for _ in range(2))
         string = permit.hand_over()
@@ -88,7 +88,7 @@ def a_task(of: Any) -> Any:
     return type("pay", (Task,), {"run": staticmethod(of), "__wrapped__": of, "__module__": __name__})()
 
 
-def test_a_task_of_celery_is_decorated_below_the_decorator_that_makes_it() -> None:
+def test_a_task_of_celery_is_decorated_below_the_decorator_that_makes_it():
     with in_memory(), LockClient("locks") as client:
         decorators: list[Any] = [with_lock("{order}", client=client), deduplicate("{order}"), rate_limit("{order}", 9)]
         for decorator in (*decorators, sqs_batch()):
@@ -98,7 +98,7 @@ def test_a_task_of_celery_is_decorated_below_the_decorator_that_makes_it() -> No
             assert a_task(decorator(lambda order: "paid"))(f"o-{decorators.index(decorator)}") == "paid"
 
 
-def test_forget_knows_a_method_by_another_name_too() -> None:
+def test_forget_knows_a_method_by_another_name_too():
     def work(self: Any, order: str) -> str:
         return order
 
@@ -138,19 +138,19 @@ class Asgi:
 
 
 @pytest.mark.parametrize("app", [wsgi, Wsgi(), Wsgi().__call__])
-def test_a_wsgi_application_is_not_wrapped_for_asgi(app: Any) -> None:
+def test_a_wsgi_application_is_not_wrapped_for_asgi(app):
     with pytest.raises(TypeError, match=r"app is a WSGI application, .*: wrap it in LambdaContextWsgi"):
         LambdaContextMiddleware(app)
     LambdaContextWsgi(app)
 
 
 @pytest.mark.parametrize("app", [asgi, Asgi(), Asgi().__call__])
-def test_an_asgi_application_is_not_wrapped_for_wsgi(app: Any) -> None:
+def test_an_asgi_application_is_not_wrapped_for_wsgi(app):
     with pytest.raises(TypeError, match=r"app is an ASGI application, .*: wrap it in LambdaContextMiddleware"):
         LambdaContextWsgi(app)
     LambdaContextMiddleware(app)
 
 
-def test_an_application_that_takes_anything_is_taken_by_both() -> None:
+def test_an_application_that_takes_anything_is_taken_by_both():
     LambdaContextWsgi(lambda *_: [])
     LambdaContextMiddleware(lambda *_: asgi(*_))

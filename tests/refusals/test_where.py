@@ -10,9 +10,7 @@ import pytest
 
 from lambda_lock import LockClient, LockConfigurationError, TransportError, with_lock
 from lambda_lock.transport import BotoTransport, Credentials, HttpsTransport
-from rig.engine import REGION, Engine
-
-from .conftest import Told
+from rig.engine import REGION
 
 REQUEST: dict[str, Any] = {"TableName": "locks", "Key": {"key": {"S": "a"}}}
 
@@ -52,9 +50,7 @@ WAYS = pytest.mark.parametrize("way", ["https", "boto3", "boto3_client"])
 
 
 @WAYS
-def test_a_region_that_is_written_wrongly_is_named_and_never_an_outage(
-    way: str, names: NameServers, told: Told
-) -> None:
+def test_a_region_that_is_written_wrongly_is_named_and_never_an_outage(way, names, told):
     names.answer = socket.EAI_NONAME
     ran = []
 
@@ -73,18 +69,14 @@ def test_a_region_that_is_written_wrongly_is_named_and_never_an_outage(
 
 
 @WAYS
-def test_an_endpoint_whose_host_does_not_exist_is_named_with_the_variable_it_comes_from(
-    way: str, names: NameServers, told: Told, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_endpoint_whose_host_does_not_exist_is_named_with_the_variable_it_comes_from(way, names, told, monkeypatch):
     names.answer = socket.EAI_NONAME
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", "http://Dynamo.example:8000")
     act = lambda: client_of(way).acquire("a", wait=0)  # noqa: E731
     told(LockConfigurationError, act, "no host 'dynamo.example'", "AWS_ENDPOINT_URL_DYNAMODB")
 
 
-def test_a_region_of_an_argument_is_not_blamed_on_the_environment(
-    names: NameServers, told: Told, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_region_of_an_argument_is_not_blamed_on_the_environment(names, told, monkeypatch):
     names.answer = socket.EAI_NONAME
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
     said = told(LockConfigurationError, lambda: client_of("https", region_name="eu-wset-1").acquire("a", wait=0))
@@ -92,9 +84,7 @@ def test_a_region_of_an_argument_is_not_blamed_on_the_environment(
     assert "region_name" in said
 
 
-def test_a_proxy_whose_host_does_not_exist_is_named_without_its_password(
-    names: NameServers, told: Told, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_proxy_whose_host_does_not_exist_is_named_without_its_password(names, told, monkeypatch):
     names.answer = socket.EAI_NONAME
     monkeypatch.setenv("HTTPS_PROXY", "http://user:hunter2@proxy.example:3128")
     said = told(
@@ -103,9 +93,7 @@ def test_a_proxy_whose_host_does_not_exist_is_named_without_its_password(
     assert "hunter2" not in said
 
 
-def test_a_proxy_without_a_scheme_keeps_its_password_too(
-    names: NameServers, told: Told, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_proxy_without_a_scheme_keeps_its_password_too(names, told, monkeypatch):
     names.answer = socket.EAI_NONAME
     monkeypatch.setenv("HTTPS_PROXY", "user:hunter2@proxy.example:3128")
     said = told(LockConfigurationError, lambda: client_of("https").acquire("a", wait=0), "HTTPS_PROXY")
@@ -113,9 +101,7 @@ def test_a_proxy_without_a_scheme_keeps_its_password_too(
 
 
 @WAYS
-def test_a_host_that_the_application_looked_up_before_is_not_taken_for_ours(
-    way: str, names: NameServers, told: Told, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_host_that_the_application_looked_up_before_is_not_taken_for_ours(way, names, told, monkeypatch):
     """A handler of its failed call takes a lock, and meets an outage: a connection that is refused."""
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", "http://127.0.0.1:9")
     client = client_of(way, decision_time=0.25)
@@ -127,9 +113,7 @@ def test_a_host_that_the_application_looked_up_before_is_not_taken_for_ours(
 
 @WAYS
 @pytest.mark.parametrize("answer", ["EAI_AGAIN", "EAI_FAIL", "EAI_NODATA"])
-def test_a_name_that_cannot_be_looked_up_now_is_an_outage(
-    way: str, answer: str, names: NameServers, told: Told
-) -> None:
+def test_a_name_that_cannot_be_looked_up_now_is_an_outage(way, answer, names, told):
     names.answer = getattr(socket, answer)
     ran = []
 
@@ -143,9 +127,7 @@ def test_a_name_that_cannot_be_looked_up_now_is_an_outage(
 
 
 @pytest.mark.parametrize("way", ["https", "boto3"])
-def test_a_host_that_has_answered_exists_whatever_name_servers_say_later(
-    way: str, engine: Engine, table: str, names: NameServers, told: Told
-) -> None:
+def test_a_host_that_has_answered_exists_whatever_name_servers_say_later(way, engine, table, names, told):
     url = engine.url.replace("127.0.0.1", "localhost")
     transport: Any
     if way == "https":

@@ -80,7 +80,7 @@ def knowing(*names: str) -> Callable[[Any], Any]:
     return know
 
 
-def test_a_pin_with_a_known_vulnerability_is_found(service: Service, pins: Path) -> None:
+def test_a_pin_with_a_known_vulnerability_is_found(service, pins):
     service.know = knowing("urllib3", "rich")
     found = of_python(service, pins)
     assert found.asked == 2
@@ -89,18 +89,18 @@ def test_a_pin_with_a_known_vulnerability_is_found(service: Service, pins: Path)
 
 
 @pytest.mark.long
-def test_pins_without_one_pass(service: Service, pins: Path) -> None:
+def test_pins_without_one_pass(service, pins):
     service.know = knowing("urllib3")
     assert of_python(service, pins) == Audit(asked=2)
 
 
-def test_a_service_that_knows_nothing_at_all_is_not_believed(service: Service, pins: Path) -> None:
+def test_a_service_that_knows_nothing_at_all_is_not_believed(service, pins):
     with pytest.raises(NotAudited, match=r"no vulnerability of urllib3 1\.24"):
         of_python(service, pins)
 
 
 @pytest.mark.long
-def test_a_service_that_fails_or_is_not_there_is_told(service: Service, pins: Path) -> None:
+def test_a_service_that_fails_or_is_not_there_is_told(service, pins):
     service.know = lambda asked: 405
     with pytest.raises(NotAudited):
         of_python(service, pins)
@@ -136,7 +136,7 @@ def bulk(*names: str) -> Callable[[Any], Any]:
 
 @pytest.mark.long
 @pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
-def test_npms_pins_are_asked_about_in_the_same_way(service: Service, lock: Path) -> None:
+def test_npms_pins_are_asked_about_in_the_same_way(service, lock):
     service.know = bulk("lodash", "left-pad")
     found = of_npm(service, lock)
     assert found.asked == 1
@@ -165,13 +165,7 @@ def fails(*_: object) -> Audit:
         (None, ["--required"], 1),
     ],
 )
-def test_what_was_found_and_what_was_not_asked_is_said(
-    found: Audit | None,
-    arguments: list[str],
-    code: int,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_what_was_found_and_what_was_not_asked_is_said(found, arguments, code, monkeypatch, capsys):
     for name in ("python", "npm"):
         monkeypatch.setattr(audit, name, fails if found is None else lambda *_: found)
     assert audit.main(arguments) == code

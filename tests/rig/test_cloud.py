@@ -61,7 +61,7 @@ def steps(notes: list[Note]) -> list[tuple[str, int]]:
     return [(note["what"], note["receives"]) for note in notes]
 
 
-def test_a_function_runs_under_the_unmodified_awslambdaric(cloud: Cloud, consumer: Function) -> None:
+def test_a_function_runs_under_the_unmodified_awslambdaric(cloud, consumer):
     answer = consumer.invoke({"id": "direct"})
     assert answer["command"] == ["-m", "awslambdaric", "consumer.handler"]
     assert answer["file"] == str(
@@ -74,7 +74,7 @@ def test_a_function_runs_under_the_unmodified_awslambdaric(cloud: Cloud, consume
     assert 3_000 < answer["remaining"] <= 30_000
 
 
-def test_an_error_of_the_handler_reaches_the_caller_and_its_lines_the_log(cloud: Cloud, consumer: Function) -> None:
+def test_an_error_of_the_handler_reaches_the_caller_and_its_lines_the_log(cloud, consumer):
     with pytest.raises(FunctionError, match="KeyError: 'id'"):
         consumer.invoke({})
     cloud.wait_until(lambda: any("KeyError" in line for line in consumer.lines))
@@ -82,7 +82,7 @@ def test_an_error_of_the_handler_reaches_the_caller_and_its_lines_the_log(cloud:
     assert "KeyError" in cloud.report()
 
 
-def test_a_message_is_consumed_once_and_is_gone(cloud: Cloud, consumer: Function, notes: Notes) -> None:
+def test_a_message_is_consumed_once_and_is_gone(cloud, consumer, notes):
     queue = cloud.queue("plain", visibility=30)
     cloud.subscribe(queue, consumer)
     (message_id,) = queue.send({"id": "plain"})
@@ -92,7 +92,7 @@ def test_a_message_is_consumed_once_and_is_gone(cloud: Cloud, consumer: Function
 
 
 @pytest.mark.long
-def test_only_the_message_reported_comes_again(cloud: Cloud, consumer: Function, notes: Notes) -> None:
+def test_only_the_message_reported_comes_again(cloud, consumer, notes):
     queue = cloud.queue("partial", visibility=SOON)
     queue.send({"id": "kept-1"}, {"id": "returned", "do": "report"}, {"id": "kept-2"})
     cloud.subscribe(queue, consumer)
@@ -103,9 +103,7 @@ def test_only_the_message_reported_comes_again(cloud: Cloud, consumer: Function,
 
 @pytest.mark.long
 @pytest.mark.parametrize("how", ["raise", "exit"])
-def test_the_whole_batch_of_a_handler_that_crashes_comes_again(
-    cloud: Cloud, consumer: Function, notes: Notes, how: str
-) -> None:
+def test_the_whole_batch_of_a_handler_that_crashes_comes_again(cloud, consumer, notes, how):
     queue = cloud.queue(f"crash-{how}", visibility=SOON)
     queue.send({"id": f"before-{how}"}, {"id": f"crash-{how}", "do": how})
     cloud.subscribe(queue, consumer)
@@ -115,9 +113,7 @@ def test_the_whole_batch_of_a_handler_that_crashes_comes_again(
 
 
 @pytest.mark.long
-def test_the_batch_of_a_handler_that_times_out_comes_again_in_another_process(
-    cloud: Cloud, record: Path, notes: Notes
-) -> None:
+def test_the_batch_of_a_handler_that_times_out_comes_again_in_another_process(cloud, record, notes):
     hurried = cloud.function("consumer.handler", HANDLERS, environment={"RECORD": str(record)}, timeout=2)
     queue = cloud.queue("timeout", visibility=4)
     cloud.subscribe(queue, hurried)
@@ -129,9 +125,7 @@ def test_the_batch_of_a_handler_that_times_out_comes_again_in_another_process(
     assert not Path(f"/proc/{first['pid']}").exists()  # it was killed, not just overtaken by the second
 
 
-def test_a_handler_slower_than_the_visibility_timeout_is_run_a_second_time_beside_the_first(
-    cloud: Cloud, consumer: Function, notes: Notes
-) -> None:
+def test_a_handler_slower_than_the_visibility_timeout_is_run_a_second_time_beside_the_first(cloud, consumer, notes):
     queue = cloud.queue("slow", visibility=SOON)
     cloud.subscribe(queue, consumer)
     queue.send({"id": "slow", "do": "meet"})
@@ -144,8 +138,8 @@ def test_a_handler_slower_than_the_visibility_timeout_is_run_a_second_time_besid
     ("concurrency", "maximum_concurrency", "most"), [(None, 2, 2), (1, None, 1)], ids=["of the mapping", "reserved"]
 )
 def test_no_more_batches_are_under_way_at_once_than_were_allowed(
-    cloud: Cloud, record: Path, notes: Notes, concurrency: int | None, maximum_concurrency: int | None, most: int
-) -> None:
+    cloud, record, notes, concurrency, maximum_concurrency, most
+):
     function = cloud.function(
         "consumer.handler", HANDLERS, environment={"RECORD": str(record)}, timeout=30, concurrency=concurrency
     )
@@ -159,9 +153,7 @@ def test_no_more_batches_are_under_way_at_once_than_were_allowed(
 
 
 @pytest.mark.long
-def test_a_message_received_too_often_goes_to_the_dead_letter_queue(
-    cloud: Cloud, consumer: Function, notes: Notes
-) -> None:
+def test_a_message_received_too_often_goes_to_the_dead_letter_queue(cloud, consumer, notes):
     queue = cloud.queue("poison", visibility=SOON, dead_letter_after=2)
     cloud.subscribe(queue, consumer)
     queue.send({"id": "poison", "do": "report", "receives": 99})
@@ -172,9 +164,7 @@ def test_a_message_received_too_often_goes_to_the_dead_letter_queue(
     assert steps(notes("poison")) == [("start", 1), ("end", 1), ("start", 2), ("end", 2)]
 
 
-def test_a_fifo_group_keeps_its_order_also_where_a_message_comes_again(
-    cloud: Cloud, consumer: Function, notes: Notes
-) -> None:
+def test_a_fifo_group_keeps_its_order_also_where_a_message_comes_again(cloud, consumer, notes):
     queue = cloud.queue("ordered.fifo", visibility=SOON)
     names = [f"ordered-{number}" for number in range(12)]
     queue.send(*({"id": name, "do": "raise" if name == names[0] else None} for name in names), group="g")
@@ -183,9 +173,7 @@ def test_a_fifo_group_keeps_its_order_also_where_a_message_comes_again(
     assert [note["id"] for note in notes(*names) if note["what"] == "end"] == names
 
 
-def test_a_fifo_group_loses_what_the_handler_does_not_report_after_a_failure(
-    cloud: Cloud, consumer: Function, notes: Notes
-) -> None:
+def test_a_fifo_group_loses_what_the_handler_does_not_report_after_a_failure(cloud, consumer, notes):
     queue = cloud.queue("unreported.fifo", visibility=SOON)
     queue.send({"id": "first", "do": "report"}, {"id": "later"}, group="g")
     cloud.subscribe(queue, consumer)
@@ -193,7 +181,7 @@ def test_a_fifo_group_loses_what_the_handler_does_not_report_after_a_failure(
     assert steps(notes("later")) == [("start", 1), ("end", 1)]  # and before the first message was consumed
 
 
-def test_a_rule_brings_the_events_of_its_pattern(cloud: Cloud, consumer: Function, notes: Notes) -> None:
+def test_a_rule_brings_the_events_of_its_pattern(cloud, consumer, notes):
     cloud.rule({"source": ["com.example.billing"], "detail-type": ["InvoiceRequested"]}, consumer)
     other = cloud.put_event("com.example.other", "InvoiceRequested", {})
     event_id = cloud.put_event("com.example.billing", "InvoiceRequested", {"customer_id": "c-42"})
@@ -204,7 +192,7 @@ def test_a_rule_brings_the_events_of_its_pattern(cloud: Cloud, consumer: Functio
     assert notes(other) == []
 
 
-def test_a_message_can_be_received_counted_and_deleted_without_a_function(cloud: Cloud) -> None:
+def test_a_message_can_be_received_counted_and_deleted_without_a_function(cloud):
     queue = cloud.queue("by-hand", visibility=30)
     sent = queue.send(*range(11), "text")
     assert queue.counts() == Counts(visible=12, in_flight=0, delayed=0)
@@ -217,7 +205,7 @@ def test_a_message_can_be_received_counted_and_deleted_without_a_function(cloud:
     assert queue.is_empty()
 
 
-def test_a_role_grants_what_it_allows_and_nothing_else(cloud: Cloud, record: Path) -> None:
+def test_a_role_grants_what_it_allows_and_nothing_else(cloud, record):
     cloud.engine.create_table("allowed")
     arn = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/allowed"
     function = cloud.function(
@@ -228,30 +216,30 @@ def test_a_role_grants_what_it_allows_and_nothing_else(cloud: Cloud, record: Pat
         function.invoke({"table": "another"})
 
 
-def test_a_wait_that_ends_in_vain_says_what_there_was_to_see(cloud: Cloud, consumer: Function) -> None:
+def test_a_wait_that_ends_in_vain_says_what_there_was_to_see(cloud, consumer):
     cloud.queue("never-empty").send("x")
     with pytest.raises(TimeoutError, match=r"never-empty: Counts\(visible=1, in_flight=0, delayed=0\)"):
         cloud.wait_until(lambda: False, seconds=0)
 
 
-def test_the_profile_of_the_caller_does_not_matter(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_profile_of_the_caller_does_not_matter(cloud, monkeypatch):
     monkeypatch.setenv("AWS_PROFILE", "no-such-profile")
     monkeypatch.setenv("AWS_ENDPOINT_URL_SQS", "http://127.0.0.1:1")
     with Cloud(cloud.engine) as another:
         assert another.queue("profile").is_empty()
 
 
-def test_a_handler_that_is_not_in_the_folder_is_named(cloud: Cloud) -> None:
+def test_a_handler_that_is_not_in_the_folder_is_named(cloud):
     with pytest.raises(ValueError, match=r"handler 'orders\.handler' is not in"):
         cloud.function("orders.handler", HANDLERS)
 
 
-def test_a_queue_without_dead_letters_says_how_to_get_them(cloud: Cloud) -> None:
+def test_a_queue_without_dead_letters_says_how_to_get_them(cloud):
     with pytest.raises(ValueError, match="make it with dead_letter_after"):
         _ = cloud.queue("no-dead-letters").dead_letters
 
 
-def test_a_cloud_removes_what_it_made(cloud: Cloud, record: Path) -> None:
+def test_a_cloud_removes_what_it_made(cloud, record):
     before = left(cloud)
     with Cloud(cloud.engine) as another:
         function = another.function("consumer.handler", HANDLERS, environment={"RECORD": str(record)}, concurrency=1)

@@ -31,7 +31,7 @@ OF_SQS = [
 ]
 
 
-def test_powertools_strict_models_accept_each_event() -> None:
+def test_powertools_strict_models_accept_each_event():
     checked: dict[str, type[BaseModel]] = {
         "api_gateway_http": APIGatewayProxyEventV2Model,
         "dynamodb_stream": DynamoDBStreamModel,
@@ -65,14 +65,12 @@ def test_powertools_strict_models_accept_each_event() -> None:
         (DynamoDBStreamModel, events.dynamodb_stream([ITEM])),
     ],
 )
-def test_powertools_strict_models_accept_what_is_made_from_the_samples(
-    model: type[BaseModel], event: events.Event
-) -> None:
+def test_powertools_strict_models_accept_what_is_made_from_the_samples(model, event):
     model.model_validate(event)
 
 
 @pytest.mark.parametrize("event", OF_SQS)
-def test_a_message_carries_the_digest_of_its_body(event: events.Event) -> None:
+def test_a_message_carries_the_digest_of_its_body(event):
     for record in event["Records"]:
         assert record["md5OfBody"] == hashlib.md5(record["body"].encode()).hexdigest()  # noqa: S324 - of SQS
     assert len({record["messageId"] for record in event["Records"]}) == len(event["Records"])
@@ -82,7 +80,7 @@ def test_a_message_carries_the_digest_of_its_body(event: events.Event) -> None:
 @pytest.mark.parametrize(
     "event", [events.load("kinesis"), events.kinesis([("c-1", {"a": 1}), ("c-1", {"a": 2}), ("c-2", {"a": 3})])]
 )
-def test_kinesis_records_are_known_by_shard_and_a_rising_sequence_number(event: events.Event) -> None:
+def test_kinesis_records_are_known_by_shard_and_a_rising_sequence_number(event):
     numbers = [record["kinesis"]["sequenceNumber"] for record in event["Records"]]
     assert {len(number) for number in numbers} == {56}
     assert all(int(earlier) < int(later) for earlier, later in pairwise(numbers))
@@ -90,13 +88,13 @@ def test_kinesis_records_are_known_by_shard_and_a_rising_sequence_number(event: 
 
 
 @pytest.mark.parametrize("event", [events.load("dynamodb_stream"), events.dynamodb_stream([ITEM, ITEM])])
-def test_records_of_a_table_have_ids_and_rising_sequence_numbers(event: events.Event) -> None:
+def test_records_of_a_table_have_ids_and_rising_sequence_numbers(event):
     numbers = [int(record["dynamodb"]["SequenceNumber"]) for record in event["Records"]]
     assert all(earlier < later for earlier, later in pairwise(numbers))
     assert len({record["eventID"] for record in event["Records"]}) == len(numbers)
 
 
-def test_a_partition_of_kafka_goes_on_from_the_lowest_offset_that_is_named() -> None:
+def test_a_partition_of_kafka_goes_on_from_the_lowest_offset_that_is_named():
     event = events.kafka([("t-0", None, {"a": n}) for n in range(3)] + [("t-1", None, {"a": 3})])
     offsets = [record["offset"] for record in event["records"]["t-0"]]
 
@@ -116,7 +114,7 @@ def test_a_partition_of_kafka_goes_on_from_the_lowest_offset_that_is_named() -> 
         assert after(named[0], unknown) == event["records"]
 
 
-def test_a_fifo_batch_has_groups_and_rising_sequence_numbers() -> None:
+def test_a_fifo_batch_has_groups_and_rising_sequence_numbers():
     event = events.sqs_fifo([("g", {"a": 1}), ("h", {"a": 2}), ("g", {"a": 3})])
     attributes = [record["attributes"] for record in event["Records"]]
     assert [each["MessageGroupId"] for each in attributes] == ["g", "h", "g"]
@@ -124,7 +122,7 @@ def test_a_fifo_batch_has_groups_and_rising_sequence_numbers() -> None:
     assert len({each["MessageDeduplicationId"] for each in attributes}) == 3
 
 
-def test_two_batches_share_no_id() -> None:
+def test_two_batches_share_no_id():
     def ids() -> set[str]:
         streams = [*events.kinesis([("c", {})])["Records"], *events.dynamodb_stream([ITEM])["Records"]]
         queued = [*events.sqs([{}])["Records"], *events.sqs_fifo([("g", {})])["Records"]]
@@ -139,7 +137,7 @@ def test_two_batches_share_no_id() -> None:
     assert len(ids() | ids()) == 14
 
 
-def test_a_message_redelivered_has_its_id_and_one_receive_more() -> None:
+def test_a_message_redelivered_has_its_id_and_one_receive_more():
     first = events.sqs_fifo([("g", {"a": 1})])
     (before,), (after,) = first["Records"], events.redelivered(first)["Records"]
     assert (before["attributes"]["ApproximateReceiveCount"], after["attributes"]["ApproximateReceiveCount"]) == (

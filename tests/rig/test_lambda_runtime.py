@@ -50,7 +50,7 @@ def wait_until_dead(pid: int) -> None:
         time.sleep(0.01)
 
 
-def test_an_event_goes_in_and_the_answer_comes_out(start: Callable[..., LambdaEnvironment]) -> None:
+def test_an_event_goes_in_and_the_answer_comes_out(start):
     environment = start(environment={"SOME_VARIABLE": "given"}, function_name="orders")
     answer = environment.invoke({"name": "ünï"}, LONG, request_id="r-1").result()
     assert answer["event"] == {"name": "ünï"}
@@ -61,23 +61,21 @@ def test_an_event_goes_in_and_the_answer_comes_out(start: Callable[..., LambdaEn
     assert answer["variable"] == "given"
 
 
-def test_one_process_serves_one_invocation_after_the_other(start: Callable[..., LambdaEnvironment]) -> None:
+def test_one_process_serves_one_invocation_after_the_other(start):
     environment = start()
     pids = {environment.invoke({}, LONG).result()["pid"] for _ in range(3)}
     assert pids == {environment.pid}
     assert environment.cold_starts == 1
 
 
-def test_a_second_invocation_at_once_is_refused(start: Callable[..., LambdaEnvironment]) -> None:
+def test_a_second_invocation_at_once_is_refused(start):
     environment = start()
     environment.invoke({"sleep": LONG}, LONG)
     with pytest.raises(RuntimeError, match="is under way"):
         environment.invoke({}, LONG)
 
 
-def test_an_exception_of_the_handler_is_reported_and_the_process_goes_on(
-    start: Callable[..., LambdaEnvironment],
-) -> None:
+def test_an_exception_of_the_handler_is_reported_and_the_process_goes_on(start):
     environment = start()
     with pytest.raises(FunctionError, match="no good") as caught:
         environment.invoke({"raise": "no good"}, LONG).result()
@@ -88,9 +86,7 @@ def test_an_exception_of_the_handler_is_reported_and_the_process_goes_on(
     assert environment.cold_starts == 1
 
 
-def test_an_invocation_is_killed_at_its_timeout_and_the_next_is_a_cold_start(
-    start: Callable[..., LambdaEnvironment],
-) -> None:
+def test_an_invocation_is_killed_at_its_timeout_and_the_next_is_a_cold_start(start):
     environment = start()
     invocation = environment.invoke({"sleep": LONG, "child": True}, 2.0)  # it starts its child within that time
     with pytest.raises(TimedOut, match=r"timed out after 2\.00 seconds"):
@@ -104,7 +100,7 @@ def test_an_invocation_is_killed_at_its_timeout_and_the_next_is_a_cold_start(
     assert environment.cold_starts == 2
 
 
-def test_a_process_that_exits_in_its_handler_is_an_error_and_replaced(start: Callable[..., LambdaEnvironment]) -> None:
+def test_a_process_that_exits_in_its_handler_is_an_error_and_replaced(start):
     environment = start()
     with pytest.raises(FunctionError, match="exit status 3") as caught:
         environment.invoke({"exit": 3}, LONG).result()
@@ -113,13 +109,13 @@ def test_a_process_that_exits_in_its_handler_is_an_error_and_replaced(start: Cal
     assert environment.cold_starts == 2
 
 
-def test_a_module_that_cannot_be_loaded_is_reported(start: Callable[..., LambdaEnvironment]) -> None:
+def test_a_module_that_cannot_be_loaded_is_reported(start):
     with pytest.raises(FunctionError, match="broken at import") as caught:
         start("broken.handler").invoke({}, LONG).result()
     assert caught.value.type == "RuntimeError"
 
 
-def test_a_killed_process_fails_the_invocation_under_way(start: Callable[..., LambdaEnvironment]) -> None:
+def test_a_killed_process_fails_the_invocation_under_way(start):
     environment = start()
     invocation = environment.invoke({"sleep": LONG}, LONG, request_id="r-2")
     environment.wait_for_line("handling r-2")
@@ -128,9 +124,7 @@ def test_a_killed_process_fails_the_invocation_under_way(start: Callable[..., La
         invocation.result()
 
 
-def test_a_frozen_process_stands_still_until_it_is_thawed(
-    start: Callable[..., LambdaEnvironment], tmp_path: Path
-) -> None:
+def test_a_frozen_process_stands_still_until_it_is_thawed(start, tmp_path):
     environment = start()
     invocation = environment.invoke({"until": str(tmp_path / "go")}, LONG, request_id="r-3")
     environment.wait_for_line("handling r-3")
@@ -143,7 +137,7 @@ def test_a_frozen_process_stands_still_until_it_is_thawed(
     assert invocation.result()["request_id"] == "r-3"
 
 
-def test_a_frozen_process_is_killed_at_its_timeout_all_the_same(start: Callable[..., LambdaEnvironment]) -> None:
+def test_a_frozen_process_is_killed_at_its_timeout_all_the_same(start):
     environment = start()
     invocation = environment.invoke({"sleep": LONG}, 1.0, request_id="r-4")
     environment.wait_for_line("handling r-4")
@@ -152,7 +146,7 @@ def test_a_frozen_process_is_killed_at_its_timeout_all_the_same(start: Callable[
         invocation.result()
 
 
-def test_the_process_can_be_frozen_between_invocations(start: Callable[..., LambdaEnvironment]) -> None:
+def test_the_process_can_be_frozen_between_invocations(start):
     environment = start(freeze_between=True)
     for _ in range(3):
         pid = environment.invoke({}, LONG).result()["pid"]
@@ -160,7 +154,7 @@ def test_the_process_can_be_frozen_between_invocations(start: Callable[..., Lamb
     assert environment.cold_starts == 1
 
 
-def test_a_freeze_that_an_invocation_ends_at_once_returns(start: Callable[..., LambdaEnvironment]) -> None:
+def test_a_freeze_that_an_invocation_ends_at_once_returns(start):
     environment = start()
     environment.invoke({}, LONG).result()
     over = threading.Event()
@@ -180,14 +174,12 @@ def test_a_freeze_that_an_invocation_ends_at_once_returns(start: Callable[..., L
     assert environment.invoke({}, LONG).result()["pid"] == environment.pid
 
 
-def test_a_snap_start_function_gets_past_its_restore(start: Callable[..., LambdaEnvironment]) -> None:
+def test_a_snap_start_function_gets_past_its_restore(start):
     environment = start(environment={"AWS_LAMBDA_INITIALIZATION_TYPE": "snap-start"})
     assert environment.invoke({}, LONG).result()["pid"] == environment.pid
 
 
-def test_a_snap_start_function_can_be_frozen_between_its_snapshot_and_its_restore(
-    start: Callable[..., LambdaEnvironment],
-) -> None:
+def test_a_snap_start_function_can_be_frozen_between_its_snapshot_and_its_restore(start):
     states: list[str] = []
 
     def restore() -> None:
@@ -200,14 +192,14 @@ def test_a_snap_start_function_can_be_frozen_between_its_snapshot_and_its_restor
     assert states == ["T"]
 
 
-def test_a_process_that_is_killed_late_may_answer_after_its_deadline(start: Callable[..., LambdaEnvironment]) -> None:
+def test_a_process_that_is_killed_late_may_answer_after_its_deadline(start):
     environment = start(kill_late_seconds=LONG)
     environment.invoke({}, LONG).result()
     invocation = environment.invoke({"sleep": 0.5}, timeout_seconds=0.1)
     assert invocation.result()["pid"] == environment.pid
 
 
-def test_lines_are_kept_and_can_be_waited_for(start: Callable[..., LambdaEnvironment]) -> None:
+def test_lines_are_kept_and_can_be_waited_for(start):
     environment = start()
     environment.invoke({}, LONG, request_id="r-5").result()
     assert environment.wait_for_line("handling") == "handling r-5"
@@ -218,7 +210,7 @@ def test_lines_are_kept_and_can_be_waited_for(start: Callable[..., LambdaEnviron
         environment.wait_for_line("nothing like it", timeout=0.01)
 
 
-def test_a_closed_environment_leaves_neither_process_nor_thread(start: Callable[..., LambdaEnvironment]) -> None:
+def test_a_closed_environment_leaves_neither_process_nor_thread(start):
     before = set(threading.enumerate())
     environment = start()
     pid = environment.invoke({}, LONG).result()["pid"]
@@ -227,9 +219,7 @@ def test_a_closed_environment_leaves_neither_process_nor_thread(start: Callable[
     wait_until(lambda: set(threading.enumerate()) <= before)  # one that has done its work ends a moment later
 
 
-def test_the_function_inherits_no_credentials_or_tables_of_ours(
-    start: Callable[..., LambdaEnvironment], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_function_inherits_no_credentials_or_tables_of_ours(start, monkeypatch):
     monkeypatch.setenv("AWS_REGION", "eu-central-1")
     assert os.environ["AWS_REGION"] == "eu-central-1"
     assert start().invoke({}, LONG).result()["region"] == "us-east-1"

@@ -20,7 +20,7 @@ def instance() -> Iterator[ManagedInstance]:
         yield running
 
 
-def test_two_invocations_at_once_are_served_by_two_processes(instance: ManagedInstance, tmp_path: Path) -> None:
+def test_two_invocations_at_once_are_served_by_two_processes(instance, tmp_path):
     event = {"until": str(tmp_path / "go-on")}
     first = instance.invoke(event, LONG, request_id="r-1")
     second = instance.invoke(event, LONG / 2, request_id="r-2")
@@ -33,14 +33,12 @@ def test_two_invocations_at_once_are_served_by_two_processes(instance: ManagedIn
     assert one["remaining"] > LONG / 2 * 1000 > two["remaining"]
 
 
-def test_an_error_is_that_of_its_invocation(instance: ManagedInstance) -> None:
+def test_an_error_is_that_of_its_invocation(instance):
     with pytest.raises(FunctionError, match="ValueError: out of luck"):
         instance.invoke({"raise": "out of luck"}, LONG).result()
 
 
-def test_an_invocation_that_is_late_fails_for_its_caller_and_its_process_goes_on(
-    instance: ManagedInstance, tmp_path: Path
-) -> None:
+def test_an_invocation_that_is_late_fails_for_its_caller_and_its_process_goes_on(instance, tmp_path):
     late = instance.invoke({"until": str(tmp_path / "go-on")}, 0.5)
     with pytest.raises(TimedOut):
         late.result()
@@ -49,7 +47,7 @@ def test_an_invocation_that_is_late_fails_for_its_caller_and_its_process_goes_on
     assert len(pids) <= 2
 
 
-def test_the_others_go_on_where_a_process_has_ended(instance: ManagedInstance) -> None:
+def test_the_others_go_on_where_a_process_has_ended(instance):
     ended = instance.invoke({"exit": 1}, 2.0)
     pids = {instance.invoke({}, LONG).result()["pid"] for _ in range(4)}
     assert len(pids) == 1

@@ -76,22 +76,20 @@ def complete(cloud: Cloud) -> dict[str, dict[str, str]]:
     return results(printed)
 
 
-def test_a_run_decides_all_that_an_engine_can_show_and_nothing_else(complete: dict[str, dict[str, str]]) -> None:
+def test_a_run_decides_all_that_an_engine_can_show_and_nothing_else(complete):
     open_ones = {claim for claim, finding in complete.items() if finding["result"] == NOT_CHECKED}
     assert open_ones == {*NOT_ON_AN_ENGINE, _TAKES_TEN_MINUTES}
     assert {finding["result"] for claim, finding in complete.items() if claim not in open_ones} == {HOLDS}
     assert complete.keys() == CLAIMS.keys()
 
 
-def test_the_functions_that_it_deploys_take_their_locks_also_where_that_proves_nothing(
-    complete: dict[str, dict[str, str]],
-) -> None:
+def test_the_functions_that_it_deploys_take_their_locks_also_where_that_proves_nothing(complete):
     for architecture in ("x86_64", "arm64"):
         assert len(re.findall(r"'token': \d{13}", complete[f"cold_start.{architecture}"]["found"])) == 2
     assert "accepted: [True, True]" in complete["cold_start.compiled"]["found"]
 
 
-def test_a_report_can_be_shown_to_others(complete: dict[str, dict[str, str]]) -> None:
+def test_a_report_can_be_shown_to_others(complete):
     assert "000000000000" not in str(complete)  # the account's number
 
 
@@ -109,9 +107,7 @@ _INTERRUPTED = [
         *(pytest.param(*case, marks=pytest.mark.slow) for case in _INTERRUPTED[len(_SIGNALS) :]),
     ],
 )
-def test_an_interrupted_run_reports_what_it_found_and_removes_all(
-    cloud: Cloud, check: str, number: signal.Signals, options: list[str]
-) -> None:
+def test_an_interrupted_run_reports_what_it_found_and_removes_all(cloud, check, number, options):
     process = start(cloud.engine.url, "--yes", *options)
     assert process.stderr is not None
     try:
@@ -127,7 +123,7 @@ def test_an_interrupted_run_reports_what_it_found_and_removes_all(
     assert results(printed)["transactions.token_remembered"]["result"] == NOT_CHECKED
 
 
-def test_a_run_without_a_terminal_creates_nothing_unless_it_is_told_to(cloud: Cloud) -> None:
+def test_a_run_without_a_terminal_creates_nothing_unless_it_is_told_to(cloud):
     status, printed, said = finish(cloud.engine.url)
     assert (status, printed) == (2, "")
     assert "add --yes" in said
@@ -164,7 +160,7 @@ class Terminal:
         return self.process.wait(_SECONDS)
 
 
-def test_on_a_terminal_it_shows_what_it_would_create_and_takes_no_for_an_answer(cloud: Cloud) -> None:
+def test_on_a_terminal_it_shows_what_it_would_create_and_takes_no_for_an_answer(cloud):
     terminal = Terminal(cloud.engine.url)
     terminal.read_until("Create this? [y/N] ")
     (run,) = set(re.findall(r"lambda-lock-verify-\w{6}", terminal.screen))
@@ -177,7 +173,7 @@ def test_on_a_terminal_it_shows_what_it_would_create_and_takes_no_for_an_answer(
     assert left(cloud).keys() <= {"log groups"}
 
 
-def test_on_a_terminal_it_prints_a_table(cloud: Cloud) -> None:
+def test_on_a_terminal_it_prints_a_table(cloud):
     terminal = Terminal(cloud.engine.url, "--max-requests", "20")
     terminal.read_until("Create this? [y/N] ")
     terminal.answer("y\n")
@@ -186,14 +182,14 @@ def test_on_a_terminal_it_prints_a_table(cloud: Cloud) -> None:
     assert re.search(r"^not checked +dates\.present: ", terminal.screen, re.MULTILINE)
 
 
-def test_it_stops_at_the_number_of_requests_that_it_may_send(cloud: Cloud) -> None:
+def test_it_stops_at_the_number_of_requests_that_it_may_send(cloud):
     status, printed, _ = finish(cloud.engine.url, "--yes", "--max-requests", "40")
     assert status == 2
     assert json.loads(printed)["requests"] == 40
     assert "the 40 requests of --max-requests are sent" in results(printed)["dates.present"]["found"]
 
 
-def test_it_stops_when_its_time_is_over(cloud: Cloud) -> None:
+def test_it_stops_when_its_time_is_over(cloud):
     status, printed, _ = finish(cloud.engine.url, "--yes", "--max-minutes", "0.02")
     assert status == 2
     assert "minutes of --max-minutes are over" in results(printed)["dates.present"]["found"]
@@ -266,21 +262,21 @@ _ALTERED: list[tuple[str, Callable[[str, bytes], bytes]]] = [
 @pytest.mark.parametrize(
     ("claim", "alter"), [_ALTERED[0], *(pytest.param(*each, marks=pytest.mark.long) for each in _ALTERED[1:])]
 )
-def test_an_answer_of_another_form_is_found(cloud: Cloud, claim: str, alter: Callable[[str, bytes], bytes]) -> None:
+def test_an_answer_of_another_form_is_found(cloud, claim, alter):
     with Altering(cloud.engine.port, alter=alter) as network:
         status, printed, _ = finish(network.url, "--yes", "--only", claim.partition(".")[0])
     assert results(printed)[claim]["result"] == BROKEN
     assert status == 1
 
 
-def test_answers_without_a_date_are_found_and_end_the_run_in_order(cloud: Cloud) -> None:
+def test_answers_without_a_date_are_found_and_end_the_run_in_order(cloud):
     with Altering(cloud.engine.port, without_dates=True) as network:
         status, printed, _ = finish(network.url, "--yes", "--only", "ttl", "--only", "dates")
     assert status == 1
     assert results(printed)["dates.present"]["result"] == BROKEN
 
 
-def test_what_cannot_be_removed_is_named_and_the_command_that_it_showed_removes_it(cloud: Cloud) -> None:
+def test_what_cannot_be_removed_is_named_and_the_command_that_it_showed_removes_it(cloud):
     denied = {"__type": "com.amazon.coral.service#AccessDeniedException", "Message": "not authorized"}
     with Altering(cloud.engine.port, instead=lambda name: denied if name == "DeleteTable" else None) as network:
         status, _, said = finish(network.url, "--yes", "--only", "ttl")
@@ -294,14 +290,14 @@ def test_what_cannot_be_removed_is_named_and_the_command_that_it_showed_removes_
 @pytest.mark.parametrize(
     "arguments", [["--remove", "orders"], ["--max-requests", "0"], ["--max-minutes", "-1"]], ids=str
 )
-def test_a_bad_argument_is_refused_before_anything_is_sent(arguments: list[str]) -> None:
+def test_a_bad_argument_is_refused_before_anything_is_sent(arguments):
     status, _, said = finish("http://127.0.0.1:9", *arguments)
     assert status == 2
     assert arguments[0] in said
     assert arguments[1] in said
 
 
-def test_an_account_that_does_not_answer_is_a_plain_message() -> None:
+def test_an_account_that_does_not_answer_is_a_plain_message():
     status, printed, said = finish("http://127.0.0.1:9", "--yes")
     assert (status, printed) == (2, "")
     assert "The account cannot be used" in said
@@ -333,7 +329,7 @@ class FrontEnd:
 
 @pytest.mark.parametrize("ahead", [0.0, 0.004, 0.3, 0.5, 0.999, -0.7, 3.21, -1e5 - 0.5])
 @pytest.mark.parametrize("delay", [0.0, 0.005, 0.08])
-def test_eight_looks_bracket_the_clock_of_a_front_end(ahead: float, delay: float) -> None:
+def test_eight_looks_bracket_the_clock_of_a_front_end(ahead, delay):
     low, high = FrontEnd(ahead, delay).offset()
     assert low - 1e-6 <= ahead <= high + 1e-6
     assert high - low < 0.02 + 2 * delay
@@ -349,16 +345,14 @@ def test_eight_looks_bracket_the_clock_of_a_front_end(ahead: float, delay: float
         ([0.0, 0.5], 0.05, NOT_CHECKED),
     ],
 )
-def test_front_ends_that_differ_by_more_than_the_library_allows_are_found(
-    ahead: list[float], delay: float, result: str
-) -> None:
+def test_front_ends_that_differ_by_more_than_the_library_allows_are_found(ahead, delay, result):
     report = Report(on_engine=False)
     dates.note_spread(report, [FrontEnd(each, delay).offset() for each in ahead])
     assert report.findings()["dates.spread"].result == result
 
 
 @pytest.mark.parametrize(("ahead", "result"), [(0.01, HOLDS), (0.5, NOT_CHECKED), (-30.2, NOT_CHECKED)])
-def test_dates_that_change_at_another_moment_are_not_taken_for_truncated_ones(ahead: float, result: str) -> None:
+def test_dates_that_change_at_another_moment_are_not_taken_for_truncated_ones(ahead, result):
     report = Report(on_engine=False)
     dates.note_truncation(report, [FrontEnd(ahead).offset()])
     assert report.findings()["dates.truncated"].result == result
@@ -366,18 +360,18 @@ def test_dates_that_change_at_another_moment_are_not_taken_for_truncated_ones(ah
 
 @pytest.mark.parametrize("claim", NOT_ON_AN_ENGINE)
 @pytest.mark.parametrize("result", RESULTS)
-def test_what_an_engine_cannot_show_is_never_said_to_hold_there(claim: str, result: str) -> None:
+def test_what_an_engine_cannot_show_is_never_said_to_hold_there(claim, result):
     report = Report(on_engine=True)
     report.note(claim, result, "anything")
     assert report.findings()[claim].result == NOT_CHECKED
     assert Report(on_engine=True).findings()[claim].result == NOT_CHECKED
 
 
-def test_a_claim_that_nothing_was_noted_for_is_not_checked() -> None:
+def test_a_claim_that_nothing_was_noted_for_is_not_checked():
     assert {finding.result for finding in Report(on_engine=False).findings().values()} == {NOT_CHECKED}
 
 
-def test_the_page_lists_every_claim_and_what_an_engine_cannot_show() -> None:
+def test_the_page_lists_every_claim_and_what_an_engine_cannot_show():
     rows = dict(re.findall(r"^\| `([\w.]+)` \| (?:[^|]*) \| (yes|no) \|$", _PAGE, re.MULTILINE))
     assert rows == {claim: "no" if claim in NOT_ON_AN_ENGINE else "yes" for claim in CLAIMS}
     for claim, sentence in CLAIMS.items():

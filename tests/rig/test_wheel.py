@@ -31,20 +31,20 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]
         yield opened
 
 
-def test_the_wheel_holds_the_typed_package_and_nothing_else(wheel: zipfile.ZipFile) -> None:
+def test_the_wheel_holds_the_typed_package_and_nothing_else(wheel):
     folders = {Path(name).parts[0] for name in wheel.namelist()}
     assert {folder for folder in folders if not folder.endswith(".dist-info")} == {"lambda_lock"}
     assert "lambda_lock/py.typed" in wheel.namelist()
 
 
-def test_the_wheel_says_where_the_project_is(wheel: zipfile.ZipFile) -> None:
+def test_the_wheel_says_where_the_project_is(wheel):
     (name,) = (name for name in wheel.namelist() if name.endswith("/METADATA"))
     urls = dict(line.split(", ") for line in message_from_bytes(wheel.read(name)).get_all("Project-URL", []))
     assert {"Homepage", "Documentation", "Changelog", "Issues"} <= urls.keys()
     assert all(url.startswith("https://") for url in urls.values())
 
 
-def test_the_wheel_depends_on_nothing_but_by_extras(wheel: zipfile.ZipFile) -> None:
+def test_the_wheel_depends_on_nothing_but_by_extras(wheel):
     (name,) = (name for name in wheel.namelist() if name.endswith("/METADATA"))
     required = message_from_bytes(wheel.read(name)).get_all("Requires-Dist", [])
     assert required
@@ -59,7 +59,7 @@ def bill(wheel: zipfile.ZipFile) -> str:
 
 
 @pytest.mark.long
-def test_the_wheels_bill_of_materials_is_valid(bill: str) -> None:
+def test_the_wheels_bill_of_materials_is_valid(bill):
     # Imported here: it builds dozens of grammars, and each worker imports all files of tests.
     from cyclonedx.schema import SchemaVersion
     from cyclonedx.validation.json import JsonStrictValidator
@@ -69,7 +69,7 @@ def test_the_wheels_bill_of_materials_is_valid(bill: str) -> None:
     assert JsonStrictValidator(SchemaVersion.V1_6).validate_str(spoilt) is not None
 
 
-def test_the_bill_of_materials_lists_no_hard_dependency_and_all_extras(bill: str) -> None:
+def test_the_bill_of_materials_lists_no_hard_dependency_and_all_extras(bill):
     read: dict[str, Any] = json.loads(bill)
     package = read["metadata"]["component"]
     assert package["purl"] == f"pkg:pypi/lambda-lock@{lambda_lock.__version__}"
@@ -85,7 +85,7 @@ def test_the_bill_of_materials_lists_no_hard_dependency_and_all_extras(bill: str
     assert listed == {(extra, str(one), f"pkg:pypi/{one.name}") for extra, one in wanted}
 
 
-def test_the_bill_of_materials_names_nothing_of_the_machine(bill: str) -> None:
+def test_the_bill_of_materials_names_nothing_of_the_machine(bill):
     for text in (ROOT, Path.home(), tempfile.gettempdir(), sys.prefix, socket.gethostname()):
         assert str(text) not in bill
     assert "timestamp" not in bill  # so that equal sources give an equal wheel

@@ -68,7 +68,7 @@ def cut_off(client: Client) -> None:
         client.count_up()
 
 
-def test_requests_are_recorded_with_operation_body_and_status(wire: Wire, client: Client, table: str) -> None:
+def test_requests_are_recorded_with_operation_body_and_status(wire, client, table):
     client.count_up()
     client.send("GetItem", Key={"wrong": {"S": "x"}})
     assert wire.operations == ["UpdateItem", "GetItem"]
@@ -80,13 +80,13 @@ def test_requests_are_recorded_with_operation_body_and_status(wire: Wire, client
     assert wire.count() == 0
 
 
-def test_one_connection_serves_many_requests(wire: Wire, client: Client) -> None:
+def test_one_connection_serves_many_requests(wire, client):
     for expected in range(1, 21):
         assert client.count_up() == expected
     assert wire.connections == 1
 
 
-def test_many_threads_lose_no_request(wire: Wire, engine: Ministack, table: str) -> None:
+def test_many_threads_lose_no_request(wire, engine, table):
     def work(_: int) -> None:
         with closing(Client(wire, table)) as client:
             for _ in range(20):
@@ -98,16 +98,14 @@ def test_many_threads_lose_no_request(wire: Wire, engine: Ministack, table: str)
     assert wire.connections == 8
 
 
-def test_a_dropped_request_never_reaches_the_engine(wire: Wire, client: Client, engine: Ministack, table: str) -> None:
+def test_a_dropped_request_never_reaches_the_engine(wire, client, engine, table):
     wire.drop_request()
     cut_off(client)
     assert counter(engine, table) == 0
     assert client.count_up() == 1  # the next request passes
 
 
-def test_a_request_whose_reply_is_dropped_was_carried_out(
-    wire: Wire, client: Client, engine: Ministack, table: str
-) -> None:
+def test_a_request_whose_reply_is_dropped_was_carried_out(wire, client, engine, table):
     fault = wire.drop_reply("UpdateItem")
     cut_off(client)
     assert fault.finished.is_set()
@@ -116,7 +114,7 @@ def test_a_request_whose_reply_is_dropped_was_carried_out(
     assert wire.requests[0].delivered == 1
 
 
-def test_a_fault_meets_only_the_requests_it_is_for(wire: Wire, client: Client) -> None:
+def test_a_fault_meets_only_the_requests_it_is_for(wire, client):
     fault = wire.throttle("UpdateItem", times=2, when=lambda request: request.body["Key"] == {"key": {"S": "other"}})
     assert client.count_up() == 1
     assert not fault.reached.is_set()
@@ -124,7 +122,7 @@ def test_a_fault_meets_only_the_requests_it_is_for(wire: Wire, client: Client) -
     assert statuses == [400, 400, 200]
 
 
-def test_a_delayed_reply_waits_for_its_release(wire: Wire, client: Client, engine: Ministack, table: str) -> None:
+def test_a_delayed_reply_waits_for_its_release(wire, client, engine, table):
     fault = wire.delay_reply()
     with ThreadPoolExecutor(1) as pool:
         sent = pool.submit(client.count_up)
@@ -136,9 +134,7 @@ def test_a_delayed_reply_waits_for_its_release(wire: Wire, client: Client, engin
         assert sent.result(30) == 1
 
 
-def test_a_held_request_is_delivered_after_its_sender_gave_up(
-    wire: Wire, client: Client, engine: Ministack, table: str
-) -> None:
+def test_a_held_request_is_delivered_after_its_sender_gave_up(wire, client, engine, table):
     fault = wire.hold()
     client.connection.connect()
     client.connection.sock.settimeout(0.05)
@@ -151,9 +147,7 @@ def test_a_held_request_is_delivered_after_its_sender_gave_up(
     assert counter(engine, table) == 1
 
 
-def test_a_request_can_be_delivered_late_and_more_than_once(
-    wire: Wire, client: Client, engine: Ministack, table: str
-) -> None:
+def test_a_request_can_be_delivered_late_and_more_than_once(wire, client, engine, table):
     fault = wire.deliver_late(copies=2)
     cut_off(client)
     assert client.count_up() == 1  # this request overtakes it
@@ -162,16 +156,14 @@ def test_a_request_can_be_delivered_late_and_more_than_once(
     assert counter(engine, table) == 3
 
 
-def test_a_request_delivered_twice_is_answered_with_the_first_reply(
-    wire: Wire, client: Client, engine: Ministack, table: str
-) -> None:
+def test_a_request_delivered_twice_is_answered_with_the_first_reply(wire, client, engine, table):
     wire.deliver_twice()
     assert client.count_up() == 1
     assert counter(engine, table) == 2
     assert wire.count() == 1
 
 
-def test_errors_are_answered_without_the_engine(wire: Wire, client: Client, engine: Ministack, table: str) -> None:
+def test_errors_are_answered_without_the_engine(wire, client, engine, table):
     wire.unavailable()
     wire.throttle()
     wire.answer(500, "InternalServerError")
@@ -181,7 +173,7 @@ def test_errors_are_answered_without_the_engine(wire: Wire, client: Client, engi
     assert engine.scan(table) == []
 
 
-def test_a_reply_can_be_altered(wire: Wire, client: Client) -> None:
+def test_a_reply_can_be_altered(wire, client):
     def without_date(answer: Answer) -> Answer:
         return Answer(answer.status, [(n, v) for n, v in answer.headers if n.lower() != "date"], answer.body)
 
@@ -192,7 +184,7 @@ def test_a_reply_can_be_altered(wire: Wire, client: Client) -> None:
     assert response.getheader("Date") is None
 
 
-def test_a_closed_wire_leaves_no_thread_and_drops_what_it_held(engine: Ministack, table: str) -> None:
+def test_a_closed_wire_leaves_no_thread_and_drops_what_it_held(engine, table):
     before = set(threading.enumerate())
     with Wire(engine.url) as wire, closing(Client(wire, table)) as client:
         fault = wire.deliver_late()
@@ -202,7 +194,7 @@ def test_a_closed_wire_leaves_no_thread_and_drops_what_it_held(engine: Ministack
     assert counter(engine, table) == 0
 
 
-def test_an_engine_that_is_gone_looks_like_a_cut_connection(table: str) -> None:
+def test_an_engine_that_is_gone_looks_like_a_cut_connection(table):
     with Wire("http://127.0.0.1:1") as wire, closing(Client(wire, table)) as client:
         cut_off(client)
 
@@ -215,7 +207,7 @@ def test_an_engine_that_is_gone_looks_like_a_cut_connection(table: str) -> None:
         b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n",
     ],
 )
-def test_a_request_whose_sender_is_gone_before_its_end_is_none(wire: Wire, sent: bytes) -> None:
+def test_a_request_whose_sender_is_gone_before_its_end_is_none(wire, sent):
     with socket.create_connection(("127.0.0.1", int(wire.url.rpartition(":")[2])), timeout=30) as sender:
         sender.sendall(b"POST / HTTP/1.1\r\nX-Amz-Target: DynamoDB_20120810.ListTables\r\n" + sent)
         sender.shutdown(socket.SHUT_WR)

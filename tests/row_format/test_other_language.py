@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from rig.engine import Engine
-
 from .play import FOLDER, load, place_of
 
 CLIENT = Path(__file__).parent / "client.mjs"
@@ -25,7 +23,7 @@ def without_optional(row: Any) -> Any:
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node")
 @pytest.mark.parametrize("name", ["locks", "events"])
-def test_a_client_in_another_language_follows_the_scenarios(name: str, engine: Engine) -> None:
+def test_a_client_in_another_language_follows_the_scenarios(name, engine):
     scenarios = load(name)["scenarios"]
     tables = [
         engine.create_table(f"other-{name}-{index}", *place_of(scenario).key_names)

@@ -27,7 +27,7 @@ scenarios = pytest.mark.parametrize("scenario", SCENARIOS)
 
 
 @scenarios
-def test_the_shipped_code_sends_what_the_scenario_says_and_comes_to_its_outcome(scenario: Json) -> None:
+def test_the_shipped_code_sends_what_the_scenario_says_and_comes_to_its_outcome(scenario):
     expected = [exchange for step in scenario["steps"] for exchange in step["exchanges"]]
 
     def answer(exchange: Json, step: Json) -> Json:
@@ -71,7 +71,7 @@ class Table:
 
 
 @scenarios
-def test_a_real_engine_answers_as_the_scenario_says_and_leaves_its_rows(scenario: Json, engine: Engine) -> None:
+def test_a_real_engine_answers_as_the_scenario_says_and_leaves_its_rows(scenario, engine):
     table = Table(engine, scenario)
     try:
         if scenario["before"] is not None:
@@ -95,11 +95,11 @@ def test_a_real_engine_answers_as_the_scenario_says_and_leaves_its_rows(scenario
         engine.delete_table(table.name)
 
 
-def test_the_values_mean_what_the_shipped_code_makes_of_them() -> None:
+def test_the_values_mean_what_the_shipped_code_makes_of_them():
     assert load("values") == json.loads(record.text_of({"format": record.FORMAT, **record.values()}))
 
 
-def test_the_scenarios_are_those_that_are_asked_for() -> None:
+def test_the_scenarios_are_those_that_are_asked_for():
     """A scenario that is added or changed is recorded by `python -m tests.row_format.record`."""
     for name, asked in record.SCENARIOS.items():
         content = load(name)
@@ -113,12 +113,12 @@ def test_the_scenarios_are_those_that_are_asked_for() -> None:
             assert (one["before"], steps) == (wanted["before"], wanted["steps"])
 
 
-def test_the_page_is_of_the_format_of_the_vectors() -> None:
+def test_the_page_is_of_the_format_of_the_vectors():
     assert f"This is version {record.FORMAT}" in PAGE
 
 
 @pytest.mark.parametrize("field", [field for field in JAVA.__slots__ if getattr(JAVA, field) in JAVA.attribute_names()])
-def test_the_page_has_each_attribute_in_each_schema(field: str) -> None:
+def test_the_page_has_each_attribute_in_each_schema(field):
     names = [getattr(schema, field) for schema in SCHEMAS.values()]
     if names[0] is None or field == "name":
         return
@@ -142,6 +142,6 @@ def test_the_page_has_each_attribute_in_each_schema(field: str) -> None:
         ("longest nap", queue.LONGEST_NAP),
     ],
 )
-def test_the_page_has_the_constants_of_the_shipped_code(name: str, value: float) -> None:
+def test_the_page_has_the_constants_of_the_shipped_code(name, value):
     (line,) = [line for line in PAGE.splitlines() if line.startswith(f"| {name} |")]
     assert float(line.split("|")[2].split()[0].replace(",", "")) == value

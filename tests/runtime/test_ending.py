@@ -52,14 +52,14 @@ def end(process: subprocess.Popen[str]) -> str:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_process_ends_though_its_senders_are_frozen_at_any_line(version: str, table: str) -> None:
+def test_a_process_ends_though_its_senders_are_frozen_at_any_line(version, table):
     places = end(begin(version, "frozen")).split()
     assert len(places) > 30
     assert {place.partition(":")[0] for place in places} >= {"heartbeat.py", "renewer.py", "threading.py"}
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_process_whose_clients_have_renewed_and_are_closed_ends(version: str, table: str) -> None:
+def test_a_process_whose_clients_have_renewed_and_are_closed_ends(version, table):
     for _ in range(RUNS // 2):
         for process in [begin(version, "renewed") for _ in range(2)]:
             end(process)

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from rig.engine import Ministack
 from rig.lambda_runtime import TimedOut
 from rig.managed_instances import ManagedInstance
-from tests.support.rows import Rows
 
 from .conftest import HANDLERS, LONG
 
@@ -28,7 +26,7 @@ def instance(engine: Ministack, table: str) -> Iterator[ManagedInstance]:
         yield running
 
 
-def test_two_invocations_at_once_each_have_their_own_deadline(instance: ManagedInstance, tmp_path: Path) -> None:
+def test_two_invocations_at_once_each_have_their_own_deadline(instance, tmp_path):
     go_on = {"until": str(tmp_path / "go-on")}
     hurried = instance.invoke({"id": 1, **go_on}, 15.0, request_id="r-1")
     patient = instance.invoke({"id": 2, **go_on}, LONG, request_id="r-2")
@@ -42,9 +40,7 @@ def test_two_invocations_at_once_each_have_their_own_deadline(instance: ManagedI
     assert one["lease"] <= 15 < two["lease"]
 
 
-def test_of_two_invocations_at_once_that_want_one_lock_the_second_waits_for_the_first(
-    instance: ManagedInstance, tmp_path: Path
-) -> None:
+def test_of_two_invocations_at_once_that_want_one_lock_the_second_waits_for_the_first(instance, tmp_path):
     first = instance.invoke({"id": 1, "until": str(tmp_path / "go-on")}, LONG, request_id="r-1")
     instance.wait_for_line("holding r-1")
     second = instance.invoke({"id": 1}, LONG, request_id="r-2")
@@ -55,9 +51,7 @@ def test_of_two_invocations_at_once_that_want_one_lock_the_second_waits_for_the_
     assert second.result()["granted_at"] > freed_at
 
 
-def test_the_lock_of_a_process_that_ended_is_free_at_its_deadline_for_the_other_process(
-    instance: ManagedInstance, rows: Rows
-) -> None:
+def test_the_lock_of_a_process_that_ended_is_free_at_its_deadline_for_the_other_process(instance, rows):
     ended = instance.invoke({"id": 1, "exit": 1}, 5.0, request_id="r-1")
     instance.wait_for_line("holding r-1")
     expiry = rows.expiry("order-1")
@@ -68,9 +62,7 @@ def test_the_lock_of_a_process_that_ended_is_free_at_its_deadline_for_the_other_
     assert instance.invoke({"id": 1}, LONG).result()["granted_at"] > ended.deadline
 
 
-def test_an_invocation_that_is_late_goes_on_without_its_lock_and_another_gets_it(
-    instance: ManagedInstance, tmp_path: Path
-) -> None:
+def test_an_invocation_that_is_late_goes_on_without_its_lock_and_another_gets_it(instance, tmp_path):
     late = instance.invoke({"id": 1, "until": str(tmp_path / "go-on")}, 4.0, request_id="late")
     instance.wait_for_line("holding late")
     next_one = instance.invoke({"id": 1, "until": str(tmp_path / "go-on")}, LONG, request_id="next")

@@ -8,14 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from rig.engine import Ministack
 from rig.lambda_runtime import FunctionError, TimedOut
-from rig.wire import Request, Wire
+from rig.wire import Request
 from tests.support.elsewhere import in_thread
-from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
-from .conftest import LONG, Start
+from .conftest import LONG
 
 GRACE = 2.0  # seconds between the end of a lease and its stored expiry
 SLACK = 8.0  # seconds that a busy machine may take
@@ -24,9 +22,7 @@ SLACK = 8.0  # seconds that a busy machine may take
 # Held while the handler runs, and no longer
 
 
-def test_a_lock_is_held_while_the_handler_runs_and_released_with_its_answer(
-    start: Start, rows: Rows, wire: Wire, tmp_path: Path
-) -> None:
+def test_a_lock_is_held_while_the_handler_runs_and_released_with_its_answer(start, rows, wire, tmp_path):
     environment = start(function_name="orders")
     invocation = environment.invoke({"id": 1, "until": str(tmp_path / "go-on")}, LONG, request_id="r-1")
     environment.wait_for_line("holding r-1")
@@ -40,7 +36,7 @@ def test_a_lock_is_held_while_the_handler_runs_and_released_with_its_answer(
     assert wire.operations == ["UpdateItem", "UpdateItem"]
 
 
-def test_a_warm_environment_costs_two_requests_a_lock_over_one_connection(start: Start, wire: Wire) -> None:
+def test_a_warm_environment_costs_two_requests_a_lock_over_one_connection(start, wire):
     environment = start()
     tokens = [environment.invoke({"id": 1}, 10).result()["token"] for _ in range(3)]
     assert tokens == [tokens[0], tokens[0] + 1, tokens[0] + 2]
@@ -49,7 +45,7 @@ def test_a_warm_environment_costs_two_requests_a_lock_over_one_connection(start:
     assert environment.cold_starts == 1
 
 
-def test_the_lease_ends_with_the_invocation(start: Start, rows: Rows, tmp_path: Path) -> None:
+def test_the_lease_ends_with_the_invocation(start, rows, tmp_path):
     environment = start()
     invocation = environment.invoke({"id": 1, "until": str(tmp_path / "go-on")}, 5.0, request_id="r-1")
     environment.wait_for_line("holding r-1")
@@ -60,7 +56,7 @@ def test_the_lease_ends_with_the_invocation(start: Start, rows: Rows, tmp_path: 
     invocation.result()
 
 
-def test_an_environment_that_was_frozen_between_invocations_locks_again(start: Start, wire: Wire) -> None:
+def test_an_environment_that_was_frozen_between_invocations_locks_again(start, wire):
     environment = start(freeze_between=True)
     first = environment.invoke({"id": 1}, 10).result()
     wire.cut_connections()  # as a front end does with idle ones
@@ -73,7 +69,7 @@ def test_an_environment_that_was_frozen_between_invocations_locks_again(start: S
 # Killed at the timeout
 
 
-def test_an_invocation_killed_at_its_timeout_frees_its_lock_for_the_next(start: Start, rows: Rows) -> None:
+def test_an_invocation_killed_at_its_timeout_frees_its_lock_for_the_next(start, rows):
     environment = start()
     killed = environment.invoke({"id": 1, "sleep": LONG}, 3.0, request_id="r-1")
     environment.wait_for_line("holding r-1")
@@ -91,7 +87,7 @@ def test_an_invocation_killed_at_its_timeout_frees_its_lock_for_the_next(start: 
     assert not rows.is_held("order-1")
 
 
-def test_who_waits_while_the_holder_is_killed_gets_the_lock(start: Start, rows: Rows) -> None:
+def test_who_waits_while_the_holder_is_killed_gets_the_lock(start, rows):
     first, second = start(), start()
     killed = first.invoke({"id": 1, "sleep": LONG}, 2.5, request_id="r-1")
     first.wait_for_line("holding r-1")
@@ -108,9 +104,7 @@ def test_who_waits_while_the_holder_is_killed_gets_the_lock(start: Start, rows: 
 # Frozen in mid-hold
 
 
-def test_a_freeze_longer_than_the_lease_is_noticed_before_the_handler_goes_on(
-    start: Start, rows: Rows, tmp_path: Path
-) -> None:
+def test_a_freeze_longer_than_the_lease_is_noticed_before_the_handler_goes_on(start, rows, tmp_path):
     go_on = tmp_path / "go-on"
     frozen, other = start(lease=1.5), start()
     invocation = frozen.invoke({"id": 1, "until": str(go_on)}, LONG, request_id="r-1")
@@ -133,7 +127,7 @@ def test_a_freeze_longer_than_the_lease_is_noticed_before_the_handler_goes_on(
     assert frozen.wait_for_line("'order-1'")  # a warning: its result is still returned
 
 
-def test_a_freeze_shorter_than_the_lease_harms_nothing(start: Start, tmp_path: Path) -> None:
+def test_a_freeze_shorter_than_the_lease_harms_nothing(start, tmp_path):
     go_on = tmp_path / "go-on"
     environment = start(lease=6)
     invocation = environment.invoke({"id": 1, "until": str(go_on)}, LONG, request_id="r-1")
@@ -150,7 +144,7 @@ def test_a_freeze_shorter_than_the_lease_harms_nothing(start: Start, tmp_path: P
 # Threads and renewals
 
 
-def test_an_invocation_that_needs_no_heartbeat_leaves_no_thread(start: Start) -> None:
+def test_an_invocation_that_needs_no_heartbeat_leaves_no_thread(start):
     environment = start("locking.either")
     before = environment.invoke({"look": True}, 10).result()
     during = environment.invoke({"id": 1}, 10).result()  # the lease of 20 s reaches to the deadline
@@ -161,7 +155,7 @@ def test_an_invocation_that_needs_no_heartbeat_leaves_no_thread(start: Start) ->
 
 
 @pytest.mark.long
-def test_a_long_invocation_is_renewed_and_nothing_is_sent_after_it(start: Start, wire: Wire, rows: Rows) -> None:
+def test_a_long_invocation_is_renewed_and_nothing_is_sent_after_it(start, wire, rows):
     environment = start("locking.either", lease=2)
     invocation = environment.invoke({"id": 1, "sleep": 3.5}, LONG, request_id="r-1")
     answer = invocation.result()
@@ -198,7 +192,7 @@ def switches(pid: int | None) -> int:
     return total
 
 
-def test_no_renewal_is_planned_near_the_deadline(start: Start, wire: Wire) -> None:
+def test_no_renewal_is_planned_near_the_deadline(start, wire):
     environment = start(lease=3)
     answer = environment.invoke({"id": 1, "sleep": 1.5}, 3.2).result()
     assert answer["held"] is True
@@ -209,7 +203,7 @@ def test_no_renewal_is_planned_near_the_deadline(start: Start, wire: Wire) -> No
 # Several environments
 
 
-def test_several_environments_lose_no_increment(start: Start, engine: Ministack, table: str, rows: Rows) -> None:
+def test_several_environments_lose_no_increment(start, engine, table, rows):
     counters = engine.create_table(f"{table}-counters")
     variables = {"ENGINE_PORT": str(engine.port), "COUNTERS": counters}
     environments = [start("locking.count", environment=variables) for _ in range(3)]
@@ -223,7 +217,7 @@ def test_several_environments_lose_no_increment(start: Start, engine: Ministack,
     assert not rows.is_held("counter")
 
 
-def test_contention_surfaces_as_its_error_and_names_the_holder(start: Start, tmp_path: Path, wire: Wire) -> None:
+def test_contention_surfaces_as_its_error_and_names_the_holder(start, tmp_path, wire):
     holder, other = start(function_name="orders"), start("locking.fail_fast")
     invocation = holder.invoke({"id": 1, "until": str(tmp_path / "go-on")}, LONG, request_id="r-1")
     holder.wait_for_line("holding r-1")
@@ -237,7 +231,7 @@ def test_contention_surfaces_as_its_error_and_names_the_holder(start: Start, tmp
     assert other.invoke({"id": 1}, LONG).result()["held"]
 
 
-def test_a_wait_ends_in_time_for_the_work_and_not_with_the_invocation(start: Start, tmp_path: Path) -> None:
+def test_a_wait_ends_in_time_for_the_work_and_not_with_the_invocation(start, tmp_path):
     holder, other = start(), start()
     invocation = holder.invoke({"id": 1, "until": str(tmp_path / "go-on")}, LONG, request_id="r-1")
     holder.wait_for_line("holding r-1")
@@ -249,7 +243,7 @@ def test_a_wait_ends_in_time_for_the_work_and_not_with_the_invocation(start: Sta
     invocation.result()
 
 
-def test_too_little_time_left_is_said_to_be_the_reason(start: Start) -> None:
+def test_too_little_time_left_is_said_to_be_the_reason(start):
     environment = start()
     environment.invoke({"id": 1}, LONG).result()
     with pytest.raises(FunctionError, match="left before the invocation's deadline") as caught:
@@ -260,7 +254,7 @@ def test_too_little_time_left_is_said_to_be_the_reason(start: Start) -> None:
 # Errors of the handler
 
 
-def test_the_handlers_exception_comes_through_unchanged_and_the_lock_is_released(start: Start, rows: Rows) -> None:
+def test_the_handlers_exception_comes_through_unchanged_and_the_lock_is_released(start, rows):
     environment, plain = start(), start("locking.plain")
     with pytest.raises(FunctionError) as bare:
         plain.invoke({"id": 1, "raise": "no luck"}, LONG).result()
@@ -279,7 +273,7 @@ def ends(request: Request) -> bool:
     return request.operation == "UpdateItem" and "ReturnValues" not in request.body
 
 
-def test_a_refused_release_hides_neither_error_nor_result(start: Start, rows: Rows, wire: Wire) -> None:
+def test_a_refused_release_hides_neither_error_nor_result(start, rows, wire):
     wire.answer(400, "AccessDeniedException", "UpdateItem", times=float("inf"), when=ends)
     environment = start()
     with pytest.raises(FunctionError) as caught:
@@ -294,7 +288,7 @@ def test_a_refused_release_hides_neither_error_nor_result(start: Start, rows: Ro
     assert rows.is_held("order-2")
 
 
-def test_a_release_without_an_answer_hides_no_error(start: Start, wire: Wire, rows: Rows) -> None:
+def test_a_release_without_an_answer_hides_no_error(start, wire, rows):
     lost = wire.drop_reply("UpdateItem", times=float("inf"), when=ends)
     environment = start()
     with pytest.raises(FunctionError) as caught:
@@ -305,7 +299,7 @@ def test_a_release_without_an_answer_hides_no_error(start: Start, wire: Wire, ro
     assert not rows.is_held("order-1")
 
 
-def test_a_lock_lost_meanwhile_does_not_hide_the_result(start: Start, rows: Rows, tmp_path: Path) -> None:
+def test_a_lock_lost_meanwhile_does_not_hide_the_result(start, rows, tmp_path):
     environment = start()
     invocation = environment.invoke({"id": 1, "until": str(tmp_path / "go-on")}, LONG, request_id="r-1")
     environment.wait_for_line("holding r-1")
@@ -316,7 +310,7 @@ def test_a_lock_lost_meanwhile_does_not_hide_the_result(start: Start, rows: Rows
     assert rows["order-1"]["ownerName"]["S"] == "other#1"
 
 
-def test_a_missing_field_is_an_error_of_its_own_and_sends_nothing(start: Start, wire: Wire) -> None:
+def test_a_missing_field_is_an_error_of_its_own_and_sends_nothing(start, wire):
     with pytest.raises(FunctionError, match="id") as caught:
         start().invoke({"name": "no id here"}, LONG).result()
     assert caught.value.type == "KeyTemplateError"
@@ -329,7 +323,7 @@ def test_a_missing_field_is_an_error_of_its_own_and_sends_nothing(start: Start, 
 SNAP_START = {"AWS_LAMBDA_INITIALIZATION_TYPE": "snap-start"}
 
 
-def test_a_lock_at_import_time_is_refused_to_a_snapstart_function(start: Start, wire: Wire) -> None:
+def test_a_lock_at_import_time_is_refused_to_a_snapstart_function(start, wire):
     with pytest.raises(FunctionError, match="while a SnapStart function initialises") as caught:
         start("at_import.handler", environment=SNAP_START).invoke({}, LONG).result()
     assert caught.value.type == "LockConfigurationError"
@@ -337,12 +331,12 @@ def test_a_lock_at_import_time_is_refused_to_a_snapstart_function(start: Start, 
     assert wire.operations == []
 
 
-def test_a_lock_at_import_time_is_granted_to_other_functions(start: Start, rows: Rows) -> None:
+def test_a_lock_at_import_time_is_granted_to_other_functions(start, rows):
     start("at_import.handler").invoke({}, LONG).result()
     assert rows.is_held("at-import")
 
 
-def test_a_snapstart_function_locks_in_its_handler(start: Start, rows: Rows) -> None:
+def test_a_snapstart_function_locks_in_its_handler(start, rows):
     environment = start(environment=SNAP_START)
     tokens = [environment.invoke({"id": 1}, LONG).result()["token"] for _ in range(2)]
     assert tokens == [tokens[0], tokens[0] + 1]

@@ -36,12 +36,12 @@ def interrupted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     signal.signal(signal.SIGUSR1, handler)
 
 
-def test_an_interrupt_of_a_start_is_raised_as_it_came(interrupted: None) -> None:
+def test_an_interrupt_of_a_start_is_raised_as_it_came(interrupted):
     with pytest.raises(TimeoutError, match="of the job"):
         start(threading.Thread(target=lambda: None))
 
 
-def test_what_a_handler_raises_while_the_heartbeat_starts_leaves_acquire_and_nothing_held(interrupted: None) -> None:
+def test_what_a_handler_raises_while_the_heartbeat_starts_leaves_acquire_and_nothing_held(interrupted):
     from lambda_lock import LockClient
     from lambda_lock.runtime.heartbeat import HEARTBEAT
 

@@ -11,9 +11,8 @@ from typing import Any
 
 import pytest
 
-from rig.engine import Engine, Ministack
+from rig.engine import Engine
 from rig.lambda_runtime import FunctionError
-from rig.wire import Wire
 from tests.support.rows import Rows
 
 from . import rounds
@@ -39,19 +38,19 @@ def stage(engine: Engine, tables: None, tmp_path: Path) -> Stage:
 @pytest.mark.prove
 @pytest.mark.usefixtures("tables")
 @pytest.mark.parametrize("kind", KINDS)
-def test_nobody_holds_beside_another_and_nothing_is_left_held_or_lost(kind: str, engine: Engine) -> None:
+def test_nobody_holds_beside_another_and_nothing_is_left_held_or_lost(kind, engine):
     played = play(Plan(kind, seed=1, share=0.5), engine)
     assert (played.double_holders, played.not_free, played.lost, played.troubles) == ([], [], [], [])
     assert played.grants > 0
 
 
 @pytest.mark.prove
-def test_functions_notice_broken_rules() -> None:
+def test_functions_notice_broken_rules():
     assert MUTANTS
     assert main(["--mutants", "--at-once", "2"]) == 0
 
 
-def test_a_work_that_is_not_there_is_lost(stage: Stage, engine: Engine) -> None:
+def test_a_work_that_is_not_there_is_lost(stage, engine):
     works = {"works": {"L": [{"S": "there"}, {"S": "twice"}, {"S": "twice"}]}}
     engine.dynamodb("PutItem", {"TableName": REGISTERS, "Item": {"key": {"S": stage.key}, **works}})
     stage.done += [("with_lock", name) for name in ("there", "twice", "missing")]
@@ -60,7 +59,7 @@ def test_a_work_that_is_not_there_is_lost(stage: Stage, engine: Engine) -> None:
     assert not stage.round.good
 
 
-def test_a_lock_that_nobody_can_take_in_time_is_not_free(stage: Stage, engine: Ministack) -> None:
+def test_a_lock_that_nobody_can_take_in_time_is_not_free(stage, engine):
     stage.patience = 0.5
     Rows(engine, LOCKS).put_foreign(stage.key, lease_seconds=600)
     rounds.take_the_lock(stage)
@@ -70,9 +69,7 @@ def test_a_lock_that_nobody_can_take_in_time_is_not_free(stage: Stage, engine: M
 
 @pytest.mark.long
 @pytest.mark.parametrize(("sent", "not_free"), [(0, 1), (1, 0)], ids=["to take it", "to release it"])
-def test_a_network_that_fails_while_the_lock_is_looked_at_does_not_end_the_run(
-    sent: int, not_free: int, stage: Stage, wire: Wire
-) -> None:
+def test_a_network_that_fails_while_the_lock_is_looked_at_does_not_end_the_run(sent, not_free, stage, wire):
     stage.patience = 0.5
     numbers = itertools.count(1)
     wire.unavailable(times=1000, when=lambda request: next(numbers) > sent)
@@ -98,9 +95,7 @@ class ShortOfMemory:
 
 
 @pytest.mark.parametrize("over", [True, False])
-def test_a_process_that_stays_out_of_memory_is_replaced_when_the_faults_are_over(
-    over: bool, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_that_stays_out_of_memory_is_replaced_when_the_faults_are_over(over, engine, tmp_path, monkeypatch):
     stage = Stage(Plan("memory", seed=1), engine, tmp_path)
     site = rounds.Site(stage, 0)
     environment = ShortOfMemory()
@@ -111,7 +106,7 @@ def test_a_process_that_stays_out_of_memory_is_replaced_when_the_faults_are_over
     assert environment.killed == over
 
 
-def test_the_wall_clock_of_a_process_can_be_stepped_alone(stage: Stage, tmp_path: Path) -> None:
+def test_the_wall_clock_of_a_process_can_be_stepped_alone(stage, tmp_path):
     site = rounds.Site(stage, 0)
     clock = tmp_path / "clock-0"
     code = (

@@ -468,7 +468,7 @@ _OTHERS = [each for each in itertools.product(SOURCES, KINDS) if each not in _QU
         *(pytest.param(*each, marks=pytest.mark.prove) for each in _OTHERS),
     ],
 )
-def test_no_operation_shows_a_secret(source: str, kind: str, sweep: Sweep) -> None:
+def test_no_operation_shows_a_secret(source, kind, sweep):
     assert sweep(source, kind) == []
 
 
@@ -519,16 +519,7 @@ def _with_a_token(hold: Any) -> str:
         (http1, "_why", lambda error: os.environ["AWS_SECRET_ACCESS_KEY"], "environment", "reply cut", "secret-key"),
     ],
 )
-def test_a_leak_is_found(
-    where: Any,
-    name: str,
-    planted: Any,
-    source: str,
-    kind: str,
-    found: str,
-    sweep: Sweep,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_leak_is_found(where, name, planted, source, kind, found, sweep, monkeypatch):
     monkeypatch.setattr(where, name, planted)
     leaks = sweep(source, kind, "op_hand_over" if where is handover else "op_acquire")
     assert any(form in leak for leak in leaks for form in forms((CREDENTIALS | CONTENTS)[found]))

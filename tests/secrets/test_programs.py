@@ -62,7 +62,7 @@ def show_apart(command: list[str], heap: Heap) -> None:
 
 @pytest.mark.usefixtures("secrets")
 @pytest.mark.parametrize("kind", ["success", "denied", "invalid signature"])
-def test_no_command_prints_credentials_and_only_those_for_rows_print_what_is_in_them(kind: str, wire: Wire) -> None:
+def test_no_command_prints_credentials_and_only_those_for_rows_print_what_is_in_them(kind, wire):
     with LockClient() as client:
         kept = hold(client)
         for command in COMMANDS:
@@ -78,7 +78,7 @@ def test_no_command_prints_credentials_and_only_those_for_rows_print_what_is_in_
 
 @pytest.mark.usefixtures("secrets")
 @pytest.mark.parametrize("kind", ["success", "invalid signature"])
-def test_the_dashboard_shows_neither_credentials_nor_what_is_in_rows(kind: str, wire: Wire, table: str) -> None:
+def test_the_dashboard_shows_neither_credentials_nor_what_is_in_rows(kind, wire, table):
     with LockClient() as client, LockClient() as watching:
         kept = hold(client)
         KINDS[kind](wire)
@@ -107,9 +107,7 @@ def test_the_dashboard_shows_neither_credentials_nor_what_is_in_rows(kind: str, 
 
 
 @pytest.mark.usefixtures("table")
-def test_debug_output_of_the_standard_library_shows_nothing_of_the_usual_transport(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_debug_output_of_the_standard_library_shows_nothing_of_the_usual_transport(monkeypatch, capfd, caplog):
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", CREDENTIALS["secret-key"])
     monkeypatch.setenv("AWS_SESSION_TOKEN", CREDENTIALS["session-token"])
     monkeypatch.setattr(http.client.HTTPConnection, "debuglevel", 5)

@@ -6,7 +6,6 @@ import logging
 import pickle
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from lambda_lock import (
     Lock,
     LockAlreadyReleasedError,
     LockArgumentError,
-    LockClient,
     LockError,
     LockLostError,
     LockNotGrantedError,
@@ -29,8 +27,8 @@ from lambda_lock import (
 )
 from lambda_lock.testing import lambda_context
 from rig.wire import Request, Wire
-from tests.client.test_heartbeat_faults import WATCHER, NoThreads, fresh_heartbeat, no_threads
-from tests.support.clients import Make, drop
+from tests.client.test_heartbeat_faults import WATCHER, fresh_heartbeat, no_threads
+from tests.support.clients import drop
 from tests.support.clocks import LeapingClock, StandingClock
 from tests.support.elsewhere import in_child, in_thread
 from tests.support.rows import Rows
@@ -64,7 +62,7 @@ def now(locks: MultiLock) -> MultiLock:
 # Taken
 
 
-def test_free_locks_cost_one_request_each_to_take_and_one_to_release(wire: Wire, wired: LockClient) -> None:
+def test_free_locks_cost_one_request_each_to_take_and_one_to_release(wire, wired):
     with wired.acquire_all(["b", "c", "a"]):
         assert wire.operations == ["UpdateItem"] * 3
         assert keys_of(wire) == ["a", "b", "c"]
@@ -73,14 +71,14 @@ def test_free_locks_cost_one_request_each_to_take_and_one_to_release(wire: Wire,
     assert keys_of(wire) == ["c", "b", "a"]
 
 
-def test_the_order_is_that_of_the_bytes_in_utf_8_and_equal_keys_count_once(client: LockClient) -> None:
+def test_the_order_is_that_of_the_bytes_in_utf_8_and_equal_keys_count_once(client):
     keys = ["\uff5a", "\U0001f511", "é", "Z", "a", "Z"]  # UTF-16 would put the key symbol before the wide z
     with client.acquire_all(keys) as locks:
         assert locks.keys == ("Z", "a", "é", "\uff5a", "\U0001f511")
         assert locks.keys == tuple(sorted(set(keys), key=str.encode))
 
 
-def test_the_handle_shows_all_locks(client: LockClient, rows: Rows) -> None:
+def test_the_handle_shows_all_locks(client, rows):
     client.acquire("b").release()
     with client.acquire_all(("b", "a"), lease_duration=30) as locks:
         assert locks.keys == ("a", "b")
@@ -102,12 +100,12 @@ def test_the_handle_shows_all_locks(client: LockClient, rows: Rows) -> None:
         locks.raise_if_lost()
 
 
-def test_a_repr_names_three_keys_at_most(client: LockClient) -> None:
+def test_a_repr_names_three_keys_at_most(client):
     with client.acquire_all(f"k{number}" for number in range(5)) as locks:
         assert "'k0', 'k1', 'k2' and 2 more held for" in repr(locks)
 
 
-def test_fifty_keys_are_taken_together(client: LockClient, rows: Rows) -> None:
+def test_fifty_keys_are_taken_together(client, rows):
     keys = [f"{number:02}" for number in range(50)]
     with client.acquire_all(reversed(keys)) as locks:
         assert locks.keys == tuple(keys)
@@ -116,7 +114,7 @@ def test_fifty_keys_are_taken_together(client: LockClient, rows: Rows) -> None:
 
 
 @pytest.mark.parametrize("schema", [GO, PYTHON])
-def test_other_schemas_too(schema: Any, make: Make, new_table: Callable[..., str]) -> None:
+def test_other_schemas_too(schema, make, new_table):
     name = new_table(schema.partition_key, schema.sort_key) if schema.sort_key else None
     client = make(name, schema=schema, partition_key_name=schema.partition_key if name else "key")
     with client.acquire_all(["a", "b"]) as locks:
@@ -125,7 +123,7 @@ def test_other_schemas_too(schema: Any, make: Make, new_table: Callable[..., str
     assert client.try_acquire("a") is not None
 
 
-def test_a_sort_key_is_that_of_all_keys(make: Make, new_table: Callable[..., str]) -> None:
+def test_a_sort_key_is_that_of_all_keys(make, new_table):
     client = make(new_table(sort_key="sk"), sort_key_name="sk")
     with client.acquire_all(["a", "b"], sort_key="one"):
         assert client.try_acquire("a", sort_key="one") is None
@@ -136,7 +134,7 @@ def test_a_sort_key_is_that_of_all_keys(make: Make, new_table: Callable[..., str
 # Not taken
 
 
-def test_a_refusal_names_the_key_and_its_holder_and_leaves_nothing(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_refusal_names_the_key_and_its_holder_and_leaves_nothing(wire, wired, rows):
     holder = wired.acquire("b")
     wire.clear()
     with pytest.raises(LockNotGrantedError) as refused:
@@ -151,14 +149,14 @@ def test_a_refusal_names_the_key_and_its_holder_and_leaves_nothing(wire: Wire, w
     assert wired.held() == (holder,)
 
 
-def test_what_was_taken_is_released_the_newest_first(wire: Wire, wired: LockClient) -> None:
+def test_what_was_taken_is_released_the_newest_first(wire, wired):
     wired.acquire("c")
     wire.clear()
     assert wired.try_acquire_all(["a", "b", "c"]) is None
     assert keys_of(wire) == ["a", "b", "c", "b", "a"]
 
 
-def test_a_wait_is_one_for_all(make: Make, wire: Wire) -> None:
+def test_a_wait_is_one_for_all(make, wire):
     client = make(clock=LeapingClock(), heartbeat_period=0)
     make().acquire("b")
     with pytest.raises(LockTimeoutError) as refused:
@@ -168,7 +166,7 @@ def test_a_wait_is_one_for_all(make: Make, wire: Wire) -> None:
     assert client.try_acquire("a") is not None
 
 
-def test_a_lock_that_becomes_free_is_taken_and_the_others_were_kept(client: LockClient, make: Make, rows: Rows) -> None:
+def test_a_lock_that_becomes_free_is_taken_and_the_others_were_kept(client, make, rows):
     holder = make().acquire("b")
     taking = in_thread(lambda: client.acquire_all(["c", "b", "a"], wait=60))
     wait_until(lambda: rows.is_held("a"))
@@ -180,7 +178,7 @@ def test_a_lock_that_becomes_free_is_taken_and_the_others_were_kept(client: Lock
         assert locks.is_held
 
 
-def test_two_that_name_the_keys_in_opposite_orders_never_stand_still(make: Make) -> None:
+def test_two_that_name_the_keys_in_opposite_orders_never_stand_still(make):
     done: list[int] = []
 
     def work(keys: list[str]) -> None:
@@ -195,7 +193,7 @@ def test_two_that_name_the_keys_in_opposite_orders_never_stand_still(make: Make)
     assert len(done) == 20
 
 
-def test_cancel_check_ends_the_wait_and_leaves_nothing(make: Make, rows: Rows) -> None:
+def test_cancel_check_ends_the_wait_and_leaves_nothing(make, rows):
     make().acquire("b")
     with pytest.raises(LockTimeoutError, match="cancelled") as cancelled:
         make().acquire_all(["a", "b"], wait=60, cancel_check=lambda: rows.is_held("a"))
@@ -203,7 +201,7 @@ def test_cancel_check_ends_the_wait_and_leaves_nothing(make: Make, rows: Rows) -
     assert not rows.is_held("a")
 
 
-def test_closing_the_client_ends_the_wait_and_leaves_nothing(make: Make, rows: Rows) -> None:
+def test_closing_the_client_ends_the_wait_and_leaves_nothing(make, rows):
     make().acquire("b")
     client = make()
     taking = in_thread(lambda: client.acquire_all(["a", "b"], wait=60))
@@ -214,14 +212,14 @@ def test_closing_the_client_ends_the_wait_and_leaves_nothing(make: Make, rows: R
     assert not rows.is_held("a")
 
 
-def test_too_little_time_is_an_error_also_for_try(client: LockClient, rows: Rows) -> None:
+def test_too_little_time_is_an_error_also_for_try(client, rows):
     with pytest.raises(LockNotGrantedError) as refused:
         client.try_acquire_all(["a", "b"], context=lambda_context(remaining=0.5))
     assert refused.value.too_late
     assert rows.get("a") is None
 
 
-def test_a_denied_or_failed_claim_releases_the_others(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_denied_or_failed_claim_releases_the_others(wire, wired, rows):
     wire.answer(400, "ResourceNotFoundException", when=is_for("b"))
     with pytest.raises(Exception, match="not found") as failed:
         wired.acquire_all(["a", "b"], wait=0)
@@ -229,9 +227,7 @@ def test_a_denied_or_failed_claim_releases_the_others(wire: Wire, wired: LockCli
     assert not rows.is_held("a")
 
 
-def test_an_outage_names_the_key_and_leaves_the_rest_to_its_lease(
-    wire: Wire, impatient: LockClient, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_outage_names_the_key_and_leaves_the_rest_to_its_lease(wire, impatient, rows, caplog):
     wire.unavailable(when=is_for("d"), times=float("inf"))
     wire.unavailable(when=lambda request: "ReturnValues" not in request.body, times=float("inf"))  # the releases
     with caplog.at_level(logging.WARNING, "lambda_lock"), pytest.raises(TransportError) as failed:
@@ -242,7 +238,7 @@ def test_an_outage_names_the_key_and_leaves_the_rest_to_its_lease(
     assert impatient.held() == ()
 
 
-def test_an_interrupt_leaves_nothing(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_an_interrupt_leaves_nothing(wire, wired, rows):
     class Stop(BaseException):
         pass
 
@@ -258,7 +254,7 @@ def test_an_interrupt_leaves_nothing(wire: Wire, wired: LockClient, rows: Rows) 
 # Kept while waiting
 
 
-def test_what_is_held_is_renewed_while_a_later_one_is_waited_for(make: Make, rows: Rows) -> None:
+def test_what_is_held_is_renewed_while_a_later_one_is_waited_for(make, rows):
     holder, client = make().acquire("b"), make(lease_duration=1.0)
     taking = in_thread(lambda: client.acquire_all(["a", "b"], wait=60))
     wait_until(lambda: rows.is_held("a"))
@@ -271,7 +267,7 @@ def test_what_is_held_is_renewed_while_a_later_one_is_waited_for(make: Make, row
         assert locks.is_held
 
 
-def test_it_is_renewed_also_where_the_client_renews_nothing(make: Make, rows: Rows) -> None:
+def test_it_is_renewed_also_where_the_client_renews_nothing(make, rows):
     holder, client = make().acquire("b"), make(lease_duration=1.0, heartbeat_period=0)
     taking = in_thread(lambda: client.acquire_all(["a", "b"], wait=60))
     wait_until(lambda: rows.is_held("a"))
@@ -284,9 +280,7 @@ def test_it_is_renewed_also_where_the_client_renews_nothing(make: Make, rows: Ro
     assert rows.version("a") == last
 
 
-def test_a_renewal_that_fails_while_a_later_one_is_waited_for_is_logged(
-    make: Make, wire: Wire, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_renewal_that_fails_while_a_later_one_is_waited_for_is_logged(make, wire, rows, caplog):
     holder, client = make().acquire("b"), make(lease_duration=2.0)
     with caplog.at_level(logging.INFO, "lambda_lock"):
         taking = in_thread(lambda: client.acquire_all(["a", "b"], wait=60))
@@ -297,7 +291,7 @@ def test_a_renewal_that_fails_while_a_later_one_is_waited_for_is_logged(
         taking().release()
 
 
-def test_before_it_returns_each_lock_has_nearly_its_whole_lease(make: Make, wire: Wire, rows: Rows) -> None:
+def test_before_it_returns_each_lock_has_nearly_its_whole_lease(make, wire, rows):
     clock = StandingClock()
     client = make(clock=clock, heartbeat_period=0, lease_duration=20)
     taken_over(rows, "b")
@@ -313,7 +307,7 @@ def test_before_it_returns_each_lock_has_nearly_its_whole_lease(make: Make, wire
         assert len(renewals) >= 2
 
 
-def test_one_that_is_lost_while_waiting_begins_anew(make: Make, rows: Rows, caplog: pytest.LogCaptureFixture) -> None:
+def test_one_that_is_lost_while_waiting_begins_anew(make, rows, caplog):
     holder, lost = make().acquire("b"), list[MultiLock]()
     client = make(lease_duration=1.0)
     with caplog.at_level(logging.DEBUG, "lambda_lock"):
@@ -330,7 +324,7 @@ def test_one_that_is_lost_while_waiting_begins_anew(make: Make, rows: Rows, capl
     assert "is lost" not in caplog.text
 
 
-def test_one_that_is_lost_when_the_wait_is_over_is_refused(make: Make, rows: Rows, wire: Wire) -> None:
+def test_one_that_is_lost_when_the_wait_is_over_is_refused(make, rows, wire):
     clock = StandingClock()
 
     def takes(seconds: float) -> Any:
@@ -368,9 +362,7 @@ def test_one_that_is_lost_when_the_wait_is_over_is_refused(make: Make, rows: Row
         ([str(number) for number in range(51)], LockArgumentError, "more than 50 different keys"),
     ],
 )
-def test_bad_keys_are_refused_before_anything_is_sent(
-    keys: Any, kind: type[Exception], says: str, wire: Wire, wired: LockClient
-) -> None:
+def test_bad_keys_are_refused_before_anything_is_sent(keys, kind, says, wire, wired):
     for acquire in (wired.acquire_all, wired.try_acquire_all):
         with pytest.raises(kind, match=says):
             acquire(keys)
@@ -388,20 +380,18 @@ def test_bad_keys_are_refused_before_anything_is_sent(
         {"sort_key": "x"},
     ],
 )
-def test_bad_options_are_refused_before_anything_is_sent(
-    options: dict[str, Any], wire: Wire, wired: LockClient
-) -> None:
+def test_bad_options_are_refused_before_anything_is_sent(options, wire, wired):
     with pytest.raises(LockArgumentError):
         wired.acquire_all(["a", "b"], **options)
     assert wire.count() == 0
 
 
-def test_an_unknown_option_is_a_type_error(client: LockClient) -> None:
+def test_an_unknown_option_is_a_type_error(client):
     with pytest.raises(TypeError, match="data"):
-        client.acquire_all(["a"], data=b"")  # type: ignore[call-arg]
+        client.acquire_all(["a"], data=b"")
 
 
-def test_a_generator_of_keys_is_read_once(client: LockClient) -> None:
+def test_a_generator_of_keys_is_read_once(client):
     with client.acquire_all(key for key in "ba") as locks:
         assert locks.keys == ("a", "b")
 
@@ -409,7 +399,7 @@ def test_a_generator_of_keys_is_read_once(client: LockClient) -> None:
 # Released
 
 
-def test_a_second_release_is_an_error(client: LockClient) -> None:
+def test_a_second_release_is_an_error(client):
     locks = client.acquire_all(["a", "b"])
     assert locks.release() is True
     with pytest.raises(LockAlreadyReleasedError):
@@ -420,7 +410,7 @@ def test_a_second_release_is_an_error(client: LockClient) -> None:
         locks.commit([{"Put": {"TableName": "orders"}}])
 
 
-def test_release_is_false_if_any_was_lost_and_the_others_are_released(client: LockClient, rows: Rows) -> None:
+def test_release_is_false_if_any_was_lost_and_the_others_are_released(client, rows):
     locks = client.acquire_all(["a", "b", "c"])
     taken_over(rows, "b")
     assert locks.release() is False
@@ -428,9 +418,7 @@ def test_release_is_false_if_any_was_lost_and_the_others_are_released(client: Lo
     assert now(locks).lost
 
 
-def test_every_lock_is_tried_and_the_first_unknown_outcome_is_raised(
-    wire: Wire, impatient: LockClient, rows: Rows
-) -> None:
+def test_every_lock_is_tried_and_the_first_unknown_outcome_is_raised(wire, impatient, rows):
     locks = impatient.acquire_all(["a", "b", "c"])
     fault = wire.drop_reply(when=is_for("b"), times=float("inf"))
     with pytest.raises(TransportError) as unknown:
@@ -444,7 +432,7 @@ def test_every_lock_is_tried_and_the_first_unknown_outcome_is_raised(
     assert keys_of(wire) == ["b"]
 
 
-def test_a_release_gives_up_after_two_without_an_answer(wire: Wire, impatient: LockClient) -> None:
+def test_a_release_gives_up_after_two_without_an_answer(wire, impatient):
     locks = impatient.acquire_all(["a", "b", "c", "d"])
     wire.clear()
     fault = wire.drop_request(times=float("inf"))
@@ -457,9 +445,7 @@ def test_a_release_gives_up_after_two_without_an_answer(wire: Wire, impatient: L
     assert locks.release() is True
 
 
-def test_the_end_of_the_block_logs_what_is_not_released(
-    wire: Wire, impatient: LockClient, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_end_of_the_block_logs_what_is_not_released(wire, impatient, caplog):
     with caplog.at_level(logging.WARNING, "lambda_lock"), impatient.acquire_all(["a", "b"]):
         wire.drop_request(times=float("inf"))
     assert "'b' was not released" in caplog.text
@@ -467,14 +453,14 @@ def test_the_end_of_the_block_logs_what_is_not_released(
     assert impatient.held() == ()
 
 
-def test_the_block_releases_also_after_an_error(client: LockClient, rows: Rows) -> None:
+def test_the_block_releases_also_after_an_error(client, rows):
     with pytest.raises(ValueError, match="work"), client.acquire_all(["a", "b"]):
         raise ValueError("work")
     assert not rows.is_held("a")
     assert not rows.is_held("b")
 
 
-def test_one_lock_that_was_released_by_itself_ends_the_handle(client: LockClient, rows: Rows) -> None:
+def test_one_lock_that_was_released_by_itself_ends_the_handle(client, rows):
     locks = client.acquire_all(["a", "b"])
     client.held()[0].release()
     assert not locks.is_held
@@ -483,7 +469,7 @@ def test_one_lock_that_was_released_by_itself_ends_the_handle(client: LockClient
     assert not rows.is_held("b")
 
 
-def test_closing_the_client_releases_them(make: Make, rows: Rows) -> None:
+def test_closing_the_client_releases_them(make, rows):
     client = make()
     locks = client.acquire_all(["a", "b"])
     client.close()
@@ -494,7 +480,7 @@ def test_closing_the_client_releases_them(make: Make, rows: Rows) -> None:
         locks.release()
 
 
-def test_a_dropped_handle_is_warned_about_and_its_locks_are_released_by_close(make: Make, rows: Rows) -> None:
+def test_a_dropped_handle_is_warned_about_and_its_locks_are_released_by_close(make, rows):
     client = make(keeping=False)
     with pytest.warns(ResourceWarning, match="was dropped while the lock is held"):
         drop(lambda: client.acquire_all(["a", "b"]))
@@ -504,7 +490,7 @@ def test_a_dropped_handle_is_warned_about_and_its_locks_are_released_by_close(ma
     assert not rows.is_held("b")
 
 
-def test_in_a_forked_child_they_are_not_held_and_not_released(client: LockClient, rows: Rows) -> None:
+def test_in_a_forked_child_they_are_not_held_and_not_released(client, rows):
     with client.acquire_all(["a", "b"]) as locks:
 
         def child() -> tuple[bool, bool, str]:
@@ -523,7 +509,7 @@ def test_in_a_forked_child_they_are_not_held_and_not_released(client: LockClient
         assert locks.is_held
 
 
-def test_two_threads_do_not_release_the_same_locks_at_once(wire: Wire, wired: LockClient) -> None:
+def test_two_threads_do_not_release_the_same_locks_at_once(wire, wired):
     locks = wired.acquire_all(["a", "b"])
     held_up = wire.hold("UpdateItem")
     first = in_thread(locks.release)
@@ -536,7 +522,7 @@ def test_two_threads_do_not_release_the_same_locks_at_once(wire: Wire, wired: Lo
 
 
 @pytest.mark.plain
-def test_a_release_ends_a_lock_that_was_entered_again_within(client: LockClient, rows: Rows) -> None:
+def test_a_release_ends_a_lock_that_was_entered_again_within(client, rows):
     locks = client.acquire_all(["a", "b"])
     again = client.acquire("a", reentrant=True)
     assert again.release() is True
@@ -553,7 +539,7 @@ def test_a_release_ends_a_lock_that_was_entered_again_within(client: LockClient,
 # Renewed and lost
 
 
-def test_heartbeat_renews_each_of_them(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_heartbeat_renews_each_of_them(wire, wired, rows):
     locks = wired.acquire_all(["a", "b"])
     before = [rows.version(key) for key in "ab"]
     wire.clear()
@@ -562,7 +548,7 @@ def test_heartbeat_renews_each_of_them(wire: Wire, wired: LockClient, rows: Rows
     assert [rows.version(key) for key in "ab"] > before
 
 
-def test_a_heartbeat_renews_the_others_of_a_lost_one_and_names_it(client: LockClient, rows: Rows) -> None:
+def test_a_heartbeat_renews_the_others_of_a_lost_one_and_names_it(client, rows):
     locks = client.acquire_all(["a", "b", "c"])
     taken_over(rows, "b")
     before = rows.version("c")
@@ -576,7 +562,7 @@ def test_a_heartbeat_renews_the_others_of_a_lost_one_and_names_it(client: LockCl
         locks.raise_if_lost()
 
 
-def test_a_heartbeat_in_an_outage_is_bounded(wire: Wire, impatient: LockClient) -> None:
+def test_a_heartbeat_in_an_outage_is_bounded(wire, impatient):
     locks = impatient.acquire_all(["a", "b", "c", "d"])
     wire.clear()
     fault = wire.drop_request(times=float("inf"))
@@ -589,7 +575,7 @@ def test_a_heartbeat_in_an_outage_is_bounded(wire: Wire, impatient: LockClient) 
     assert locks.is_held
 
 
-def test_the_first_loss_is_signalled_once_with_the_handle_and_the_others_are_renewed_on(make: Make, rows: Rows) -> None:
+def test_the_first_loss_is_signalled_once_with_the_handle_and_the_others_are_renewed_on(make, rows):
     lost, told = list[MultiLock](), threading.Event()
 
     def on_lost(locks: MultiLock) -> None:
@@ -610,7 +596,7 @@ def test_the_first_loss_is_signalled_once_with_the_handle_and_the_others_are_ren
     assert lost == [locks]
 
 
-def test_danger_is_signalled_once_with_the_handle(make: Make) -> None:
+def test_danger_is_signalled_once_with_the_handle(make):
     danger, told = list[MultiLock](), threading.Event()
 
     def on_danger(locks: MultiLock) -> None:
@@ -624,7 +610,7 @@ def test_danger_is_signalled_once_with_the_handle(make: Make) -> None:
     assert danger == [locks]
 
 
-def test_a_danger_that_cannot_be_told_yet_does_not_keep_the_heartbeat_busy(make: Make, rows: Rows) -> None:
+def test_a_danger_that_cannot_be_told_yet_does_not_keep_the_heartbeat_busy(make, rows):
     clock, pauses = StandingClock(), list[float | None]()
     client = make(clock=clock, lease_duration=20)
     taken_over(rows, "b")
@@ -643,7 +629,7 @@ def test_a_danger_that_cannot_be_told_yet_does_not_keep_the_heartbeat_busy(make:
     assert 0 not in pauses
 
 
-def test_hooks_are_told_of_each_lock_once_all_are_held(make: Make, rows: Rows) -> None:
+def test_hooks_are_told_of_each_lock_once_all_are_held(make, rows):
     events: list[tuple[str, str]] = []
 
     class Hook:
@@ -667,9 +653,7 @@ def test_hooks_are_told_of_each_lock_once_all_are_held(make: Make, rows: Rows) -
 
 
 @pytest.mark.usefixtures("fresh_heartbeat")
-def test_a_heartbeat_that_cannot_start_is_an_error_with_nothing_left_held(
-    make: Make, rows: Rows, no_threads: NoThreads
-) -> None:
+def test_a_heartbeat_that_cannot_start_is_an_error_with_nothing_left_held(make, rows, no_threads):
     client = make(lease_duration=2.5)
     no_threads.names = {WATCHER}
     with pytest.raises(LockError, match="heartbeat thread does not start"):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from lambda_lock import PYTHON, LockClient, MultiLock
+from lambda_lock import PYTHON, MultiLock
 from lambda_lock.errors import (
     CommitRefusedError,
     LockAlreadyReleasedError,
@@ -17,8 +16,7 @@ from lambda_lock.errors import (
     LockLostError,
     TransportError,
 )
-from rig.wire import Answer, Wire
-from tests.support.clients import Make
+from rig.wire import Answer
 from tests.support.rows import Rows
 
 FOREVER = float("inf")
@@ -68,7 +66,7 @@ def held(rows: Rows, keys: str) -> list[bool]:
     return [rows.is_held(key) for key in keys]
 
 
-def test_writes_and_all_releases_are_one_request(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_writes_and_all_releases_are_one_request(wire, wired, rows):
     locks = wired.acquire_all(["a", "b"])
     wire.clear()
     locks.commit(transfer(rows))
@@ -80,7 +78,7 @@ def test_writes_and_all_releases_are_one_request(wire: Wire, wired: LockClient, 
     assert wired.try_acquire_all(["a", "b"], queue=False) is not None
 
 
-def test_within_the_block_nothing_more_is_released(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_within_the_block_nothing_more_is_released(wire, wired, rows):
     with wired.acquire_all(["a", "b"]) as locks:
         locks.commit(transfer(rows))
         wire.clear()
@@ -88,9 +86,7 @@ def test_within_the_block_nothing_more_is_released(wire: Wire, wired: LockClient
 
 
 @pytest.mark.parametrize("lost", ["a", "b", "c"])
-def test_if_any_lock_is_not_ours_nothing_is_written_and_the_others_are_released(
-    lost: str, client: LockClient, rows: Rows
-) -> None:
+def test_if_any_lock_is_not_ours_nothing_is_written_and_the_others_are_released(lost, client, rows):
     locks = client.acquire_all(["a", "b", "c"])
     taken_over(rows, lost)
     with pytest.raises(LockLostError) as refused:
@@ -102,7 +98,7 @@ def test_if_any_lock_is_not_ours_nothing_is_written_and_the_others_are_released(
     has_ended(locks)
 
 
-def test_a_refusal_by_the_items_own_conditions_releases_all(client: LockClient, rows: Rows) -> None:
+def test_a_refusal_by_the_items_own_conditions_releases_all(client, rows):
     locks = client.acquire_all(["a", "b"])
     with pytest.raises(CommitRefusedError) as refused:
         locks.commit([add(rows, "one", 1), impossible(rows, "other")])
@@ -113,7 +109,7 @@ def test_a_refusal_by_the_items_own_conditions_releases_all(client: LockClient, 
     has_ended(locks)
 
 
-def test_a_lost_reply_is_sent_again_and_nothing_is_written_twice(wire: Wire, impatient: LockClient, rows: Rows) -> None:
+def test_a_lost_reply_is_sent_again_and_nothing_is_written_twice(wire, impatient, rows):
     locks = impatient.acquire_all(["a", "b"])
     wire.drop_reply(COMMIT, times=2)
     locks.commit(transfer(rows))
@@ -121,9 +117,7 @@ def test_a_lost_reply_is_sent_again_and_nothing_is_written_twice(wire: Wire, imp
     assert held(rows, "ab") == [False, False]
 
 
-def test_a_commit_without_any_answer_is_unknown_and_may_be_released(
-    wire: Wire, impatient: LockClient, rows: Rows
-) -> None:
+def test_a_commit_without_any_answer_is_unknown_and_may_be_released(wire, impatient, rows):
     locks = impatient.acquire_all(["a", "b"])
     fault = wire.drop_request(times=FOREVER)
     with pytest.raises(TransportError) as unknown:
@@ -135,9 +129,7 @@ def test_a_commit_without_any_answer_is_unknown_and_may_be_released(
     assert held(rows, "ab") == [False, False]
 
 
-def test_a_refusal_whose_releases_get_no_answer_is_proven_by_the_same_commit(
-    wire: Wire, impatient: LockClient, rows: Rows
-) -> None:
+def test_a_refusal_whose_releases_get_no_answer_is_proven_by_the_same_commit(wire, impatient, rows):
     locks = impatient.acquire_all(["a", "b"])
     wire.drop_reply("UpdateItem", times=FOREVER)  # they are carried out
     with pytest.raises(CommitRefusedError):
@@ -146,9 +138,7 @@ def test_a_refusal_whose_releases_get_no_answer_is_proven_by_the_same_commit(
     assert held(rows, "ab") == [False, False]
 
 
-def test_a_refusal_is_told_though_others_have_the_locks_after_releases_without_an_answer(
-    wire: Wire, impatient: LockClient, rows: Rows
-) -> None:
+def test_a_refusal_is_told_though_others_have_the_locks_after_releases_without_an_answer(wire, impatient, rows):
     locks = impatient.acquire_all(["a", "b"])
 
     def taken(answer: Answer) -> None:
@@ -163,7 +153,7 @@ def test_a_refusal_is_told_though_others_have_the_locks_after_releases_without_a
     assert held(rows, "ab") == [True, True]
 
 
-def test_items_and_locks_are_a_hundred_at_most(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_items_and_locks_are_a_hundred_at_most(wire, wired, rows):
     locks = wired.acquire_all(["a", "b"])
     wire.clear()
     items = [add(rows, f"account-{number}", 1) for number in range(99)]
@@ -179,7 +169,7 @@ def test_items_and_locks_are_a_hundred_at_most(wire: Wire, wired: LockClient, ro
     assert value(rows, "account-97") == 1
 
 
-def test_not_for_locks_that_delete_their_rows(make: Make, new_table: Callable[..., str]) -> None:
+def test_not_for_locks_that_delete_their_rows(make, new_table):
     name = new_table(PYTHON.partition_key, PYTHON.sort_key)
     with make(name, schema=PYTHON).acquire_all(["a", "b"]) as locks:
         with pytest.raises(LockConfigurationError, match="deletes its row"):

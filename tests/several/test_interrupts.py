@@ -9,7 +9,6 @@ import pytest
 
 from lambda_lock import LockClient, MultiLock
 from lambda_lock.errors import TransportError
-from lambda_lock.testing.memory import Memory
 from tests.client.test_interrupts import held, memory
 from tests.support.clocks import LeapingClock
 from tests.support.instants import at_every_instant
@@ -20,7 +19,7 @@ __all__ = ["memory"]
 KEYS = ["a", "b"]
 
 
-def test_an_interrupted_acquire_leaves_nothing_that_closing_the_client_does_not_release(memory: Memory) -> None:
+def test_an_interrupted_acquire_leaves_nothing_that_closing_the_client_does_not_release(memory):
     client, locks = LockClient(heartbeat_period=0), list[MultiLock]()
     client.acquire_all(KEYS).release()
 
@@ -35,7 +34,7 @@ def test_an_interrupted_acquire_leaves_nothing_that_closing_the_client_does_not_
 
 
 @pytest.mark.long
-def test_an_interrupted_refusal_leaves_nothing_either(memory: Memory) -> None:
+def test_an_interrupted_refusal_leaves_nothing_either(memory):
     client = LockClient(heartbeat_period=0)
     memory.hold("b", lease_duration=3600)
     for instant in at_every_instant(lambda: client.try_acquire_all(KEYS)):  # noqa: B023
@@ -45,7 +44,7 @@ def test_an_interrupted_refusal_leaves_nothing_either(memory: Memory) -> None:
 
 
 @pytest.mark.parametrize("act", ["release", "commit", "heartbeat"])
-def test_an_interrupted_act_can_be_followed_by_a_release_or_is_ended_by_close(act: str, memory: Memory) -> None:
+def test_an_interrupted_act_can_be_followed_by_a_release_or_is_ended_by_close(act, memory):
     item = {"Put": {"TableName": "locks", "Item": {"key": {"S": "written"}, "isReleased": {"S": "1"}}}}
     client = LockClient(heartbeat_period=0)
     locks = client.acquire_all(KEYS)
@@ -67,9 +66,7 @@ def test_an_interrupted_act_can_be_followed_by_a_release_or_is_ended_by_close(ac
     client.close()
 
 
-def test_what_a_signal_handler_raises_in_the_wait_is_taken_neither_for_an_outage_nor_for_contention(
-    memory: Memory,
-) -> None:
+def test_what_a_signal_handler_raises_in_the_wait_is_taken_neither_for_an_outage_nor_for_contention(memory):
     raised = TransportError(True, "no answer for another lock")
 
     def over(*_: object) -> None:

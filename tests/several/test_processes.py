@@ -14,12 +14,9 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import LockClient, LockConfigurationError, LockNotGrantedError, LockTimeoutError
-from rig.engine import ROOT, Ministack
-from rig.wire import Wire
-from tests.support.clients import Make
+from lambda_lock import LockConfigurationError, LockNotGrantedError, LockTimeoutError
+from rig.engine import ROOT
 from tests.support.elsewhere import in_thread
-from tests.support.rows import Rows
 from tests.support.short import SHORT
 from tests.support.waiting import wait_until
 
@@ -51,8 +48,8 @@ def start(table: str) -> Iterator[Start]:
     ("processes", "rounds", "among"), [(4, 12, 4), pytest.param(8, 50 if SHORT else 150, 6, marks=pytest.mark.slow)]
 )
 def test_transfers_between_random_pairs_of_accounts_lose_no_cent_and_never_stand_still(
-    processes: int, rounds: int, among: int, engine: Ministack, table: str, rows: Rows, start: Start
-) -> None:
+    processes, rounds, among, engine, table, rows, start
+):
     accounts = engine.create_table(f"{table}-accounts")
     keys = [f"account#{number}" for number in range(among)]
     for key in keys:
@@ -67,9 +64,7 @@ def test_transfers_between_random_pairs_of_accounts_lose_no_cent_and_never_stand
     print(f"{processes * rounds} transfers in {time.monotonic() - began:.1f} s")
 
 
-def test_transfers_over_a_network_that_loses_requests_and_replies_lose_no_cent(
-    make: Make, rows: Rows, wire: Wire
-) -> None:
+def test_transfers_over_a_network_that_loses_requests_and_replies_lose_no_cent(make, rows, wire):
     rng, balances = random.Random(1), dict.fromkeys(("a", "b", "c", "d"), 1000)
     wire.drop_reply(times=float("inf"), when=lambda _: rng.random() < 0.05)
     wire.drop_request(times=float("inf"), when=lambda _: rng.random() < 0.05)
@@ -89,7 +84,7 @@ def test_transfers_over_a_network_that_loses_requests_and_replies_lose_no_cent(
     assert sum(balances.values()) == 4000
 
 
-def test_a_killed_holder_of_two_keys_is_replaced(client: LockClient, rows: Rows, start: Start) -> None:
+def test_a_killed_holder_of_two_keys_is_replaced(client, rows, start):
     process = start("hold", "a,b", 1.5)
     tokens = [int(token) for token in process.stdout.readline().split()]
     first = [rows.version(key) for key in "ab"]
@@ -103,9 +98,7 @@ def test_a_killed_holder_of_two_keys_is_replaced(client: LockClient, rows: Rows,
         assert locks.fencing_tokens == {"a": tokens[0] + 1, "b": tokens[1] + 1}
 
 
-def test_a_frozen_holder_is_replaced_and_its_late_commit_is_refused(
-    client: LockClient, engine: Ministack, table: str, rows: Rows, start: Start
-) -> None:
+def test_a_frozen_holder_is_replaced_and_its_late_commit_is_refused(client, engine, table, rows, start):
     accounts = engine.create_table(f"{table}-accounts")
     process = start("commit_late", "a,b", 1.5, accounts)
     assert process.stdout.readline() == "held\n"
@@ -119,9 +112,7 @@ def test_a_frozen_holder_is_replaced_and_its_late_commit_is_refused(
 
 
 @pytest.mark.long
-def test_one_waiter_killed_in_the_middle_holds_nobody_up_for_longer_than_its_lease(
-    make: Make, rows: Rows, start: Start
-) -> None:
+def test_one_waiter_killed_in_the_middle_holds_nobody_up_for_longer_than_its_lease(make, rows, start):
     holder = make().acquire("b")
     process = start("hold", "a,b", 1.5)
     wait_until(lambda: rows.is_held("a"))
@@ -133,7 +124,7 @@ def test_one_waiter_killed_in_the_middle_holds_nobody_up_for_longer_than_its_lea
         assert locks.is_held
 
 
-def test_a_lock_within_the_block_can_deadlock_but_only_until_the_wait_ends(make: Make) -> None:
+def test_a_lock_within_the_block_can_deadlock_but_only_until_the_wait_ends(make):
     one, other = make(), make()
     with one.acquire_all(["a", "z"]), other.acquire("m"):
         waiting = in_thread(lambda: other.acquire("a", wait=0.5))
@@ -143,14 +134,14 @@ def test_a_lock_within_the_block_can_deadlock_but_only_until_the_wait_ends(make:
             waiting()
 
 
-def test_the_same_thread_contends_with_itself(client: LockClient) -> None:
+def test_the_same_thread_contends_with_itself(client):
     with client.acquire("b"), pytest.raises(LockNotGrantedError, match="'b'"):
         client.acquire_all(["a", "b"], wait=0)
     with client.acquire_all(["a", "b"]), pytest.raises(LockNotGrantedError, match="'a'"):
         client.acquire("a", wait=0)
 
 
-def test_the_heartbeat_thread_is_not_needed_for_a_lease_until_the_deadline(make: Make, rows: Rows) -> None:
+def test_the_heartbeat_thread_is_not_needed_for_a_lease_until_the_deadline(make, rows):
     from lambda_lock.testing import lambda_context
 
     with make().acquire_all(["a", "b"], context=lambda_context(remaining=10)) as locks:
@@ -158,7 +149,7 @@ def test_the_heartbeat_thread_is_not_needed_for_a_lease_until_the_deadline(make:
         assert rows["a"]["leaseDuration"]["S"] < "99999"
 
 
-def test_before_a_snapshot_nothing_is_taken(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_before_a_snapshot_nothing_is_taken(make, monkeypatch):
     monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", "snap-start")
     monkeypatch.setattr("lambda_lock.runtime.invocation.snapstart_initializing", lambda: True)
     with pytest.raises(LockConfigurationError, match="SnapStart"):

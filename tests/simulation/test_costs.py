@@ -59,7 +59,7 @@ class Counted:
 
 
 @pytest.mark.parametrize("waits", [False, True])
-def test_an_uncontended_lock_takes_one_request_and_its_release_another(waits: bool) -> None:
+def test_an_uncontended_lock_takes_one_request_and_its_release_another(waits):
     counted = Counted()
 
     def life() -> Life:
@@ -72,7 +72,7 @@ def test_an_uncontended_lock_takes_one_request_and_its_release_another(waits: bo
     counted.run(life())
 
 
-def test_a_released_row_of_long_ago_takes_one_request() -> None:
+def test_a_released_row_of_long_ago_takes_one_request():
     counted = Counted()
 
     def life() -> Life:
@@ -86,7 +86,7 @@ def test_a_released_row_of_long_ago_takes_one_request() -> None:
     counted.run(life())
 
 
-def test_a_dead_holder_s_row_takes_a_fail_fast_call_two_requests() -> None:
+def test_a_dead_holder_s_row_takes_a_fail_fast_call_two_requests():
     counted = Counted()
 
     def life() -> Life:
@@ -98,7 +98,7 @@ def test_a_dead_holder_s_row_takes_a_fail_fast_call_two_requests() -> None:
     counted.run(life())
 
 
-def test_a_new_event_takes_two_requests_a_duplicate_one_and_one_whose_window_has_passed_three() -> None:
+def test_a_new_event_takes_two_requests_a_duplicate_one_and_one_whose_window_has_passed_three():
     counted = Counted()
 
     def event() -> AcquireRequest:
@@ -119,7 +119,7 @@ def test_a_new_event_takes_two_requests_a_duplicate_one_and_one_whose_window_has
     counted.run(life())
 
 
-def test_an_event_that_another_completes_meanwhile_takes_who_waits_no_claim_more() -> None:
+def test_an_event_that_another_completes_meanwhile_takes_who_waits_no_claim_more():
     counted = Counted()
     first, second = counted.wanted(window=60), counted.wanted(window=60, waits=True, wait_until=30.0)
 
@@ -139,7 +139,7 @@ def test_an_event_that_another_completes_meanwhile_takes_who_waits_no_claim_more
 
 
 @pytest.mark.parametrize("offset", [60.0, -60.0])
-def test_a_wall_clock_a_minute_off_costs_one_correction_at_the_first_lock_alone(offset: float) -> None:
+def test_a_wall_clock_a_minute_off_costs_one_correction_at_the_first_lock_alone(offset):
     counted = Counted(offset)
 
     def life() -> Life:

@@ -24,7 +24,7 @@ BY_THE_CLOCK = "expiry judged by the waiter's clock"
         pytest.param("an adoption under any token", "handing-over", "overlap", marks=pytest.mark.prove),
     ],
 )
-def test_a_failing_run_is_shrunk_to_few_steps_that_fail_in_the_same_way(rule: str, bias: str, kind: str) -> None:
+def test_a_failing_run_is_shrunk_to_few_steps_that_fail_in_the_same_way(rule, bias, kind):
     (failed, *_) = run_many(0, 20, bias, rule).failed
     assert kind_of(failed.failures) == kind
     shrunk = shrink(failed.seed, bias, rule, most=150)
@@ -37,12 +37,12 @@ def test_a_failing_run_is_shrunk_to_few_steps_that_fail_in_the_same_way(rule: st
     assert shlex.quote(rule) in str(failed)
 
 
-def test_a_run_without_failures_is_not_shrunk() -> None:
+def test_a_run_without_failures_is_not_shrunk():
     assert shrink(3, "mixed") is None
 
 
 @pytest.mark.parametrize("bias", ["stormy", "permits", "holds"])
-def test_recording_a_run_does_not_change_it_and_all_its_draws_repeat_it(bias: str) -> None:
+def test_recording_a_run_does_not_change_it_and_all_its_draws_repeat_it(bias):
     lines: list[str] = []
     simulate(11, bias, lines.append)
     first = Replay({}, None, None)
@@ -58,7 +58,7 @@ def _step(line: str) -> Step:
     return Step(line, frozenset())
 
 
-def test_the_command_draws_two_holders_side_by_side() -> None:
+def test_the_command_draws_two_holders_side_by_side():
     command = ["-m", "tests.simulation", "--seed", "3", "--bias", "mixed", "--broken", BY_THE_CLOCK, "--shrink"]
     done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
@@ -66,7 +66,7 @@ def test_the_command_draws_two_holders_side_by_side() -> None:
     assert last.count("█") == 2, done.stdout
 
 
-def test_lanes_show_each_step_under_its_process_and_who_holds() -> None:
+def test_lanes_show_each_step_under_its_process_and_who_holds():
     nonce = "0123456789abcdef" * 2
     row = f"ownerName=p1#01234567 recordVersionNumber=L1:1800000001000:{nonce} fencingToken=1800000000250"
     steps = [
@@ -98,7 +98,7 @@ def test_lanes_show_each_step_under_its_process_and_who_holds() -> None:
 
 
 @pytest.mark.parametrize("bias", ["mixed", "holds-dying", "permits-queue-late"])
-def test_lanes_fit_the_page_and_say_something_for_each_step(bias: str) -> None:
+def test_lanes_fit_the_page_and_say_something_for_each_step(bias):
     replay = Replay({}, None, None)
     replay.run(5, bias, {})
     drawn = list(lanes.draw(replay.steps))

@@ -28,7 +28,7 @@ def check(total: Totals) -> None:
         *(pytest.param(bias, 2 if SHORT else 15, marks=pytest.mark.slow) for bias in sorted(BIASES)),
     ],
 )
-def test_every_bias_holds_and_grants_locks(bias: str, runs: int) -> None:
+def test_every_bias_holds_and_grants_locks(bias, runs):
     if bias == "foreign-drift" and runs > 1:
         runs //= 2  # they are long
     total = run_many(100_000, runs, bias)
@@ -39,7 +39,7 @@ def test_every_bias_holds_and_grants_locks(bias: str, runs: int) -> None:
 @pytest.mark.parametrize(
     ("first", "each"), [(200_000, 3), pytest.param(200_003, 27 if SHORT else 147, marks=pytest.mark.slow)]
 )
-def test_events_are_done_once_for_their_window_and_again_where_nobody_finished(first: int, each: int) -> None:
+def test_events_are_done_once_for_their_window_and_again_where_nobody_finished(first, each):
     total = Totals()
     for bias in sorted(bias for bias, settings in BIASES.items() if settings.get("event")):
         total.add(run_many(first, each, bias))
@@ -51,7 +51,7 @@ def test_events_are_done_once_for_their_window_and_again_where_nobody_finished(f
     assert total.counts["duplicates"] > 3 * runs
 
 
-def test_a_run_can_be_repeated_event_for_event() -> None:
+def test_a_run_can_be_repeated_event_for_event():
     first: list[str] = []
     second: list[str] = []
     simulate(7, "stormy", first.append)
@@ -60,7 +60,7 @@ def test_a_run_can_be_repeated_event_for_event() -> None:
     assert len(first) > 100
 
 
-def test_a_process_that_died_in_the_queue_is_not_judged_when_it_is_collected() -> None:
+def test_a_process_that_died_in_the_queue_is_not_judged_when_it_is_collected():
     trace: list[str] = []
     result = simulate(1, "queue-dying", trace.append)
     gc.collect()
@@ -69,7 +69,7 @@ def test_a_process_that_died_in_the_queue_is_not_judged_when_it_is_collected() -
     assert not [line for line in trace if "JUDGE" in line]
 
 
-def test_the_command_that_replays_a_failure_breaks_the_same_rule() -> None:
+def test_the_command_that_replays_a_failure_breaks_the_same_rule():
     rule = "expiry judged by the waiter's clock"
     first = run_many(0, 20, "mixed", rule).failed[0]
     (command,) = (line for line in str(first).splitlines() if "replay: " in line)
@@ -80,7 +80,7 @@ def test_the_command_that_replays_a_failure_breaks_the_same_rule() -> None:
     assert again.failures == first.failures
 
 
-def test_every_bias_is_drawn_at_least_now_and_then() -> None:
+def test_every_bias_is_drawn_at_least_now_and_then():
     assert WEIGHTS.keys() <= BIASES.keys()
 
 
@@ -97,7 +97,7 @@ PLAYED = [name for name in NEEDED if not SHORT or name not in LONGEST]
 
 @pytest.mark.planted
 @pytest.mark.parametrize("name", PLAYED)
-def test_a_broken_rule_is_caught(name: str) -> None:
+def test_a_broken_rule_is_caught(name):
     assert shown_by(name, MUTATIONS[name].runs), f"{MUTATIONS[name].runs} runs did not show: {name}"
 
 
@@ -106,7 +106,7 @@ SLOW = 1_000_000  # the first slow seed
 
 @pytest.mark.planted
 @pytest.mark.parametrize("name", [name for name in MUTATIONS if name not in NEEDED])
-def test_a_rule_that_exclusion_does_not_need_may_be_broken(name: str) -> None:
+def test_a_rule_that_exclusion_does_not_need_may_be_broken(name):
     """If this ever fails, the reason given for the mutation is wrong. The short form plays a share of its runs."""
     assert not shown_by(name, max(1, MUTATIONS[name].runs * SCHEDULES // ALL)), MUTATIONS[name].redundant
 
@@ -120,7 +120,7 @@ def test_a_rule_that_exclusion_does_not_need_may_be_broken(name: str) -> None:
         *(pytest.param(first, 1500, marks=pytest.mark.slow) for first in range(SLOW, SLOW + SCHEDULES, 1500)),
     ],
 )
-def test_no_schedule_has_two_holders_or_a_ghost(first: int, runs: int) -> None:
+def test_no_schedule_has_two_holders_or_a_ghost(first, runs):
     total = run_many(first, runs)
     print(total)
     check(total)
@@ -131,12 +131,12 @@ def test_no_schedule_has_two_holders_or_a_ghost(first: int, runs: int) -> None:
 # Many runs at once: what a process finds is reported, and a process that dies is not overlooked.
 
 
-def test_slices_report_what_their_runs_did() -> None:
+def test_slices_report_what_their_runs_did():
     part = next(part for part in run_slices(0, 3600, ["mixed"], 1) if part.counts["runs"])
     assert part.counts["grants"] > 0
 
 
-def test_runs_whose_process_is_killed_fail() -> None:
+def test_runs_whose_process_is_killed_fail():
     parts = run_chunks(0, 10_000, "mixed", 2, chunk=5)
     next(parts)
     victim = multiprocessing.active_children()[0]

@@ -11,7 +11,7 @@ import pytest
 from lambda_lock import LockClient
 
 from . import page
-from .conftest import Execution, Free, Shop
+from .conftest import Execution, Shop
 from .waking import waker
 
 
@@ -46,9 +46,7 @@ def wait_asleep(shop: Shop, execution: Execution, key: str | None = None) -> Non
     shop.cloud.wait_until(lambda: any(execution.arn in each for each in sleepers(shop, where)))
 
 
-def test_executions_that_sleep_are_served_in_their_order_and_none_of_them_polls(
-    shop: Shop, machine: str, is_free: Free
-) -> None:
+def test_executions_that_sleep_are_served_in_their_order_and_none_of_them_polls(shop, machine, is_free):
     first = shop.start(machine, shop.new_order())
     tasks = [first.asked()]
     waiting = []
@@ -70,9 +68,7 @@ def test_executions_that_sleep_are_served_in_their_order_and_none_of_them_polls(
     assert sleepers(shop, f"order#{first.order}") == []
 
 
-def test_the_step_that_lies_down_is_tried_again_after_an_error_and_sleeps_once(
-    shop: Shop, machine: str, is_free: Free
-) -> None:
+def test_the_step_that_lies_down_is_tried_again_after_an_error_and_sleeps_once(shop, machine, is_free):
     """The engine waits on where a function with a task token failed. So the token is failed, as AWS does then.
 
     On AWS each try has a token of its own. The engine's tries have one.
@@ -86,7 +82,7 @@ def test_the_step_that_lies_down_is_tried_again_after_an_error_and_sleeps_once(
         before = row_of(shop, key)["newest"]
         (entry,) = sleepers(shop, key)
         second.refuse(json.loads(entry)[2], error)
-        shop.cloud.wait_until(lambda before=before: row_of(shop, key)["newest"] != before)  # type: ignore[misc]
+        shop.cloud.wait_until(lambda before=before: row_of(shop, key)["newest"] != before)
     assert len(sleepers(shop, key)) == 1
     first.answer(task)
     second.answer(second.asked(2))
@@ -94,7 +90,7 @@ def test_the_step_that_lies_down_is_tried_again_after_an_error_and_sleeps_once(
     assert is_free(first.order)
 
 
-def test_a_function_that_is_killed_after_it_lay_down_has_lain_down(shop: Shop, machine: str, is_free: Free) -> None:
+def test_a_function_that_is_killed_after_it_lay_down_has_lain_down(shop, machine, is_free):
     first = shop.start(machine, shop.new_order(sleep_answers=["kill"]))
     task = first.asked()
     second = shop.start(machine, first.order)
@@ -106,9 +102,7 @@ def test_a_function_that_is_killed_after_it_lay_down_has_lain_down(shop: Shop, m
     assert is_free(first.order)
 
 
-def test_who_was_woken_and_is_killed_before_its_answer_goes_on_with_what_was_taken_for_it(
-    shop: Shop, machine: str, is_free: Free
-) -> None:
+def test_who_was_woken_and_is_killed_before_its_answer_goes_on_with_what_was_taken_for_it(shop, machine, is_free):
     first = shop.start(machine, shop.new_order(acquire_answers=["", "kill", "kill"]))
     task = first.asked()
     second = shop.start(machine, first.order)
@@ -123,9 +117,7 @@ def test_who_was_woken_and_is_killed_before_its_answer_goes_on_with_what_was_tak
 @pytest.mark.parametrize(
     "moment", ["called", *(pytest.param(moment, marks=pytest.mark.long) for moment in ("call", "answers"))]
 )
-def test_a_waker_that_is_killed_is_followed_by_one_that_goes_on_where_it_was(
-    shop: Shop, machine: str, is_free: Free, moment: str
-) -> None:
+def test_a_waker_that_is_killed_is_followed_by_one_that_goes_on_where_it_was(shop, machine, is_free, moment):
     first = shop.start(machine, shop.new_order())
     task = first.asked()
     second, third = (shop.start(machine, first.order) for _ in range(2))
@@ -136,7 +128,7 @@ def test_a_waker_that_is_killed_is_followed_by_one_that_goes_on_where_it_was(
     first.answer(task)
     tasks = []
     for number in (2, 3):
-        shop.cloud.wait_until(lambda number=number: len(shop.notes(first.order, "ask")) == number, 120)  # type: ignore[misc]
+        shop.cloud.wait_until(lambda number=number: len(shop.notes(first.order, "ask")) == number, 120)
         tasks.append(shop.notes(first.order, "ask")[-1]["task"])
         second.answer(tasks[-1])
     assert [each.end()[0] for each in (first, second, third)] == ["SUCCEEDED"] * 3
@@ -146,9 +138,7 @@ def test_a_waker_that_is_killed_is_followed_by_one_that_goes_on_where_it_was(
 
 
 @pytest.mark.long
-def test_an_execution_that_was_aborted_asleep_does_not_hold_up_the_next_for_more_than_a_minute(
-    shop: Shop, machine: str, is_free: Free
-) -> None:
+def test_an_execution_that_was_aborted_asleep_does_not_hold_up_the_next_for_more_than_a_minute(shop, machine, is_free):
     """The engine accepts a call to an execution that was aborted, so its minute passes. AWS refuses it: no minute."""
     first = shop.start(machine, shop.new_order())
     task = first.asked()
@@ -165,9 +155,7 @@ def test_an_execution_that_was_aborted_asleep_does_not_hold_up_the_next_for_more
     assert is_free(first.order)
 
 
-def test_an_abort_in_the_moment_of_the_call_is_followed_by_the_release_of_what_was_taken(
-    shop: Shop, woken: None, is_free: Free
-) -> None:
+def test_an_abort_in_the_moment_of_the_call_is_followed_by_the_release_of_what_was_taken(shop, woken, is_free):
     definition = page.asleep(shop.arns)
     after = page.machines(shop.arns)[1]
     machine, releaser = shop.machine(definition), shop.machine(after)
@@ -186,9 +174,7 @@ def test_an_abort_in_the_moment_of_the_call_is_followed_by_the_release_of_what_w
     events.delete_rule(Name="asleep-ended")
 
 
-def test_an_execution_that_nobody_wakes_looks_again_at_the_time_out_of_its_sleep(
-    shop: Shop, woken: None, locks: LockClient
-) -> None:
+def test_an_execution_that_nobody_wakes_looks_again_at_the_time_out_of_its_sleep(shop, woken, locks):
     definition = page.asleep(shop.arns)
     definition["States"]["Sleep"]["TimeoutSeconds"] = 2  # 3600 on the page
     machine = shop.machine(definition)
@@ -201,9 +187,7 @@ def test_an_execution_that_nobody_wakes_looks_again_at_the_time_out_of_its_sleep
     assert execution.end()[0] == "SUCCEEDED"
 
 
-def test_an_execution_that_cannot_lie_down_looks_at_the_lock_after_its_retries(
-    shop: Shop, woken: None, locks: LockClient
-) -> None:
+def test_an_execution_that_cannot_lie_down_looks_at_the_lock_after_its_retries(shop, woken, locks):
     """Since 256 sleep, or its function knows of no waker any more. Its token is failed as AWS does, see above."""
     definition = page.asleep(shop.arns)
     definition["States"]["Sleep"]["Retry"][1] |= {"IntervalSeconds": 1, "MaxAttempts": 1}  # 5 and 10 on the page
@@ -217,15 +201,13 @@ def test_an_execution_that_cannot_lie_down_looks_at_the_lock_after_its_retries(
             before = row_of(shop, key)["newest"]
             (entry,) = sleepers(shop, key)
             execution.refuse(json.loads(entry)[2], error)
-            shop.cloud.wait_until(lambda before=before: row_of(shop, key)["newest"] != before)  # type: ignore[misc]
+            shop.cloud.wait_until(lambda before=before: row_of(shop, key)["newest"] != before)
         assert execution.states()[:4] == ["Acquire", "Sleep", "Acquire", "Sleep"]
     execution.answer(execution.asked())
     assert execution.end()[0] == "SUCCEEDED"
 
 
-def test_a_holder_that_died_is_followed_by_the_first_sleeper_when_its_lease_ends(
-    shop: Shop, machine: str, locks: LockClient
-) -> None:
+def test_a_holder_that_died_is_followed_by_the_first_sleeper_when_its_lease_ends(shop, machine, locks):
     """Nobody writes then: the waker's queue tells it to look."""
     order = shop.new_order()
     dead = LockClient(shop.locks, lease_duration=3, heartbeat_period=0)
@@ -243,9 +225,7 @@ def permits(shop: Shop) -> dict[str, Any]:
     return page.asleep(page.of_permits(shop.arns))
 
 
-def test_executions_that_wait_for_one_of_two_permits_sleep_and_are_woken_one_by_one(
-    shop: Shop, woken: None, locks: LockClient
-) -> None:
+def test_executions_that_wait_for_one_of_two_permits_sleep_and_are_woken_one_by_one(shop, woken, locks):
     machine = shop.machine(permits(shop))
     inside = [shop.start(machine, shop.new_order()) for _ in range(2)]
     tasks = [execution.asked() for execution in inside]

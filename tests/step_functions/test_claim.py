@@ -6,10 +6,8 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import LockClient
-
 from . import page
-from .conftest import Free, Shop
+from .conftest import Shop
 
 REFUSED = "DynamoDB.ConditionalCheckFailedException"
 
@@ -32,9 +30,7 @@ def claim_alone(shop: Shop, definition: dict[str, Any]) -> str:
     return shop.machine(definition | {"States": {"Claim": alone}})
 
 
-def test_a_free_lock_is_claimed_without_a_function_and_the_functions_go_on_with_it(
-    shop: Shop, machine: str, is_free: Free
-) -> None:
+def test_a_free_lock_is_claimed_without_a_function_and_the_functions_go_on_with_it(shop, machine, is_free):
     order = shop.new_order(reserve=["kill", "raise"], reserve_parts_answers=["kill"], release_parts_answers=["kill"])
     execution = shop.start(machine, order)
     assert execution.end()[0] == "SUCCEEDED"
@@ -46,7 +42,7 @@ def test_a_free_lock_is_claimed_without_a_function_and_the_functions_go_on_with_
     assert is_free(order)
 
 
-def test_the_client_reads_and_respects_what_the_claim_wrote(shop: Shop, claim_alone: str, locks: LockClient) -> None:
+def test_the_client_reads_and_respects_what_the_claim_wrote(shop, claim_alone, locks):
     order = shop.new_order()
     key = f"order#{order}"
     locks.acquire(key, wait=0).release()
@@ -73,9 +69,7 @@ def test_the_client_reads_and_respects_what_the_claim_wrote(shop: Shop, claim_al
     locks.acquire(key, wait=0).release()
 
 
-def test_the_lock_of_a_dead_holder_is_not_claimed_but_taken_over_by_the_function(
-    shop: Shop, machine: str, claim_alone: str, locks: LockClient
-) -> None:
+def test_the_lock_of_a_dead_holder_is_not_claimed_but_taken_over_by_the_function(shop, machine, claim_alone, locks):
     order = shop.new_order()
     dead = locks.acquire(f"order#{order}", wait=0, lease_duration=1)
     dead.hand_over(lease_duration=1)
@@ -94,7 +88,7 @@ def test_the_lock_of_a_dead_holder_is_not_claimed_but_taken_over_by_the_function
     assert {note["token"] for note in shop.notes(order, "reserve")} == {token + 1}
 
 
-def test_a_claim_whose_answer_was_lost_is_found_by_the_function(shop: Shop, machine: str, locks: LockClient) -> None:
+def test_a_claim_whose_answer_was_lost_is_found_by_the_function(shop, machine, locks):
     order = shop.new_order()
     name = f"lost-{order}"
     arn = f"{machine.replace(':stateMachine:', ':execution:')}:{name}"

@@ -10,7 +10,7 @@ import pytest
 
 from lambda_lock import LockClient, LockNotGrantedError
 from rig.engine import Engine, EngineError
-from tests.support.rows import Rows, rows
+from tests.support.rows import rows
 
 from . import page
 
@@ -35,7 +35,7 @@ def claim(engine: Engine, table: str, key: str) -> dict[str, Any]:
     return written
 
 
-def test_the_expression_of_a_version_has_its_expiry_in_ms_and_32_hex_digits() -> None:
+def test_the_expression_of_a_version_has_its_expiry_in_ms_and_32_hex_digits():
     names = dict.fromkeys((*page.HANDLERS_OF_PARTS, "locks"), "")
     state = page.definition('"Claim":', names)["States"]["Claim"]
     values, lease = state["Arguments"]["ExpressionAttributeValues"], state["Assign"]["hold"]["lease_duration"]
@@ -44,7 +44,7 @@ def test_the_expression_of_a_version_has_its_expiry_in_ms_and_32_hex_digits() ->
     assert re.search(r"LEASE = (\d+)", page.code("def acquire_parts"))[1] == str(lease)  # type: ignore[index]
 
 
-def test_a_lock_that_never_was_or_was_released_is_claimed_as_by_a_client(engine: Engine, table: str) -> None:
+def test_a_lock_that_never_was_or_was_released_is_claimed_as_by_a_client(engine, table):
     with LockClient() as client:
         first = claim(engine, table, "a")
         assert not client.try_acquire("a")
@@ -72,7 +72,7 @@ HELD = {"ownerName": {"S": "java"}, "leaseDuration": {"S": "1000"}}
     ],
     ids=["of a Java client", "expired long ago", "of a Python client", "a semaphore", "others wait"],
 )
-def test_what_is_not_free_is_left_alone(engine: Engine, table: str, rows: Rows, row: dict[str, Any]) -> None:
+def test_what_is_not_free_is_left_alone(engine, table, rows, row):
     rows.put("a", **row)
     before = rows["a"]
     with pytest.raises(EngineError) as refused:
@@ -81,7 +81,7 @@ def test_what_is_not_free_is_left_alone(engine: Engine, table: str, rows: Rows, 
     assert rows["a"] == before
 
 
-def test_a_client_that_waits_gets_the_lock_once_it_is_released_by_its_parts(engine: Engine, table: str) -> None:
+def test_a_client_that_waits_gets_the_lock_once_it_is_released_by_its_parts(engine, table):
     written = claim(engine, table, "a")
     with LockClient() as client:
         with pytest.raises(LockNotGrantedError) as refused:

@@ -6,10 +6,10 @@ import itertools
 import json
 
 from . import page
-from .conftest import Execution, Free, Shop
+from .conftest import Execution
 
 
-def test_two_items_of_a_map_with_one_order_take_turns(shop: Shop, is_free: Free) -> None:
+def test_two_items_of_a_map_with_one_order_take_turns(shop, is_free):
     """The first one fails in its work and is tried again, so the other one asks for the lock meanwhile."""
     machine = shop.machine(page.definition("Items: one item", shop.arns))
     order, other = shop.new_order(reserve=["raise"]), shop.new_order()

@@ -7,9 +7,7 @@ import json
 
 import pytest
 
-from lambda_lock import LockClient
-
-from .conftest import Execution, Free, Shop
+from .conftest import Execution, Shop
 
 
 def tokens(shop: Shop, order: str) -> set[int]:
@@ -26,7 +24,7 @@ def ended_event(execution: Execution, status: str) -> dict[str, object]:
     return {"source": "aws.states", "detail-type": "Step Functions Execution Status Change", "detail": detail}
 
 
-def test_an_order_is_done_under_one_lock_which_is_free_in_the_end(shop: Shop, orders: str, is_free: Free) -> None:
+def test_an_order_is_done_under_one_lock_which_is_free_in_the_end(shop, orders, is_free):
     execution = shop.start(orders, shop.new_order())
     task = execution.asked()
     assert not is_free(execution.order)
@@ -39,9 +37,7 @@ def test_an_order_is_done_under_one_lock_which_is_free_in_the_end(shop: Shop, or
 
 
 @pytest.mark.long
-def test_a_state_that_is_killed_before_its_result_is_tried_again_under_the_same_lock(
-    shop: Shop, orders: str, is_free: Free
-) -> None:
+def test_a_state_that_is_killed_before_its_result_is_tried_again_under_the_same_lock(shop, orders, is_free):
     order = shop.new_order(
         acquire_answers=["kill", "kill"],
         reserve=["kill", "hang"],
@@ -62,9 +58,7 @@ def test_a_state_that_is_killed_before_its_result_is_tried_again_under_the_same_
 
 
 @pytest.mark.parametrize("step", ["reserve", "ship"])
-def test_a_state_that_fails_for_good_is_caught_and_the_lock_is_freed(
-    shop: Shop, orders: str, is_free: Free, step: str
-) -> None:
+def test_a_state_that_fails_for_good_is_caught_and_the_lock_is_freed(shop, orders, is_free, step):
     execution = shop.start(orders, shop.new_order(**{step: ["raise", "kill", "raise", "raise"]}))
     if step == "ship":
         execution.answer(execution.asked())
@@ -76,7 +70,7 @@ def test_a_state_that_fails_for_good_is_caught_and_the_lock_is_freed(
     assert is_free(execution.order)
 
 
-def test_a_second_execution_waits_by_its_retries_until_the_first_has_freed_the_lock(shop: Shop, orders: str) -> None:
+def test_a_second_execution_waits_by_its_retries_until_the_first_has_freed_the_lock(shop, orders):
     first = shop.start(orders, shop.new_order())
     task = first.asked()
     second = shop.start(orders, first.order)
@@ -94,9 +88,7 @@ def test_a_second_execution_waits_by_its_retries_until_the_first_has_freed_the_l
 
 # The engine does not watch HeartbeatSeconds. On AWS their end is an error of the task, by this name.
 @pytest.mark.parametrize("error", ["Declined", "States.HeartbeatTimeout"])
-def test_a_task_token_that_is_failed_is_caught_and_the_lock_is_freed(
-    shop: Shop, orders: str, is_free: Free, error: str
-) -> None:
+def test_a_task_token_that_is_failed_is_caught_and_the_lock_is_freed(shop, orders, is_free, error):
     execution = shop.start(orders, shop.new_order())
     execution.refuse(execution.asked(), error)
     status, _, cause = execution.end()
@@ -107,9 +99,7 @@ def test_a_task_token_that_is_failed_is_caught_and_the_lock_is_freed(
 
 
 @pytest.mark.long
-def test_a_task_token_that_is_never_answered_is_caught_and_the_lock_is_freed(
-    shop: Shop, orders: str, is_free: Free
-) -> None:
+def test_a_task_token_that_is_never_answered_is_caught_and_the_lock_is_freed(shop, orders, is_free):
     execution = shop.start(orders, shop.new_order())
     status, _, cause = execution.end()
     assert status == "FAILED"
@@ -118,9 +108,7 @@ def test_a_task_token_that_is_never_answered_is_caught_and_the_lock_is_freed(
     assert is_free(execution.order)
 
 
-def test_a_lock_that_was_lost_is_not_tried_again_and_stays_with_its_new_holder(
-    shop: Shop, orders: str, locks: LockClient
-) -> None:
+def test_a_lock_that_was_lost_is_not_tried_again_and_stays_with_its_new_holder(shop, orders, locks):
     execution = shop.start(orders, shop.new_order())
     task = execution.asked()
     key = f"order#{execution.order}"
@@ -137,9 +125,7 @@ def test_a_lock_that_was_lost_is_not_tried_again_and_stays_with_its_new_holder(
     others.release()
 
 
-def test_an_aborted_execution_is_followed_by_the_release_of_its_lock(
-    shop: Shop, orders_and_rule: str, is_free: Free
-) -> None:
+def test_an_aborted_execution_is_followed_by_the_release_of_its_lock(shop, orders_and_rule, is_free):
     execution = shop.start(orders_and_rule, shop.new_order())
     execution.asked()
     assert not is_free(execution.order)
@@ -149,7 +135,7 @@ def test_an_aborted_execution_is_followed_by_the_release_of_its_lock(
     assert "GiveUp" not in execution.states()
 
 
-def test_what_follows_an_abort_is_tried_again_too(shop: Shop, orders_and_rule: str, is_free: Free) -> None:
+def test_what_follows_an_abort_is_tried_again_too(shop, orders_and_rule, is_free):
     execution = shop.start(orders_and_rule, shop.new_order(ended_answers=["kill", "raise"]))
     execution.asked()
     execution.stop()
@@ -157,9 +143,7 @@ def test_what_follows_an_abort_is_tried_again_too(shop: Shop, orders_and_rule: s
     assert is_free(execution.order)
 
 
-def test_an_abort_while_another_execution_holds_the_lock_leaves_it_alone(
-    shop: Shop, orders: str, orders_and_rule: str, locks: LockClient
-) -> None:
+def test_an_abort_while_another_execution_holds_the_lock_leaves_it_alone(shop, orders, orders_and_rule, locks):
     first = shop.start(orders, shop.new_order())
     task = first.asked()
     held = locks.get(f"order#{first.order}")
@@ -175,18 +159,14 @@ def test_an_abort_while_another_execution_holds_the_lock_leaves_it_alone(
     assert first.end()[0] == "SUCCEEDED"
 
 
-def test_a_lock_whose_acquire_failed_for_good_after_its_grant_is_freed_by_the_rule(
-    shop: Shop, orders_and_rule: str, is_free: Free
-) -> None:
+def test_a_lock_whose_acquire_failed_for_good_after_its_grant_is_freed_by_the_rule(shop, orders_and_rule, is_free):
     execution = shop.start(orders_and_rule, shop.new_order(acquire_answers=["kill"] * 6))
     assert execution.end()[:2] == ("FAILED", "Runtime.ExitError")
     assert execution.states() == ["Acquire"]
     shop.cloud.wait_until(lambda: is_free(execution.order))
 
 
-def test_the_event_of_a_time_out_releases_the_lock_and_may_come_twice_and_late(
-    shop: Shop, orders: str, is_free: Free, locks: LockClient
-) -> None:
+def test_the_event_of_a_time_out_releases_the_lock_and_may_come_twice_and_late(shop, orders, is_free, locks):
     # The engine does not watch the TimeoutSeconds of an execution. So it is stopped, and the event is sent by hand.
     execution = shop.start(orders, shop.new_order())
     execution.asked()

@@ -47,9 +47,7 @@ def started(shop: Shop, machine: str, **plan: list[str]) -> Execution:
     return shop.start(machine, shop.new_order(**plan))
 
 
-def test_a_third_execution_waits_by_its_retries_until_one_of_two_has_ended(
-    shop: Shop, machine: str, holders: Holders
-) -> None:
+def test_a_third_execution_waits_by_its_retries_until_one_of_two_has_ended(shop, machine, holders):
     inside = [started(shop, machine) for _ in range(2)]
     tasks = [execution.asked() for execution in inside]
     assert holders() == {execution.arn for execution in inside}
@@ -66,9 +64,7 @@ def test_a_third_execution_waits_by_its_retries_until_one_of_two_has_ended(
     assert holders() == set()
 
 
-def test_states_that_are_killed_are_tried_again_with_the_same_permit(
-    shop: Shop, machine: str, holders: Holders
-) -> None:
+def test_states_that_are_killed_are_tried_again_with_the_same_permit(shop, machine, holders):
     execution = started(shop, machine, reserve=["kill", "kill"], reserve_answers=["kill"], ship=["kill"])
     execution.answer(execution.asked())
     assert execution.end()[0] == "SUCCEEDED"
@@ -78,9 +74,7 @@ def test_states_that_are_killed_are_tried_again_with_the_same_permit(
     assert holders() == set()
 
 
-def test_a_state_that_fails_for_good_and_a_token_that_is_failed_free_the_permit(
-    shop: Shop, machine: str, holders: Holders
-) -> None:
+def test_a_state_that_fails_for_good_and_a_token_that_is_failed_free_the_permit(shop, machine, holders):
     failed = started(shop, machine, reserve=["raise", "kill", "raise", "raise"])
     refused = started(shop, machine)
     refused.refuse(refused.asked(), "Declined")
@@ -91,7 +85,7 @@ def test_a_state_that_fails_for_good_and_a_token_that_is_failed_free_the_permit(
 
 
 @pytest.mark.long
-def test_a_state_that_times_out_is_caught_and_frees_the_permit(shop: Shop, machine: str, holders: Holders) -> None:
+def test_a_state_that_times_out_is_caught_and_frees_the_permit(shop, machine, holders):
     execution = started(shop, machine)
     execution.asked()  # and nobody answers within TimeoutSeconds
     status, _, cause = execution.end()
@@ -100,9 +94,7 @@ def test_a_state_that_times_out_is_caught_and_frees_the_permit(shop: Shop, machi
     assert holders() == set()
 
 
-def test_an_aborted_execution_is_followed_by_the_release_of_its_permit_alone(
-    shop: Shop, machine_and_rule: str, holders: Holders
-) -> None:
+def test_an_aborted_execution_is_followed_by_the_release_of_its_permit_alone(shop, machine_and_rule, holders):
     aborted, other = (started(shop, machine_and_rule) for _ in range(2))
     task = other.asked()
     aborted.asked()

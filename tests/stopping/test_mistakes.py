@@ -16,7 +16,7 @@ pytestmark = pytest.mark.planted
 
 
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_in_the_end_of_a_process_is_noticed(name: str, table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_in_the_end_of_a_process_is_noticed(name, table, monkeypatch):
     monkeypatch.setattr(__main__, "PATIENCE", 10)  # seconds: some of them hang
     shape = MISTAKES[name].shape
     with LockClient(table) as client:

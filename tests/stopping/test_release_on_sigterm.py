@@ -16,7 +16,6 @@ from lambda_lock import (
     release_on_sigterm,
 )
 from lambda_lock.testing import in_memory
-from rig.engine import Engine
 
 _WORKER = """
 import sys, threading, time
@@ -35,7 +34,7 @@ with default_client().acquire("by main", lease_duration=600):
 """
 
 
-def test_a_worker_that_is_asked_to_stop_releases_what_it_holds(engine: Engine, table: str) -> None:
+def test_a_worker_that_is_asked_to_stop_releases_what_it_holds(engine, table):
     worker = subprocess.Popen([sys.executable, "-c", _WORKER], stdout=subprocess.PIPE, text=True)
     try:
         assert worker.stdout is not None
@@ -66,7 +65,7 @@ asyncio.run(main())
 """
 
 
-def test_an_async_worker_does_too(engine: Engine, table: str) -> None:
+def test_an_async_worker_does_too(engine, table):
     worker = subprocess.Popen([sys.executable, "-c", _ASYNC_WORKER], stdout=subprocess.PIPE, text=True)
     try:
         assert worker.stdout is not None
@@ -83,7 +82,7 @@ def test_an_async_worker_does_too(engine: Engine, table: str) -> None:
         assert record.is_released
 
 
-def test_an_applications_own_handler_of_sigterm_stays() -> None:
+def test_an_applications_own_handler_of_sigterm_stays():
     seen: list[int] = []
     before = signal.signal(signal.SIGTERM, lambda number, frame: seen.append(number))
     try:
@@ -95,7 +94,7 @@ def test_an_applications_own_handler_of_sigterm_stays() -> None:
         signal.signal(signal.SIGTERM, before)
 
 
-def test_it_is_called_in_the_main_thread_with_clients() -> None:
+def test_it_is_called_in_the_main_thread_with_clients():
     with pytest.raises(TypeError, match="takes lock clients"):
         release_on_sigterm("locks")  # type: ignore[arg-type]
     raised: list[Exception] = []

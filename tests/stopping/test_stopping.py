@@ -14,7 +14,7 @@ import pytest
 
 from lambda_lock import LockClient
 from rig.engine import ROOT
-from rig.wire import Fault, Wire
+from rig.wire import Fault
 from tests.support.waiting import wait_until
 
 from .__main__ import HELD, PATIENCE, play
@@ -25,7 +25,7 @@ RUNS = 2
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_workers_that_are_stopped_at_random_moments_leave_nothing(shape: str, table: str) -> None:
+def test_workers_that_are_stopped_at_random_moments_leave_nothing(shape, table):
     with LockClient(table) as client:
         wrong = [found for number in range(RUNS) if (found := play(shape, f"{shape} {number}", client))]
     if shape == closed_and_gone.__name__:
@@ -103,7 +103,7 @@ with default_client().acquire("a", lease_duration=600):
 """
 
 
-def test_a_sigterm_that_python_drops_in_a_finalizer_ends_the_process_all_the_same(table: str) -> None:
+def test_a_sigterm_that_python_drops_in_a_finalizer_ends_the_process_all_the_same(table):
     with worker(FINALIZER) as process:
         assert process.wait(PATIENCE) == STOPPED
     assert is_free(table, "a")
@@ -126,7 +126,7 @@ ready()
 """
 
 
-def test_a_sigterm_while_python_waits_for_threads_at_its_end_does_not_interrupt_what_comes_after(table: str) -> None:
+def test_a_sigterm_while_python_waits_for_threads_at_its_end_does_not_interrupt_what_comes_after(table):
     with worker(AT_THE_END) as process:
         out, _ = process.communicate(timeout=PATIENCE)
     assert out == "cleaned up\n"
@@ -157,7 +157,7 @@ asyncio.run(main())
 """
 
 
-def test_a_second_sigterm_ends_a_process_that_swallowed_the_first(table: str) -> None:
+def test_a_second_sigterm_ends_a_process_that_swallowed_the_first(table):
     with worker(SWALLOWED) as process:
         process.terminate()
         assert process.stdout is not None
@@ -167,7 +167,7 @@ def test_a_second_sigterm_ends_a_process_that_swallowed_the_first(table: str) ->
     assert is_free(table, "a")
 
 
-def test_a_second_sigterm_ends_a_process_whose_loop_is_blocked(table: str) -> None:
+def test_a_second_sigterm_ends_a_process_whose_loop_is_blocked(table):
     with worker(BLOCKED) as process:
 
         def ended() -> bool:
@@ -201,7 +201,7 @@ asyncio.run(main())
 """
 
 
-def test_a_sigterm_in_the_midst_of_a_loop_takes_no_step_from_it_so_its_tasks_end_and_release(table: str) -> None:
+def test_a_sigterm_in_the_midst_of_a_loop_takes_no_step_from_it_so_its_tasks_end_and_release(table):
     with worker(BEFORE_A_STEP) as process:
         assert process.wait(PATIENCE) == STOPPED
     assert is_free(table, "a")
@@ -238,7 +238,7 @@ client.acquire("a", lease_duration=600)
 
 
 @pytest.mark.parametrize("how", UNANSWERED)
-def test_a_claim_that_was_begun_is_given_back_before_the_process_ends(how: str, table: str, wire: Wire) -> None:
+def test_a_claim_that_was_begun_is_given_back_before_the_process_ends(how, table, wire):
     delayed = wire.delay_reply("UpdateItem")
     with worker(UNANSWERED[how]) as process, let_go(delayed):
         wait_until(lambda: not is_free(table, "a"))
@@ -261,7 +261,7 @@ lock.release()
 """
 
 
-def test_a_handler_that_closes_the_client_and_ends_the_process_leaves_no_ticket_in_the_queue(table: str) -> None:
+def test_a_handler_that_closes_the_client_and_ends_the_process_leaves_no_ticket_in_the_queue(table):
     with LockClient(table) as client, client.acquire("a"), worker(WAITING) as process:
 
         def waiters() -> int:
@@ -274,7 +274,7 @@ def test_a_handler_that_closes_the_client_and_ends_the_process_leaves_no_ticket_
         assert waiters() == 0
 
 
-def test_a_handler_that_closes_the_client_and_ends_the_process_completes_a_release(table: str, wire: Wire) -> None:
+def test_a_handler_that_closes_the_client_and_ends_the_process_completes_a_release(table, wire):
     numbers = itertools.count(1)
     held_up = wire.hold("UpdateItem", when=lambda _: next(numbers) == 2)  # the claim is the first one
     with worker(RELEASING) as process, let_go(held_up):

@@ -7,7 +7,6 @@ import signal
 
 import pytest
 
-from rig.wire import Wire
 from tests.support.waiting import wait_until
 
 from .__main__ import PATIENCE
@@ -87,9 +86,7 @@ tell(work)
 
 
 @pytest.mark.parametrize(("client", "limit"), PAIRS)
-def test_what_a_handler_raises_in_a_claim_propagates_and_the_lock_is_free(
-    client: str, limit: str, table: str, wire: Wire
-) -> None:
+def test_what_a_handler_raises_in_a_claim_propagates_and_the_lock_is_free(client, limit, table, wire):
     delayed = wire.delay_reply("UpdateItem")
     script = PRELUDE.format(client=CLIENTS[client], limit=LIMITS[limit]) + ACQUIRING
     with worker(script) as process, let_go(delayed):
@@ -102,7 +99,7 @@ def test_what_a_handler_raises_in_a_claim_propagates_and_the_lock_is_free(
 
 @pytest.mark.parametrize("how", [TRYING, SKIPPING], ids=["try_acquire", "on_not_granted, on_unavailable"])
 @pytest.mark.parametrize("limit", ["an alarm", "contention of another lock"])
-def test_it_is_neither_contention_nor_an_outage(how: str, limit: str, table: str, wire: Wire) -> None:
+def test_it_is_neither_contention_nor_an_outage(how, limit, table, wire):
     delayed = wire.delay_reply("UpdateItem")
     script = PRELUDE.format(client="LockClient()", limit=LIMITS[limit]) + how
     with worker(script) as process, let_go(delayed):
@@ -115,9 +112,7 @@ def test_it_is_neither_contention_nor_an_outage(how: str, limit: str, table: str
 
 @pytest.mark.parametrize("how", [RELEASING, LEAVING], ids=["release", "the end of with_lock"])
 @pytest.mark.parametrize(("client", "limit"), PAIRS)
-def test_what_a_handler_raises_in_a_release_propagates_and_the_lock_is_free(
-    client: str, limit: str, how: str, table: str, wire: Wire
-) -> None:
+def test_what_a_handler_raises_in_a_release_propagates_and_the_lock_is_free(client, limit, how, table, wire):
     numbers = itertools.count(1)
     held_up = wire.hold("UpdateItem", when=lambda _: next(numbers) == 2)  # the claim is the first one
     script = PRELUDE.format(client=CLIENTS[client], limit=LIMITS[limit]) + how
@@ -145,7 +140,7 @@ HANDLERS = {
 
 @pytest.mark.parametrize("handler", HANDLERS)
 @pytest.mark.parametrize("client", ["https", "boto3"])
-def test_handlers_of_every_form_are_told(client: str, handler: str, table: str, wire: Wire) -> None:
+def test_handlers_of_every_form_are_told(client, handler, table, wire):
     delayed = wire.delay_reply("UpdateItem")
     script = PRELUDE.format(client=CLIENTS[client], limit="functools.partial(TimeoutError, 'over')")
     script += HANDLERS[handler] + "\nsignal.signal(signal.SIGUSR1, handle)\n" + ACQUIRING
@@ -176,7 +171,7 @@ tell(act)
 
 
 @pytest.mark.parametrize("client", ["https", "boto3"])
-def test_what_another_thread_injects_propagates_too(client: str, table: str, wire: Wire) -> None:
+def test_what_another_thread_injects_propagates_too(client, table, wire):
     delayed = wire.delay_reply("UpdateItem")
     with worker(PRELUDE.format(client=CLIENTS[client], limit="Exception") + INJECTED) as process, let_go(delayed):
         assert process.stdout is not None
@@ -219,9 +214,7 @@ print("left:", left, flush=True)
 
 
 @pytest.mark.parametrize(("client", "limit"), [("https", "an alarm"), ("boto3", "a time limit")])
-def test_at_every_moment_of_a_block_it_propagates_and_closing_the_client_leaves_nothing_held(
-    client: str, limit: str, table: str
-) -> None:
+def test_at_every_moment_of_a_block_it_propagates_and_closing_the_client_leaves_nothing_held(client, limit, table):
     script = PRELUDE.format(client=CLIENTS[client], limit=LIMITS[limit]) + OFTEN.format(moments=100)
     with worker(script) as process:
         out, _ = process.communicate(timeout=PATIENCE)

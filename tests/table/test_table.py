@@ -19,7 +19,7 @@ from lambda_lock.errors import LockArgumentError, LockConfigurationError, Transp
 from lambda_lock.table import check_table, create_table, table_exists
 from lambda_lock.transport import choose
 from rig.engine import EngineError, Ministack
-from rig.wire import Answer, Wire
+from rig.wire import Answer
 
 ALWAYS = float("inf")
 
@@ -51,7 +51,7 @@ def set_time_to_live(engine: Ministack, name: str, attribute: str) -> None:
 # create_table
 
 
-def test_a_table_made_by_default_is_on_demand_active_and_fits(engine: Ministack, name: str) -> None:
+def test_a_table_made_by_default_is_on_demand_active_and_fits(engine, name):
     create_table(name)
     table = described(engine, name)
     assert table["TableStatus"] == "ACTIVE"
@@ -65,7 +65,7 @@ def test_a_table_made_by_default_is_on_demand_active_and_fits(engine: Ministack,
 
 
 @pytest.mark.ministack_only("BillingModeSummary")
-def test_capacity_can_be_provisioned(engine: Ministack, name: str) -> None:
+def test_capacity_can_be_provisioned(engine, name):
     create_table(name, read_capacity=3, write_capacity=4)
     table = described(engine, name)
     assert table["BillingModeSummary"]["BillingMode"] == "PROVISIONED"
@@ -74,13 +74,13 @@ def test_capacity_can_be_provisioned(engine: Ministack, name: str) -> None:
 
 
 @pytest.mark.ministack_only("tags")
-def test_a_table_has_the_tags_it_was_given(engine: Ministack, name: str) -> None:
+def test_a_table_has_the_tags_it_was_given(engine, name):
     create_table(name, tags={"team": "orders", "stage": ""})
     tags = engine.dynamodb("ListTagsOfResource", {"ResourceArn": described(engine, name)["TableArn"]})["Tags"]
     assert {tag["Key"]: tag["Value"] for tag in tags} == {"team": "orders", "stage": ""}
 
 
-def test_keys_have_the_names_they_were_given(engine: Ministack, name: str) -> None:
+def test_keys_have_the_names_they_were_given(engine, name):
     create_table(name, partition_key_name="pk", sort_key_name="sk", ttl="expires")
     table = described(engine, name)
     assert table["KeySchema"] == [
@@ -94,13 +94,13 @@ def test_keys_have_the_names_they_were_given(engine: Ministack, name: str) -> No
         assert client.acquire("a", sort_key="one").release() is True
 
 
-def test_without_ttl_there_is_no_time_to_live(engine: Ministack, name: str) -> None:
+def test_without_ttl_there_is_no_time_to_live(engine, name):
     create_table(name, ttl=None)
     assert time_to_live(engine, name)["TimeToLiveStatus"] == "DISABLED"
     check_table(name, ttl=None)
 
 
-def test_without_waiting_one_request_is_sent(wire: Wire, name: str) -> None:
+def test_without_waiting_one_request_is_sent(wire, name):
     create_table(name, wait=0)
     assert wire.operations == ["CreateTable"]
 
@@ -118,19 +118,19 @@ def with_status(status: str) -> Callable[[Answer], Answer]:
 creating = with_status("CREATING")
 
 
-def test_a_table_is_waited_for_and_gets_its_time_to_live_once_it_is_active(wire: Wire, name: str) -> None:
+def test_a_table_is_waited_for_and_gets_its_time_to_live_once_it_is_active(wire, name):
     wire.alter_reply(creating, "DescribeTable", times=2)
     create_table(name)
     assert wire.operations == ["CreateTable", "DescribeTable", "DescribeTable", "DescribeTable", "UpdateTimeToLive"]
 
 
-def test_a_table_that_is_not_to_be_seen_yet_is_waited_for(wire: Wire, name: str) -> None:
+def test_a_table_that_is_not_to_be_seen_yet_is_waited_for(wire, name):
     wire.answer(400, "ResourceNotFoundException", "DescribeTable")
     create_table(name)
     assert wire.count("DescribeTable") == 2
 
 
-def test_a_wait_that_runs_out_says_so(wire: Wire, name: str) -> None:
+def test_a_wait_that_runs_out_says_so(wire, name):
     wire.alter_reply(creating, "DescribeTable", times=ALWAYS)
     with pytest.raises(
         LockConfigurationError, match=r"was not active after 0\.3 s: check its status, or pass a longer wait="
@@ -139,7 +139,7 @@ def test_a_wait_that_runs_out_says_so(wire: Wire, name: str) -> None:
     assert "UpdateTimeToLive" not in wire.operations
 
 
-def test_a_table_that_is_there_is_not_made_again(engine: Ministack, name: str) -> None:
+def test_a_table_that_is_there_is_not_made_again(engine, name):
     create_table(name, sort_key_name="sk")
     with pytest.raises(LockConfigurationError, match=f"CreateTable on table '{name}' was refused: ResourceInUse"):
         create_table(name)
@@ -147,16 +147,14 @@ def test_a_table_that_is_there_is_not_made_again(engine: Ministack, name: str) -
 
 
 @pytest.mark.parametrize("operation", ["CreateTable", "DescribeTable", "UpdateTimeToLive"])
-def test_a_reply_that_is_lost_is_no_failure(operation: str, engine: Ministack, wire: Wire, name: str) -> None:
+def test_a_reply_that_is_lost_is_no_failure(operation, engine, wire, name):
     wire.drop_reply(operation)
     create_table(name)
     assert wire.count(operation) == 2
     assert time_to_live(engine, name)["TimeToLiveStatus"] == "ENABLED"
 
 
-def test_a_time_to_live_that_a_lost_reply_had_set_already_is_no_failure(
-    engine: Ministack, wire: Wire, name: str
-) -> None:
+def test_a_time_to_live_that_a_lost_reply_had_set_already_is_no_failure(engine, wire, name):
     """DynamoDB refuses to enable it twice. The engine does not."""
     wire.drop_reply("UpdateTimeToLive")
     wire.answer(400, "ValidationException", "UpdateTimeToLive")
@@ -165,19 +163,19 @@ def test_a_time_to_live_that_a_lost_reply_had_set_already_is_no_failure(
     assert time_to_live(engine, name)["TimeToLiveStatus"] == "ENABLED"
 
 
-def test_a_refusal_without_a_lost_reply_is_one(wire: Wire, name: str) -> None:
+def test_a_refusal_without_a_lost_reply_is_one(wire, name):
     wire.answer(400, "ValidationException", "UpdateTimeToLive")
     with pytest.raises(LockConfigurationError, match="UpdateTimeToLive on table"):
         create_table(name)
 
 
-def test_throttling_passes(wire: Wire, name: str) -> None:
+def test_throttling_passes(wire, name):
     wire.throttle("CreateTable", times=2)
     create_table(name)
     assert wire.count("CreateTable") == 3
 
 
-def test_an_outage_is_an_error_after_a_few_tries(wire: Wire, name: str) -> None:
+def test_an_outage_is_an_error_after_a_few_tries(wire, name):
     wire.drop_request(times=ALWAYS)
     with pytest.raises(TransportError):
         create_table(name)
@@ -222,7 +220,7 @@ ACTIVE = {"TableStatus": "ACTIVE", "AttributeDefinitions": [{"AttributeName": "k
     [{}, {"Table": []}, {"Table": "x"}, {"Table": {}}, ConditionFailed(None, None), TransactionCanceled([], [], None)],
     ids=str,
 )
-def test_an_answer_that_describes_no_table_is_a_transport_error(ask: Callable[..., Any], answer: Any) -> None:
+def test_an_answer_that_describes_no_table_is_a_transport_error(ask, answer):
     server = Saying(answer)
     with pytest.raises(TransportError, match=r"does not describe a table|belongs to another request"):
         ask("locks", transport=server)
@@ -239,12 +237,12 @@ def test_an_answer_that_describes_no_table_is_a_transport_error(ask: Callable[..
     ],
     ids=str,
 )
-def test_a_description_that_cannot_be_read_is_a_transport_error(more: dict[str, Any]) -> None:
+def test_a_description_that_cannot_be_read_is_a_transport_error(more):
     with pytest.raises(TransportError, match="does not describe a table"):
         check_table("locks", transport=Saying(more))
 
 
-def test_an_engine_that_is_only_just_starting_is_waited_for(name: str) -> None:
+def test_an_engine_that_is_only_just_starting_is_waited_for(name):
     starting = Starting(refusals=8)
     create_table(name, transport=starting)
     starting.server.close()
@@ -252,7 +250,7 @@ def test_an_engine_that_is_only_just_starting_is_waited_for(name: str) -> None:
 
 
 @pytest.mark.long
-def test_an_engine_that_never_starts_is_an_error_after_some_seconds(name: str) -> None:
+def test_an_engine_that_never_starts_is_an_error_after_some_seconds(name):
     never = Starting(refusals=ALWAYS)
     with pytest.raises(TransportError, match="connection refused"):
         create_table(name, transport=never)
@@ -285,9 +283,7 @@ def test_an_engine_that_never_starts_is_an_error_after_some_seconds(name: str) -
         ({"wait": "long"}, TypeError, "wait must be a number"),
     ],
 )
-def test_bad_input_is_refused_before_anything_is_sent(
-    arguments: dict[str, Any], error: type[Exception], words: str, wire: Wire, name: str
-) -> None:
+def test_bad_input_is_refused_before_anything_is_sent(arguments, error, words, wire, name):
     with pytest.raises(error) as caught:
         create_table(**{"name": name} | arguments)
     assert words in str(caught.value)
@@ -297,7 +293,7 @@ def test_bad_input_is_refused_before_anything_is_sent(
 # table_exists
 
 
-def test_a_table_exists_once_it_is_active(engine: Ministack, wire: Wire, table: str, name: str) -> None:
+def test_a_table_exists_once_it_is_active(engine, wire, table, name):
     assert table_exists(table) is True
     assert table_exists(name) is False
     assert wire.operations == ["DescribeTable", "DescribeTable"]
@@ -307,7 +303,7 @@ def test_a_table_exists_once_it_is_active(engine: Ministack, wire: Wire, table: 
 
 
 @pytest.mark.ministack_only("Regions apart")
-def test_a_table_is_looked_for_where_one_says(table: str, wire: Wire, engine: Ministack) -> None:
+def test_a_table_is_looked_for_where_one_says(table, wire, engine):
     assert table_exists(table, endpoint_url=engine.url) is True
     assert wire.operations == []
     assert table_exists(table, region_name="eu-west-1", endpoint_url=wire.url) is False
@@ -318,14 +314,14 @@ def test_a_table_is_looked_for_where_one_says(table: str, wire: Wire, engine: Mi
 # check_table
 
 
-def test_what_is_not_there_does_not_fit(name: str) -> None:
+def test_what_is_not_there_does_not_fit(name):
     with pytest.raises(LockConfigurationError, match=f"there is no table '{name}' in this account") as caught:
         check_table(name)
     assert f"in this account and Region {os.environ['AWS_REGION']}: create it" in str(caught.value)
     assert "lambda-lock table create" in str(caught.value)
 
 
-def test_a_table_that_fits_is_checked_with_two_reads(wire: Wire, engine: Ministack, table: str) -> None:
+def test_a_table_that_fits_is_checked_with_two_reads(wire, engine, table):
     set_time_to_live(engine, table, "ttl")
     check_table(table)
     assert wire.operations == ["DescribeTable", "DescribeTimeToLive"]
@@ -341,9 +337,7 @@ def test_a_table_that_fits_is_checked_with_two_reads(wire: Wire, engine: Minista
         (("key", "sk"), {"sort_key_name": "part"}, "its sort key is 'sk', not 'part'"),
     ],
 )
-def test_other_keys_do_not_fit(
-    keys: tuple[str, str | None], wanted: dict[str, Any], fault: str, engine: Ministack, name: str
-) -> None:
+def test_other_keys_do_not_fit(keys, wanted, fault, engine, name):
     engine.create_table(name, *keys)
     with pytest.raises(LockConfigurationError) as caught:
         check_table(name, ttl=None, **wanted)
@@ -351,7 +345,7 @@ def test_other_keys_do_not_fit(
 
 
 @pytest.mark.parametrize(("role", "key"), [("partition key", "key"), ("sort key", "sk")])
-def test_a_key_that_is_no_string_does_not_fit(role: str, key: str, engine: Ministack, name: str) -> None:
+def test_a_key_that_is_no_string_does_not_fit(role, key, engine, name):
     roles = {"key": "HASH", "sk": "RANGE"}
     engine.dynamodb(
         "CreateTable",
@@ -376,9 +370,7 @@ def test_a_key_that_is_no_string_does_not_fit(role: str, key: str, engine: Minis
         ("ttl", None, "its time to live is on 'ttl', but should be off"),
     ],
 )
-def test_another_time_to_live_does_not_fit(
-    enabled: str | None, wanted: str | None, fault: str, engine: Ministack, table: str
-) -> None:
+def test_another_time_to_live_does_not_fit(enabled, wanted, fault, engine, table):
     if enabled is not None:
         set_time_to_live(engine, table, enabled)
     with pytest.raises(LockConfigurationError) as caught:
@@ -387,7 +379,7 @@ def test_another_time_to_live_does_not_fit(
 
 
 @pytest.mark.ministack_only("replicas")
-def test_a_replicated_table_does_not_fit(engine: Ministack, name: str) -> None:
+def test_a_replicated_table_does_not_fit(engine, name):
     engine.create_table(name)
     for region in ("eu-west-1", "eu-central-1"):
         engine.dynamodb("UpdateTable", {"TableName": name, "ReplicaUpdates": [{"Create": {"RegionName": region}}]})
@@ -395,7 +387,7 @@ def test_a_replicated_table_does_not_fit(engine: Ministack, name: str) -> None:
         check_table(name, ttl=None)
 
 
-def test_a_table_with_strong_consistency_over_regions_is_told_what_it_lacks(wire: Wire, table: str) -> None:
+def test_a_table_with_strong_consistency_over_regions_is_told_what_it_lacks(wire, table):
     def strong(answer: Answer) -> Answer:
         body = json.loads(answer.body)
         replicas = [{"RegionName": region} for region in ("us-east-2", "us-west-2")]
@@ -413,7 +405,7 @@ def test_a_table_with_strong_consistency_over_regions_is_told_what_it_lacks(wire
 
 
 @pytest.mark.ministack_only("replicas")
-def test_all_that_does_not_fit_is_named_at_once(engine: Ministack, name: str) -> None:
+def test_all_that_does_not_fit_is_named_at_once(engine, name):
     engine.create_table(name, "pk", "sk")
     engine.dynamodb("UpdateTable", {"TableName": name, "ReplicaUpdates": [{"Create": {"RegionName": "eu-west-1"}}]})
     with pytest.raises(LockConfigurationError) as caught:
@@ -424,7 +416,7 @@ def test_all_that_does_not_fit_is_named_at_once(engine: Ministack, name: str) ->
     ]  # fmt: skip
 
 
-def test_a_check_changes_nothing(engine: Ministack, table: str) -> None:
+def test_a_check_changes_nothing(engine, table):
     before = described(engine, table), time_to_live(engine, table)
     with pytest.raises(LockConfigurationError):
         check_table(table)
@@ -437,7 +429,7 @@ CALLS: list[Callable[..., object]] = [create_table, table_exists, check_table]
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_permission_that_is_missing_is_named(call: Callable[..., object], wire: Wire, table: str) -> None:
+def test_a_permission_that_is_missing_is_named(call, wire, table):
     wire.answer(400, "AccessDeniedException", times=ALWAYS)
     operation = "CreateTable" if call is create_table else "DescribeTable"
     with pytest.raises(LockConfigurationError, match=f"{operation} on table '{table}' was refused: AccessDenied"):
@@ -446,7 +438,7 @@ def test_a_permission_that_is_missing_is_named(call: Callable[..., object], wire
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_the_connection_is_closed_in_the_end(call: Callable[..., object], engine: Ministack, name: str) -> None:
+def test_the_connection_is_closed_in_the_end(call, engine, name):
     if call is not create_table:
         engine.create_table(name)
         set_time_to_live(engine, name, "ttl")
@@ -461,22 +453,20 @@ def test_the_connection_is_closed_in_the_end(call: Callable[..., object], engine
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_what_is_no_transport_is_refused(call: Callable[..., object], table: str) -> None:
+def test_what_is_no_transport_is_refused(call, table):
     with pytest.raises(TypeError, match="transport must have send"):
         call(table, transport="https")
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_name_that_is_none_is_refused(call: Callable[..., object], wire: Wire) -> None:
+def test_a_name_that_is_none_is_refused(call, wire):
     with pytest.raises(LockArgumentError, match="is not a valid table name"):
         call("?")
     assert wire.operations == []
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_without_region_the_error_says_how_to_give_one(
-    call: Callable[..., object], table: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_region_the_error_says_how_to_give_one(call, table, monkeypatch):
     for variable in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(variable)
     with pytest.raises(LockConfigurationError, match="Region"):

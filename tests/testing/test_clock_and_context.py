@@ -14,7 +14,7 @@ from lambda_lock.testing import ManualClock, in_memory, lambda_context
 # -- the clock
 
 
-def test_time_passes_on_all_hands_at_once_and_by_nothing_else() -> None:
+def test_time_passes_on_all_hands_at_once_and_by_nothing_else():
     clock = ManualClock(1_000_000.0)
     before = clock.monotonic(), clock.boottime()
     clock.advance(2.5)
@@ -22,14 +22,14 @@ def test_time_passes_on_all_hands_at_once_and_by_nothing_else() -> None:
     assert (clock.wall(), clock.monotonic() - before[0], clock.boottime() - before[1]) == (1_000_003.0, 3.0, 3.0)
 
 
-def test_a_step_of_the_wall_clock_is_no_time_that_passes() -> None:
+def test_a_step_of_the_wall_clock_is_no_time_that_passes():
     clock = ManualClock(1_000_000.0)
     before = clock.monotonic()
     clock.step_wall(-3600)
     assert (clock.wall(), clock.monotonic()) == (996_400.0, before)
 
 
-def test_however_short_a_sleep_is_time_goes_on() -> None:
+def test_however_short_a_sleep_is_time_goes_on():
     clock = ManualClock()
     for hand in (clock.wall, clock.monotonic):
         before = hand()
@@ -37,7 +37,7 @@ def test_however_short_a_sleep_is_time_goes_on() -> None:
         assert hand() > before
 
 
-def test_threads_move_the_clock_on_by_the_sum() -> None:
+def test_threads_move_the_clock_on_by_the_sum():
     clock = ManualClock(0.0)
 
     def move() -> None:
@@ -64,7 +64,7 @@ def test_threads_move_the_clock_on_by_the_sum() -> None:
         (lambda clock: ManualClock("now"), TypeError, "wall must be"),  # type: ignore[arg-type]
     ],
 )
-def test_what_is_no_time_is_refused(call: Any, error: type[Exception], words: str) -> None:
+def test_what_is_no_time_is_refused(call, error, words):
     with pytest.raises(error, match=words):
         call(ManualClock())
 
@@ -72,7 +72,7 @@ def test_what_is_no_time_is_refused(call: Any, error: type[Exception], words: st
 # -- the context
 
 
-def test_the_time_left_counts_down() -> None:
+def test_the_time_left_counts_down():
     context = lambda_context(10)
     first = context.get_remaining_time_in_millis()
     assert 9_000 < first <= 10_000
@@ -81,14 +81,14 @@ def test_the_time_left_counts_down() -> None:
     assert context.get_remaining_time_in_millis() < first
 
 
-def test_an_invocation_whose_time_is_over_has_none_left() -> None:
+def test_an_invocation_whose_time_is_over_has_none_left():
     context = lambda_context(0.001)
     while context.get_remaining_time_in_millis() > 0:
         pass
     assert context.get_remaining_time_in_millis() == 0
 
 
-def test_a_context_has_all_that_the_runtimes_has() -> None:
+def test_a_context_has_all_that_the_runtimes_has():
     from awslambdaric.lambda_context import LambdaContext
 
     real: Any = LambdaContext("id", None, {}, 0, "arn:aws:lambda:us-east-1:123456789012:function:f")
@@ -98,11 +98,11 @@ def test_a_context_has_all_that_the_runtimes_has() -> None:
     assert (context.aws_request_id, context.invoked_function_arn) == (real.aws_request_id, real.invoked_function_arn)
 
 
-def test_each_invocation_has_a_request_id_of_its_own() -> None:
+def test_each_invocation_has_a_request_id_of_its_own():
     assert lambda_context().aws_request_id != lambda_context().aws_request_id
 
 
-def test_a_lock_ends_with_the_invocation_and_bears_its_name() -> None:
+def test_a_lock_ends_with_the_invocation_and_bears_its_name():
     with in_memory(), LockClient() as client:
         lock = client.acquire("a", context=lambda_context(3, function_name="orders", request_id="7"))
         assert lock.lease_duration <= 3
@@ -125,6 +125,6 @@ def test_a_lock_ends_with_the_invocation_and_bears_its_name() -> None:
         ({"tenant_id": ""}, LockArgumentError, "tenant_id is empty"),
     ],
 )
-def test_a_context_that_cannot_be_is_refused(arguments: Any, error: type[Exception], words: str) -> None:
+def test_a_context_that_cannot_be_is_refused(arguments, error, words):
     with pytest.raises(error, match=words):
         lambda_context(**arguments)

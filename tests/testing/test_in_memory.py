@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import os
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import boto3
@@ -52,7 +51,7 @@ async def async_handler(event: Any, context: Any) -> int:
 # -- the clients that it answers
 
 
-def test_a_handler_runs_without_environment_and_its_lock_is_released() -> None:
+def test_a_handler_runs_without_environment_and_its_lock_is_released():
     with in_memory() as memory:
         assert handler({"id": 1}, lambda_context()) > 0
         assert memory.requests == ("UpdateItem", "UpdateItem")
@@ -72,7 +71,7 @@ def test_a_handler_runs_without_environment_and_its_lock_is_released() -> None:
     ids=["transport", "endpoint", "boto3", "environment", "arn"],
 )
 @pytest.mark.parametrize("made", ["before", "inside"])
-def test_every_client_is_answered_made_before_or_inside(build: Callable[[], LockClient], made: str) -> None:
+def test_every_client_is_answered_made_before_or_inside(build, made):
     client = build() if made == "before" else None
     with in_memory() as memory:
         client = client or build()
@@ -82,7 +81,7 @@ def test_every_client_is_answered_made_before_or_inside(build: Callable[[], Lock
         client.close()
 
 
-def test_asyncio_is_answered_by_the_default_client_and_by_explicit_ones() -> None:
+def test_asyncio_is_answered_by_the_default_client_and_by_explicit_ones():
     async def run() -> None:
         async with AsyncLockClient(transport=Refusing()) as client, await client.acquire("order-1"):
             with pytest.raises(LockNotGrantedError):
@@ -94,7 +93,7 @@ def test_asyncio_is_answered_by_the_default_client_and_by_explicit_ones() -> Non
         assert memory.rows()[0].is_released
 
 
-def test_threads_share_it_and_never_hold_one_lock_at_once() -> None:
+def test_threads_share_it_and_never_hold_one_lock_at_once():
     tokens: list[int] = []
     inside = threading.Lock()
 
@@ -119,7 +118,7 @@ def test_threads_share_it_and_never_hold_one_lock_at_once() -> None:
     assert tokens == sorted(tokens)
 
 
-def test_of_nested_ones_the_innermost_acts() -> None:
+def test_of_nested_ones_the_innermost_acts():
     with in_memory() as outer, LockClient() as client:
         lock = client.acquire("a")
         with in_memory() as inner:
@@ -132,7 +131,7 @@ def test_of_nested_ones_the_innermost_acts() -> None:
         assert outer.requests == ("UpdateItem", "UpdateItem")
 
 
-def test_a_disabled_lock_sends_nothing_and_its_commit_still_writes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disabled_lock_sends_nothing_and_its_commit_still_writes(monkeypatch):
     @with_lock("a")
     def pay(context: Any) -> None:
         current_lock().commit([{"Put": {"TableName": "orders", "Item": {"id": {"N": "1"}}}}])
@@ -144,7 +143,7 @@ def test_a_disabled_lock_sends_nothing_and_its_commit_still_writes(monkeypatch: 
         assert memory.items("orders") == ({"id": {"N": "1"}},)
 
 
-def test_as_a_decorator_it_gives_each_call_a_new_one() -> None:
+def test_as_a_decorator_it_gives_each_call_a_new_one():
     @deduplicate("{id}", scope="")
     def count(event: Any, context: Any) -> int:
         return 1
@@ -169,7 +168,7 @@ def test_as_a_decorator_it_gives_each_call_a_new_one() -> None:
 # -- undone at the end
 
 
-def test_all_is_undone_at_the_end_and_after_an_error() -> None:
+def test_all_is_undone_at_the_end_and_after_an_error():
     made = LockClient("another")
 
     def fail() -> None:
@@ -188,7 +187,7 @@ def test_all_is_undone_at_the_end_and_after_an_error() -> None:
 
 
 @pytest.mark.parametrize("value", ["", "orders-locks"])
-def test_a_table_in_the_environment_stays(value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_in_the_environment_stays(value, monkeypatch):
     monkeypatch.setenv("LAMBDA_LOCK_TABLE", value)
     with in_memory() as memory:
         handler({"id": 1}, lambda_context())
@@ -196,7 +195,7 @@ def test_a_table_in_the_environment_stays(value: str, monkeypatch: pytest.Monkey
     assert os.environ["LAMBDA_LOCK_TABLE"] == value
 
 
-def test_a_default_client_that_was_set_serves_inside_and_stays() -> None:
+def test_a_default_client_that_was_set_serves_inside_and_stays():
     client = LockClient("mine", transport=Refusing())
     set_default_client(client)
     with in_memory() as memory:
@@ -206,7 +205,7 @@ def test_a_default_client_that_was_set_serves_inside_and_stays() -> None:
     assert default_client() is client
 
 
-def test_a_lock_left_behind_is_neither_renewed_nor_released_elsewhere() -> None:
+def test_a_lock_left_behind_is_neither_renewed_nor_released_elsewhere():
     client = LockClient("mine", transport=Refusing())
     with in_memory():
         lock = client.acquire("a")
@@ -215,7 +214,7 @@ def test_a_lock_left_behind_is_neither_renewed_nor_released_elsewhere() -> None:
     client.close()
 
 
-def test_a_client_forgets_the_time_that_it_learned() -> None:
+def test_a_client_forgets_the_time_that_it_learned():
     client = LockClient()
     clock = ManualClock(1_000_000_000.0)
     with in_memory(clock=clock):
@@ -225,7 +224,7 @@ def test_a_client_forgets_the_time_that_it_learned() -> None:
         assert memory.requests == ("UpdateItem", "UpdateItem")
 
 
-def test_one_block_is_entered_once() -> None:
+def test_one_block_is_entered_once():
     block = in_memory()
     with block, pytest.raises(RuntimeError, match="entered before"), block:
         pass
@@ -235,7 +234,7 @@ def test_one_block_is_entered_once() -> None:
 # -- the methods for tests
 
 
-def test_who_else_holds_it_is_named() -> None:
+def test_who_else_holds_it_is_named():
     with in_memory() as memory:
         memory.hold("order-1", owner="report#7", data=b"x")
         with pytest.raises(LockNotGrantedError) as refused:
@@ -246,7 +245,7 @@ def test_who_else_holds_it_is_named() -> None:
         assert (record.data, record.lease_duration) == (b"x", 20.0)
 
 
-def test_a_dead_holders_lock_is_taken_over_at_once_also_by_a_fail_fast_call() -> None:
+def test_a_dead_holders_lock_is_taken_over_at_once_also_by_a_fail_fast_call():
     with in_memory() as memory, LockClient() as client:
         memory.hold("a", lease_duration=3600)
         token = memory.rows()[0].fencing_token or 0
@@ -256,7 +255,7 @@ def test_a_dead_holders_lock_is_taken_over_at_once_also_by_a_fail_fast_call() ->
         assert lock.fencing_token == token + 1
 
 
-def test_the_dead_holders_of_a_semaphore_are_replaced_at_once() -> None:
+def test_the_dead_holders_of_a_semaphore_are_replaced_at_once():
     with in_memory() as memory, LockClient() as client:
         held = [client.acquire("api", permits=2) for _ in range(2)]
         assert client.try_acquire("api", permits=2) is None
@@ -270,7 +269,7 @@ def test_the_dead_holders_of_a_semaphore_are_replaced_at_once() -> None:
             held[0].heartbeat()
 
 
-def test_hold_takes_the_lock_from_its_holder_who_then_has_lost_it() -> None:
+def test_hold_takes_the_lock_from_its_holder_who_then_has_lost_it():
     with in_memory(tables={"orders": "id"}) as memory, LockClient() as client:
         lock = client.acquire("a")
         memory.hold("a")
@@ -280,7 +279,7 @@ def test_hold_takes_the_lock_from_its_holder_who_then_has_lost_it() -> None:
         assert memory.items("orders") == ()
 
 
-def test_a_waiter_outlives_a_held_lease_on_a_manual_clock_without_waiting() -> None:
+def test_a_waiter_outlives_a_held_lease_on_a_manual_clock_without_waiting():
     clock = ManualClock()
     with in_memory(clock=clock) as memory, LockClient(clock=clock) as client:
         memory.hold("a", lease_duration=3600)
@@ -290,7 +289,7 @@ def test_a_waiter_outlives_a_held_lease_on_a_manual_clock_without_waiting() -> N
         assert 3600 <= clock.monotonic() - before <= 3700
 
 
-def test_a_dedup_window_ends_with_the_clock() -> None:
+def test_a_dedup_window_ends_with_the_clock():
     clock = ManualClock()
 
     @deduplicate("{id}", window=60, result="json")
@@ -306,7 +305,7 @@ def test_a_dedup_window_ends_with_the_clock() -> None:
         assert count({"id": 1}, lambda_context()) == 2
 
 
-def test_dates_are_the_clocks_cut_to_whole_seconds() -> None:
+def test_dates_are_the_clocks_cut_to_whole_seconds():
     clock = ManualClock(1_800_000_000.75)
     with in_memory(clock=clock) as memory:
         memory.hold("a")
@@ -315,7 +314,7 @@ def test_dates_are_the_clocks_cut_to_whole_seconds() -> None:
         assert record.read_at == memory.rows()[0].read_at == 1_800_000_000
 
 
-def test_a_lost_reply_is_sent_again_and_done_once() -> None:
+def test_a_lost_reply_is_sent_again_and_done_once():
     with in_memory(tables={"orders": "id"}) as memory, LockClient() as client:
         memory.put("orders", {"id": {"S": "1"}, "n": {"N": "0"}, "b": {"B": b"x"}})
         lock = client.acquire("a")
@@ -326,7 +325,7 @@ def test_a_lost_reply_is_sent_again_and_done_once() -> None:
         assert memory.items("orders") == ({"id": {"S": "1"}, "n": {"N": "1"}, "b": {"B": "eA=="}},)
 
 
-def test_what_lost_its_reply_was_carried_out() -> None:
+def test_what_lost_its_reply_was_carried_out():
     with in_memory() as memory, LockClient() as client:
         client.acquire("a").release()
         memory.lose_reply()
@@ -336,7 +335,7 @@ def test_what_lost_its_reply_was_carried_out() -> None:
         assert memory.rows() == ()
 
 
-def test_a_throttled_request_is_sent_again() -> None:
+def test_a_throttled_request_is_sent_again():
     clock = ManualClock()
     with in_memory(clock=clock) as memory, LockClient(clock=clock) as client:
         memory.fail("throttled", times=2)
@@ -344,7 +343,7 @@ def test_a_throttled_request_is_sent_again() -> None:
         assert memory.requests == ("UpdateItem",) * 4
 
 
-def test_throttling_without_end_is_no_contention() -> None:
+def test_throttling_without_end_is_no_contention():
     clock = ManualClock()
     with in_memory(clock=clock) as memory, LockClient(clock=clock) as client:
         memory.fail("throttled", times=None)
@@ -353,7 +352,7 @@ def test_throttling_without_end_is_no_contention() -> None:
         assert not refused.value.ambiguous
 
 
-def test_a_denied_permission_is_named_and_not_asked_for_again() -> None:
+def test_a_denied_permission_is_named_and_not_asked_for_again():
     with in_memory(tables={"orders": "id"}) as memory, LockClient() as client:
         memory.fail("denied")
         with pytest.raises(LockConfigurationError, match="permission dynamodb:UpdateItem on table 'locks' is missing"):
@@ -364,7 +363,7 @@ def test_a_denied_permission_is_named_and_not_asked_for_again() -> None:
             client.acquire("a").commit([{"Put": {"TableName": "orders", "Item": {"id": {"S": "1"}}}}])
 
 
-def test_where_dynamodb_cannot_be_reached_nothing_is_sent() -> None:
+def test_where_dynamodb_cannot_be_reached_nothing_is_sent():
     clock = ManualClock()
     with in_memory(clock=clock) as memory, LockClient(clock=clock) as client:
         memory.fail("unreachable", times=None)
@@ -374,7 +373,7 @@ def test_where_dynamodb_cannot_be_reached_nothing_is_sent() -> None:
         assert memory.requests == ()
 
 
-def test_a_failure_concerns_its_operation_and_ends_with_its_count() -> None:
+def test_a_failure_concerns_its_operation_and_ends_with_its_count():
     with in_memory() as memory, LockClient() as client:
         memory.fail("denied", operation="GetItem", times=2)
         client.acquire("a").release()
@@ -384,7 +383,7 @@ def test_a_failure_concerns_its_operation_and_ends_with_its_count() -> None:
         assert client.get("a") is not None
 
 
-def test_a_client_token_is_remembered_for_ten_minutes() -> None:
+def test_a_client_token_is_remembered_for_ten_minutes():
     clock = ManualClock()
 
     def put(number: str) -> None:
@@ -401,7 +400,7 @@ def test_a_client_token_is_remembered_for_ten_minutes() -> None:
         put("2")
 
 
-def test_numbers_that_are_equal_are_one_key() -> None:
+def test_numbers_that_are_equal_are_one_key():
     with in_memory(tables={"orders": "id"}) as memory:
         memory.put("orders", {"id": {"N": "1"}})
         memory.put("orders", {"id": {"N": "1.0"}})
@@ -411,7 +410,7 @@ def test_numbers_that_are_equal_are_one_key() -> None:
 @pytest.mark.parametrize(
     ("number", "is_stored"), [("1E-130", True), ("9.9E-131", False), ("9.9E125", True), ("1E126", False)]
 )
-def test_a_number_has_a_magnitude_that_dynamodb_stores(number: str, is_stored: bool) -> None:
+def test_a_number_has_a_magnitude_that_dynamodb_stores(number, is_stored):
     request = {"TableName": "orders", "Item": {"id": {"S": "a"}, "n": {"N": number}}}
     refused = contextlib.nullcontext() if is_stored else pytest.raises(ServiceError, match="magnitude")
     with in_memory(tables={"orders": "id"}) as memory:
@@ -420,7 +419,7 @@ def test_a_number_has_a_magnitude_that_dynamodb_stores(number: str, is_stored: b
         assert len(memory.items("orders")) == is_stored
 
 
-def test_a_lost_reply_is_ambiguous_whatever_it_said() -> None:
+def test_a_lost_reply_is_ambiguous_whatever_it_said():
     with in_memory() as memory, LockClient() as client:
         memory.hold("a")
         memory.lose_reply()
@@ -433,7 +432,7 @@ def test_a_lost_reply_is_ambiguous_whatever_it_said() -> None:
             client.transport.send("DeleteItem", refused, timeout=1)
 
 
-def test_a_commit_writes_all_tables_or_none() -> None:
+def test_a_commit_writes_all_tables_or_none():
     tables = {"orders": "id", "lines": ("order", "line")}
     line = {"order": {"S": "1"}, "line": {"N": "1"}}
     unseen = {"ConditionExpression": "attribute_not_exists(id)"}
@@ -449,7 +448,7 @@ def test_a_commit_writes_all_tables_or_none() -> None:
         assert memory.items("lines") == (line,)
 
 
-def test_a_table_with_a_sort_key_and_another_schema_is_served() -> None:
+def test_a_table_with_a_sort_key_and_another_schema_is_served():
     with in_memory(schema=PYTHON) as memory, LockClient(schema=PYTHON) as client:
         memory.hold("a")
         assert client.try_acquire("a") is None
@@ -493,6 +492,6 @@ def test_a_table_with_a_sort_key_and_another_schema_is_served() -> None:
         ),
     ],
 )
-def test_what_cannot_be_is_a_clear_error(act: Any, error: type[Exception], words: str) -> None:
+def test_what_cannot_be_is_a_clear_error(act, error, words):
     with in_memory() as memory, pytest.raises(error, match=words):
         act(memory)

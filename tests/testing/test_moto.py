@@ -29,7 +29,6 @@ from lambda_lock import (
 )
 from lambda_lock.table import create_table, table_exists
 from lambda_lock.testing import lambda_context
-from rig.engine import Engine
 
 REGION = "eu-west-1"
 
@@ -110,7 +109,7 @@ def once(event: Any, context: Any) -> int:
 
 
 @pytest.mark.parametrize("way", ["default", "table", "client", "session"])
-def test_within_a_context_every_client_is_answered(way: str) -> None:
+def test_within_a_context_every_client_is_answered(way):
     with mock_aws():
         make_table()
         made = {
@@ -123,26 +122,26 @@ def test_within_a_context_every_client_is_answered(way: str) -> None:
 
 
 @mock_aws
-def test_within_a_decorated_test_the_default_client_is_answered() -> None:
+def test_within_a_decorated_test_the_default_client_is_answered():
     make_table()
     assert handler({"id": 1}, lambda_context()) == "done"
 
 
 @pytest.mark.usefixtures("mocked")
-def test_with_a_fixture_the_default_client_is_answered() -> None:
+def test_with_a_fixture_the_default_client_is_answered():
     with default_client().acquire("order-1"), pytest.raises(LockNotGrantedError):
         handler({"id": 1}, lambda_context())
 
 
 @pytest.mark.usefixtures("mocked")
 @pytest.mark.parametrize("commits", [False, True])
-def test_an_event_is_done_once(commits: bool) -> None:
+def test_an_event_is_done_once(commits):
     assert once({"id": 1, "n": 7, "commits": commits}, lambda_context()) == 7
     assert once({"id": 1, "n": 8, "commits": commits}, lambda_context()) == 7
 
 
 @pytest.mark.usefixtures("mocked")
-def test_async_clients_are_answered() -> None:
+def test_async_clients_are_answered():
     async def contend() -> None:
         async with AsyncLockClient("locks") as client, await client.acquire("a") as lock:
             with pytest.raises(LockNotGrantedError) as refused:
@@ -153,7 +152,7 @@ def test_async_clients_are_answered() -> None:
 
 
 @mock_aws
-def test_tables_are_made_in_moto() -> None:
+def test_tables_are_made_in_moto():
     create_table("locks")
     assert table_exists("locks")
     exercise(LockClient("locks"))
@@ -163,8 +162,8 @@ def test_tables_are_made_in_moto() -> None:
 
 
 def test_what_was_learned_from_moto_is_forgotten_and_the_next_request_goes_where_the_environment_says(
-    engine: Engine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    engine, monkeypatch
+):
     client = LockClient("locks")
     with mock_aws():
         make_table()
@@ -188,7 +187,7 @@ def test_what_was_learned_from_moto_is_forgotten_and_the_next_request_goes_where
         engine.delete_table("locks")
 
 
-def test_a_lock_that_is_left_in_moto_is_not_released_elsewhere() -> None:
+def test_a_lock_that_is_left_in_moto_is_not_released_elsewhere():
     with mock_aws():
         make_table()
         client = LockClient("locks")
@@ -198,7 +197,7 @@ def test_a_lock_that_is_left_in_moto_is_not_released_elsewhere() -> None:
     client.close()
 
 
-def test_a_client_serves_one_test_after_another() -> None:
+def test_a_client_serves_one_test_after_another():
     for _ in range(2):
         with mock_aws():
             make_table()
@@ -211,7 +210,7 @@ def remembered(event: Any, context: Any) -> int:
     return int(event["n"])
 
 
-def test_a_test_finds_no_event_done_that_another_test_has_done() -> None:
+def test_a_test_finds_no_event_done_that_another_test_has_done():
     """Also where nothing was sent between the two, so that no request found moto inactive."""
     for number in (1, 2):
         with mock_aws():
@@ -220,7 +219,7 @@ def test_a_test_finds_no_event_done_that_another_test_has_done() -> None:
                 assert remembered({"id": 1, "n": number}, lambda_context()) == number
 
 
-def test_a_lock_that_a_test_leaves_is_none_in_the_next() -> None:
+def test_a_lock_that_a_test_leaves_is_none_in_the_next():
     client = LockClient("locks")
     with mock_aws():
         make_table()
@@ -234,7 +233,7 @@ def test_a_lock_that_a_test_leaves_is_none_in_the_next() -> None:
                 lock.release()
 
 
-def test_what_is_held_stays_held_where_moto_keeps_its_tables() -> None:
+def test_what_is_held_stays_held_where_moto_keeps_its_tables():
     """As between setUp and the test of a class that is decorated with mock_aws."""
     client, mock = LockClient("locks"), mock_aws()
     mock.start()
@@ -249,7 +248,7 @@ def test_what_is_held_stays_held_where_moto_keeps_its_tables() -> None:
         mock.stop()
 
 
-def test_a_local_engine_stays_reachable_for_a_client_that_names_it(engine: Engine, table: str) -> None:
+def test_a_local_engine_stays_reachable_for_a_client_that_names_it(engine, table):
     with mock_aws(), LockClient(table, endpoint_url=engine.url) as client:
         exercise(client, table)
 
@@ -258,7 +257,7 @@ def test_a_local_engine_stays_reachable_for_a_client_that_names_it(engine: Engin
 
 
 @pytest.mark.usefixtures("mocked")
-def test_a_missing_region_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_region_is_named_at_once(monkeypatch):
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name)
     with pytest.raises(LockConfigurationError, match="no Region is configured"):
@@ -266,13 +265,13 @@ def test_a_missing_region_is_named_at_once(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("mocked")
-def test_a_missing_table_is_named_at_once() -> None:
+def test_a_missing_table_is_named_at_once():
     with pytest.raises(LockConfigurationError, match="nothing-here"):
         LockClient("nothing-here").acquire("a")
 
 
 @pytest.mark.usefixtures("mocked")
-def test_answers_without_a_content_type_are_motos_before_version_5_2() -> None:
+def test_answers_without_a_content_type_are_motos_before_version_5_2():
     client = boto3.client("dynamodb")
 
     def forget_type(response_dict: dict[str, Any], **_: Any) -> None:
@@ -316,7 +315,7 @@ def _python(program: str, **variables: str) -> None:
     assert ended.returncode == 0, ended.stderr
 
 
-def test_a_client_that_moto_cannot_answer_is_refused_and_told_the_remedy() -> None:
+def test_a_client_that_moto_cannot_answer_is_refused_and_told_the_remedy():
     _python(_BEFORE_MOTO)
 
 
@@ -329,7 +328,7 @@ with mock_aws():
 """
 
 
-def test_motos_server_is_used_where_it_runs_as_one(engine: Engine, table: str) -> None:
+def test_motos_server_is_used_where_it_runs_as_one(engine, table):
     _python(  # whatever listens at the endpoint: here it is the engine
         _SERVER,
         TEST_SERVER_MODE="true",

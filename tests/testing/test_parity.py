@@ -81,20 +81,20 @@ def locked(event: Any, context: Any) -> int:
 
 
 @pytest.mark.usefixtures("where")
-def test_a_lock_is_held_inside_released_after_and_its_tokens_rise() -> None:
+def test_a_lock_is_held_inside_released_after_and_its_tokens_rise():
     tokens = [locked({"id": 1}, lambda_context()) for _ in range(3)]
     assert tokens == [tokens[0], tokens[0] + 1, tokens[0] + 2]
     assert _row("k-1").is_released
 
 
-def test_who_is_held_up_hears_by_whom(other: LockClient) -> None:
+def test_who_is_held_up_hears_by_whom(other):
     with other.acquire("k-1") as held, pytest.raises(LockNotGrantedError) as refused:
         locked({"id": 1}, lambda_context(1.5))
     assert refused.value.holder == held.owner
     assert locked({"id": 1}, lambda_context()) == held.fencing_token + 1
 
 
-def test_a_semaphore_admits_n_and_hears_who_holds(other: LockClient) -> None:
+def test_a_semaphore_admits_n_and_hears_who_holds(other):
     held = [other.acquire("api", permits=2) for _ in range(2)]
     with pytest.raises(LockNotGrantedError) as refused:
         default_client().acquire("api", permits=2, wait=0)
@@ -111,7 +111,7 @@ def test_a_semaphore_admits_n_and_hears_who_holds(other: LockClient) -> None:
             default_client().acquire(key, permits=permits)
 
 
-def test_a_commit_under_a_permit_writes_with_its_release(where: Where, other: LockClient) -> None:
+def test_a_commit_under_a_permit_writes_with_its_release(where, other):
     lock, kept = (other.acquire("api", permits=2) for _ in range(2))
     lock.commit([where.put("1")])
     assert len(where.read()) == 1
@@ -119,7 +119,7 @@ def test_a_commit_under_a_permit_writes_with_its_release(where: Where, other: Lo
     kept.release()
 
 
-def test_data_attributes_and_a_deleted_row_are_read_back(other: LockClient) -> None:
+def test_data_attributes_and_a_deleted_row_are_read_back(other):
     lock = other.acquire("a", data=b"\x00\xff", attributes={"n": 7, "who": ["x"]})
     record = _row("a")
     assert (record.data, record.attributes, record.lease_duration) == (b"\x00\xff", {"n": 7, "who": ["x"]}, 20.0)
@@ -130,14 +130,14 @@ def test_data_attributes_and_a_deleted_row_are_read_back(other: LockClient) -> N
     assert list(other.list()) == []
 
 
-def test_a_replaced_row_loses_what_others_left(other: LockClient) -> None:
+def test_a_replaced_row_loses_what_others_left(other):
     other.acquire("a", attributes={"n": 7}).release()
     with other.acquire("a", replace=True):
         assert _row("a").attributes == {}
     assert [record.key for record in other.list()] == ["a"]
 
 
-def test_a_lock_that_is_handed_over_is_adopted_once(other: LockClient) -> None:
+def test_a_lock_that_is_handed_over_is_adopted_once(other):
     token = default_client().acquire("a").hand_over()
     with other.adopt(token) as lock:
         assert lock.is_held
@@ -145,7 +145,7 @@ def test_a_lock_that_is_handed_over_is_adopted_once(other: LockClient) -> None:
             other.adopt(token)
 
 
-def test_an_event_is_done_once_and_its_result_given_again(where: Where) -> None:
+def test_an_event_is_done_once_and_its_result_given_again(where):
     @deduplicate("{id}", scope="", result="json")
     def once(event: Any, context: Any) -> dict[str, int]:
         calls.append(event)
@@ -158,7 +158,7 @@ def test_an_event_is_done_once_and_its_result_given_again(where: Where) -> None:
     assert (record.result, record.completed_until is not None) == ('{"n":1}', True)
 
 
-def test_an_event_in_progress_elsewhere_is_not_done(other: LockClient) -> None:
+def test_an_event_in_progress_elsewhere_is_not_done(other):
     @deduplicate("{id}", scope="")
     def once(event: Any, context: Any) -> int:
         return 1
@@ -168,7 +168,7 @@ def test_an_event_in_progress_elsewhere_is_not_done(other: LockClient) -> None:
     assert once({"id": "1"}, lambda_context()) == 1
 
 
-def test_a_failed_event_is_done_again(where: Where) -> None:
+def test_a_failed_event_is_done_again(where):
     @deduplicate("{id}", scope="")
     def once(event: Any, context: Any) -> float:
         calls.append(1)
@@ -180,7 +180,7 @@ def test_a_failed_event_is_done_again(where: Where) -> None:
     assert once({"id": "1"}, lambda_context()) == 1
 
 
-def test_a_commit_writes_with_the_release_and_completes_its_event(where: Where) -> None:
+def test_a_commit_writes_with_the_release_and_completes_its_event(where):
     @deduplicate("{id}", scope="")
     def pay(event: Any, context: Any) -> str:
         current_dedup().commit([where.put("1")])
@@ -191,7 +191,7 @@ def test_a_commit_writes_with_the_release_and_completes_its_event(where: Where) 
     assert [item["b"] for item in where.read()] == [{"B": "AP8="}]
 
 
-def test_a_commit_under_conditions_that_do_not_hold_writes_nothing(where: Where, other: LockClient) -> None:
+def test_a_commit_under_conditions_that_do_not_hold_writes_nothing(where, other):
     other.acquire("a").commit([where.put("1")])
     with pytest.raises(CommitRefusedError) as refused:
         other.acquire("a").commit([where.put("2"), where.put("1", ConditionExpression="attribute_not_exists(id)")])
@@ -200,7 +200,7 @@ def test_a_commit_under_conditions_that_do_not_hold_writes_nothing(where: Where,
     assert _row("a").is_released
 
 
-def test_a_batch_does_each_message_once_and_returns_what_is_contended(where: Where, other: LockClient) -> None:
+def test_a_batch_does_each_message_once_and_returns_what_is_contended(where, other):
     event = events.load("sqs")
     first = event["Records"][0]["messageId"]
 
@@ -216,13 +216,13 @@ def test_a_batch_does_each_message_once_and_returns_what_is_contended(where: Whe
     assert sorted(done) == sorted(message["messageId"] for message in event["Records"])
 
 
-def test_a_table_with_other_keys_than_the_client_thinks_is_named(where: Where) -> None:
+def test_a_table_with_other_keys_than_the_client_thinks_is_named(where):
     default_client().acquire("a").release()
     with LockClient(partition_key_name="pk") as client, pytest.raises(Exception, match="does not have the key"):
         client.acquire("a")
 
 
-def test_a_hold_goes_from_attempt_to_attempt_until_its_string_releases_it(where: Where) -> None:
+def test_a_hold_goes_from_attempt_to_attempt_until_its_string_releases_it(where):
     client = default_client()
     first = client.acquire("a", holder="execution")
     again = client.acquire("a", holder="execution")

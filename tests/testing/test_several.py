@@ -12,7 +12,7 @@ from lambda_lock.testing import ManualClock, in_memory
 ACCOUNTS = ["account#{from}", "account#{to}"]
 
 
-def test_a_handler_takes_several_locks() -> None:
+def test_a_handler_takes_several_locks():
     @with_lock(ACCOUNTS, wait=0)
     def transfer(event: dict[str, str]) -> Any:
         locks: Any = current_lock()
@@ -28,7 +28,7 @@ def test_a_handler_takes_several_locks() -> None:
         assert [row.key for row in memory.rows() if not row.is_released] == ["account#2"]
 
 
-def test_a_holder_that_dies_is_replaced() -> None:
+def test_a_holder_that_dies_is_replaced():
     with in_memory() as memory:
         memory.hold("b", lease_duration=60)
         assert LockClient().try_acquire_all(["a", "b"]) is None
@@ -37,7 +37,7 @@ def test_a_holder_that_dies_is_replaced() -> None:
             assert locks.is_held
 
 
-def test_commit_writes_under_all_of_them() -> None:
+def test_commit_writes_under_all_of_them():
     item: dict[str, Any] = {"Put": {"TableName": "orders", "Item": {"key": {"S": "o-1"}}}}
     item["Put"]["ConditionExpression"] = "attribute_not_exists(#k)"
     item["Put"]["ExpressionAttributeNames"] = {"#k": "key"}
@@ -48,7 +48,7 @@ def test_commit_writes_under_all_of_them() -> None:
         assert all(row.is_released for row in memory.rows())
 
 
-def test_a_manual_clock_waits_in_no_time() -> None:
+def test_a_manual_clock_waits_in_no_time():
     clock = ManualClock()
     with in_memory(clock=clock) as memory:
         memory.hold("b", lease_duration=10)
@@ -61,7 +61,7 @@ async def _awaited() -> None:
         assert locks.is_held
 
 
-def test_asyncio_too() -> None:
+def test_asyncio_too():
     import asyncio
 
     with in_memory() as memory:

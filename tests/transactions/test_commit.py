@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import PYTHON, Lock, LockClient
+from lambda_lock import PYTHON, Lock
 from lambda_lock.errors import (
     CommitRefusedError,
     LockAlreadyReleasedError,
@@ -18,9 +18,7 @@ from lambda_lock.errors import (
     OwnerMismatchError,
     TransportError,
 )
-from rig.engine import Ministack
 from rig.wire import Answer, Wire
-from tests.support.clients import Make
 from tests.support.clocks import LeapingClock
 from tests.support.elsewhere import in_child
 from tests.support.rows import Rows
@@ -75,7 +73,7 @@ def has_ended(lock: Lock) -> None:
 # Done
 
 
-def test_writes_and_release_are_one_request(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_writes_and_release_are_one_request(wire, wired, rows):
     lock = wired.acquire("a", data=b"kept")
     wire.clear()
     lock.commit([put(rows, "row"), add(rows, "other")])
@@ -88,23 +86,21 @@ def test_writes_and_release_are_one_request(wire: Wire, wired: LockClient, rows:
     assert wired.acquire("a").fencing_token == lock.fencing_token + 1
 
 
-def test_it_is_the_lock_s_last_act_and_leaving_its_block_sends_nothing(
-    wire: Wire, wired: LockClient, rows: Rows
-) -> None:
+def test_it_is_the_lock_s_last_act_and_leaving_its_block_sends_nothing(wire, wired, rows):
     with wired.acquire("a") as lock:
         lock.commit([put(rows, "row")])
         wire.clear()
     assert wire.operations == []
 
 
-def test_data_is_left_in_the_lock_s_row(client: LockClient, rows: Rows) -> None:
+def test_data_is_left_in_the_lock_s_row(client, rows):
     client.acquire("a").commit([put(rows, "row")], data=b"done")
     record = client.get("a")
     assert record is not None
     assert record.data == b"done"
 
 
-def test_bytes_are_written_as_boto3_takes_them(client: LockClient, rows: Rows) -> None:
+def test_bytes_are_written_as_boto3_takes_them(client, rows):
     item = {
         "key": {"S": "row"},
         "b": {"B": b"\x00\xff"},
@@ -117,13 +113,13 @@ def test_bytes_are_written_as_boto3_takes_them(client: LockClient, rows: Rows) -
     }  # fmt: skip
 
 
-def test_ninety_nine_items_fit(client: LockClient, rows: Rows) -> None:
+def test_ninety_nine_items_fit(client, rows):
     client.acquire("a").commit([put(rows, f"row-{number}") for number in range(99)])
     assert all(value(rows, f"row-{number}") == 1 for number in range(99))
     assert not rows.is_held("a")
 
 
-def test_every_action_is_taken(client: LockClient, rows: Rows) -> None:
+def test_every_action_is_taken(client, rows):
     rows.put("gone", value={"N": "1"})
     rows.put("there", value={"N": "1"})
     check = {
@@ -138,7 +134,7 @@ def test_every_action_is_taken(client: LockClient, rows: Rows) -> None:
     assert (value(rows, "row"), value(rows, "sum")) == (1, 1)
 
 
-def test_what_was_adopted_commits_too(client: LockClient, rows: Rows) -> None:
+def test_what_was_adopted_commits_too(client, rows):
     adopted = client.adopt(client.acquire("a").hand_over())
     adopted.commit([put(rows, "row")])
     assert value(rows, "row") == 1
@@ -148,7 +144,7 @@ def test_what_was_adopted_commits_too(client: LockClient, rows: Rows) -> None:
 # Lost replies
 
 
-def test_a_lost_reply_is_no_failure_and_writes_once(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_lost_reply_is_no_failure_and_writes_once(wire, wired, rows):
     lock = wired.acquire("a")
     wire.drop_reply(COMMIT)
     lock.commit([add(rows, "sum")])
@@ -158,9 +154,7 @@ def test_a_lost_reply_is_no_failure_and_writes_once(wire: Wire, wired: LockClien
     assert not rows.is_held("a")
 
 
-def test_a_lost_reply_is_no_failure_where_another_has_taken_the_lock_since(
-    wire: Wire, wired: LockClient, rows: Rows
-) -> None:
+def test_a_lost_reply_is_no_failure_where_another_has_taken_the_lock_since(wire, wired, rows):
     lock = wired.acquire("a")
 
     def lost(answer: Answer) -> None:
@@ -172,7 +166,7 @@ def test_a_lost_reply_is_no_failure_where_another_has_taken_the_lock_since(
     assert rows["a"]["ownerName"] == {"S": "another#1"}
 
 
-def test_a_lost_request_is_sent_again(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_lost_request_is_sent_again(wire, wired, rows):
     lock = wired.acquire("a")
     wire.drop_request(COMMIT)
     lock.commit([add(rows, "sum")])
@@ -180,7 +174,7 @@ def test_a_lost_request_is_sent_again(wire: Wire, wired: LockClient, rows: Rows)
     assert value(rows, "sum") == 1
 
 
-def test_a_late_copy_writes_nothing_more(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_late_copy_writes_nothing_more(wire, wired, rows):
     lock = wired.acquire("a")
     late = wire.deliver_late(COMMIT, copies=2)
     lock.commit([add(rows, "sum")])
@@ -192,9 +186,7 @@ def test_a_late_copy_writes_nothing_more(wire: Wire, wired: LockClient, rows: Ro
 
 
 @pytest.mark.parametrize("carried_out", [True, False])
-def test_without_any_answer_it_is_said_to_be_unknown_and_may_be_released(
-    carried_out: bool, wire: Wire, impatient: LockClient, rows: Rows
-) -> None:
+def test_without_any_answer_it_is_said_to_be_unknown_and_may_be_released(carried_out, wire, impatient, rows):
     lock = impatient.acquire("a")
     (wire.drop_reply if carried_out else wire.drop_request)(COMMIT, times=FOREVER)
     with pytest.raises(TransportError, match="unknown") as caught:
@@ -209,9 +201,7 @@ def test_without_any_answer_it_is_said_to_be_unknown_and_may_be_released(
     assert not rows.is_held("a")
 
 
-def test_an_answer_after_a_whole_decision_without_one_is_the_truth(
-    wire: Wire, impatient: LockClient, rows: Rows
-) -> None:
+def test_an_answer_after_a_whole_decision_without_one_is_the_truth(wire, impatient, rows):
     lock = impatient.acquire("a")
     clock = impatient.__session__.timeline.clock
     assert isinstance(clock, LeapingClock)
@@ -224,7 +214,7 @@ def test_an_answer_after_a_whole_decision_without_one_is_the_truth(
 # Refused by the application's own conditions
 
 
-def test_a_refused_condition_comes_through_and_the_lock_is_released(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_refused_condition_comes_through_and_the_lock_is_released(wire, wired, rows):
     rows.put("taken", value={"N": "7"})
     lock = wired.acquire("a")
     wire.clear()
@@ -241,9 +231,7 @@ def test_a_refused_condition_comes_through_and_the_lock_is_released(wire: Wire, 
     has_ended(lock)
 
 
-def test_leaving_the_block_after_a_refusal_neither_sends_nor_warns(
-    wire: Wire, wired: LockClient, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_leaving_the_block_after_a_refusal_neither_sends_nor_warns(wire, wired, rows, caplog):
     rows.put("taken", value={"N": "7"})
     with pytest.raises(CommitRefusedError), wired.acquire("a") as lock:
         lock.commit([only_new(rows, "taken")])
@@ -251,7 +239,7 @@ def test_leaving_the_block_after_a_refusal_neither_sends_nor_warns(
     assert caplog.messages == []
 
 
-def test_a_refusal_is_told_though_the_reply_of_the_release_was_lost(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_refusal_is_told_though_the_reply_of_the_release_was_lost(wire, wired, rows):
     rows.put("taken", value={"N": "7"})
     lock = wired.acquire("a")
     wire.clear()
@@ -266,8 +254,8 @@ def test_a_refusal_is_told_though_the_reply_of_the_release_was_lost(wire: Wire, 
 
 @pytest.mark.parametrize("expired", [False, True])
 def test_a_refusal_is_told_though_another_has_the_lock_after_a_release_without_an_answer(
-    expired: bool, wire: Wire, impatient: LockClient, rows: Rows
-) -> None:
+    expired, wire, impatient, rows
+):
     rows.put("taken", value={"N": "7"})
     lock = impatient.acquire("a")
 
@@ -285,9 +273,7 @@ def test_a_refusal_is_told_though_another_has_the_lock_after_a_release_without_a
     assert lock.lost == expired
 
 
-def test_a_lock_that_another_took_between_the_refusal_and_the_release_is_told_as_lost(
-    wire: Wire, wired: LockClient, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_lock_that_another_took_between_the_refusal_and_the_release_is_told_as_lost(wire, wired, rows, caplog):
     rows.put("taken", value={"N": "7"})
     lost: list[Lock] = []
     lock = wired.acquire("a", on_lost=lost.append)
@@ -305,9 +291,7 @@ def test_a_lock_that_another_took_between_the_refusal_and_the_release_is_told_as
     assert "lock 'a' was released" not in caplog.messages
 
 
-def test_a_late_copy_of_a_refused_commit_is_refused_though_the_condition_holds_by_then(
-    wire: Wire, wired: LockClient, rows: Rows
-) -> None:
+def test_a_late_copy_of_a_refused_commit_is_refused_though_the_condition_holds_by_then(wire, wired, rows):
     rows.put("taken", value={"N": "7"})
     lock = wired.acquire("a")
     late = wire.deliver_late(COMMIT)
@@ -322,8 +306,8 @@ def test_a_late_copy_of_a_refused_commit_is_refused_though_the_condition_holds_b
 
 @pytest.mark.parametrize("first", ["answered", "late"])
 def test_refused_while_the_release_gets_no_answer_is_unknown_since_a_late_copy_might_find_the_lock_ours(
-    first: str, wire: Wire, impatient: LockClient, rows: Rows
-) -> None:
+    first, wire, impatient, rows
+):
     rows.put("taken", value={"N": "7"})
     lock = impatient.acquire("a")
     late = wire.deliver_late(COMMIT) if first == "late" else None
@@ -339,9 +323,7 @@ def test_refused_while_the_release_gets_no_answer_is_unknown_since_a_late_copy_m
         assert value(rows, "sum") == 1  # it did
 
 
-def test_items_that_dynamodb_cannot_take_are_an_error_of_configuration_and_the_lock_is_released(
-    client: LockClient, rows: Rows
-) -> None:
+def test_items_that_dynamodb_cannot_take_are_an_error_of_configuration_and_the_lock_is_released(client, rows):
     lock = client.acquire("a")
     with pytest.raises(LockConfigurationError):
         lock.commit([put(rows, "row"), put(rows, "row")])
@@ -350,7 +332,7 @@ def test_items_that_dynamodb_cannot_take_are_an_error_of_configuration_and_the_l
     assert not lock.is_held
 
 
-def test_a_missing_table_may_be_that_of_an_item(client: LockClient, rows: Rows) -> None:
+def test_a_missing_table_may_be_that_of_an_item(client, rows):
     with pytest.raises(LockConfigurationError, match="a table of the transaction was not found") as caught:
         client.acquire("a").commit([{"Put": {"TableName": "no-such-table", "Item": {"key": {"S": "1"}}}}])
     assert "Check TableName in each item" in str(caught.value)
@@ -362,7 +344,7 @@ def test_a_missing_table_may_be_that_of_an_item(client: LockClient, rows: Rows) 
 # The lock was not ours any more
 
 
-def test_a_paused_holder_that_writes_late_is_refused(make: Make, rows: Rows, wire: Wire) -> None:
+def test_a_paused_holder_that_writes_late_is_refused(make, rows, wire):
     clock = LeapingClock()
     holder, other = make(clock=clock, heartbeat_period=0), make()
     rows.put("balance", value={"N": "100"})
@@ -379,7 +361,7 @@ def test_a_paused_holder_that_writes_late_is_refused(make: Make, rows: Rows, wir
     assert not lock.is_held
 
 
-def test_the_error_names_who_has_the_lock_now_and_leaves_it_alone(client: LockClient, rows: Rows) -> None:
+def test_the_error_names_who_has_the_lock_now_and_leaves_it_alone(client, rows):
     lock = client.acquire("a")
     taken_over(rows)
     row = rows["a"]
@@ -392,7 +374,7 @@ def test_the_error_names_who_has_the_lock_now_and_leaves_it_alone(client: LockCl
     has_ended(lock)
 
 
-def test_a_lost_lock_is_lost_whatever_else_would_have_been_refused(client: LockClient, rows: Rows) -> None:
+def test_a_lost_lock_is_lost_whatever_else_would_have_been_refused(client, rows):
     rows.put("taken", value={"N": "7"})
     lock = client.acquire("a")
     taken_over(rows)
@@ -401,7 +383,7 @@ def test_a_lost_lock_is_lost_whatever_else_would_have_been_refused(client: LockC
 
 
 @pytest.mark.parametrize("how", ["released", "deleted"])
-def test_a_row_that_is_released_or_gone_is_lost_too(how: str, client: LockClient, make: Make, rows: Rows) -> None:
+def test_a_row_that_is_released_or_gone_is_lost_too(how, client, make, rows):
     lock = client.acquire("a")
     if how == "deleted":
         rows.delete("a")
@@ -415,7 +397,7 @@ def test_a_row_that_is_released_or_gone_is_lost_too(how: str, client: LockClient
     assert rows.get("a") == before
 
 
-def test_a_lease_that_ended_unnoticed_does_no_harm_as_long_as_nobody_took_the_lock(make: Make, rows: Rows) -> None:
+def test_a_lease_that_ended_unnoticed_does_no_harm_as_long_as_nobody_took_the_lock(make, rows):
     clock = LeapingClock()
     lock = make(clock=clock, heartbeat_period=0).acquire("a", lease_duration=1)
     clock.sleep(60)
@@ -437,7 +419,7 @@ def test_a_lease_that_ended_unnoticed_does_no_harm_as_long_as_nobody_took_the_lo
         (503, "ServiceUnavailable"),
     ],
 )
-def test_what_passes_is_waited_for(status: int, code: str, wire: Wire, impatient: LockClient, rows: Rows) -> None:
+def test_what_passes_is_waited_for(status, code, wire, impatient, rows):
     lock = impatient.acquire("a")
     wire.answer(status, code, COMMIT, times=3)
     lock.commit([add(rows, "sum")])
@@ -446,9 +428,7 @@ def test_what_passes_is_waited_for(status: int, code: str, wire: Wire, impatient
     assert value(rows, "sum") == 1
 
 
-def test_what_was_certainly_not_carried_out_is_not_called_unknown(
-    wire: Wire, impatient: LockClient, rows: Rows
-) -> None:
+def test_what_was_certainly_not_carried_out_is_not_called_unknown(wire, impatient, rows):
     lock = impatient.acquire("a")
     wire.throttle(COMMIT, times=FOREVER)
     with pytest.raises(TransportError) as caught:
@@ -482,9 +462,7 @@ def conflicts(wire: Wire, reasons: list[str], times: float = 1) -> None:
 @pytest.mark.parametrize(
     "reasons", [["TransactionConflict", "None"], ["None", "TransactionConflict"], ["ThrottlingError", "None"]]
 )
-def test_a_conflict_with_another_s_transaction_is_tried_again(
-    reasons: list[str], wire: Wire, impatient: LockClient, rows: Rows
-) -> None:
+def test_a_conflict_with_another_s_transaction_is_tried_again(reasons, wire, impatient, rows):
     lock = impatient.acquire("a")
     conflicts(wire, reasons, times=4)
     lock.commit([add(rows, "sum")])
@@ -492,21 +470,19 @@ def test_a_conflict_with_another_s_transaction_is_tried_again(
     assert value(rows, "sum") == 1
 
 
-def test_conflicts_are_tried_again_no_longer_than_the_lock_is_valid(
-    wire: Wire, impatient: LockClient, rows: Rows
-) -> None:
+def test_conflicts_are_tried_again_no_longer_than_the_lock_is_valid(wire, impatient, rows):
     lock = impatient.acquire("a", lease_duration=10)
     conflicts(wire, ["TransactionConflict", "None"], times=FOREVER)
     with pytest.raises(CommitRefusedError) as caught:
         lock.commit([add(rows, "sum")])
     assert caught.value.reasons == ("TransactionConflict",)
-    assert impatient.__session__.timeline.clock.leapt < 11  # type: ignore[attr-defined]
+    assert impatient.__session__.timeline.clock.leapt < 11
     assert wire.count(COMMIT) > 5
     assert rows.get("sum") is None
     assert not rows.is_held("a")
 
 
-def test_a_conflict_beside_a_refused_condition_is_a_refusal(wire: Wire, impatient: LockClient, rows: Rows) -> None:
+def test_a_conflict_beside_a_refused_condition_is_a_refusal(wire, impatient, rows):
     lock = impatient.acquire("a")
     conflicts(wire, ["ConditionalCheckFailed", "TransactionConflict"])
     with pytest.raises(CommitRefusedError):
@@ -514,7 +490,7 @@ def test_a_conflict_beside_a_refused_condition_is_a_refusal(wire: Wire, impatien
     assert wire.count(COMMIT) == 1
 
 
-def test_a_missing_permission_is_named(wire: Wire, impatient: LockClient, rows: Rows) -> None:
+def test_a_missing_permission_is_named(wire, impatient, rows):
     lock = impatient.acquire("a")
     wire.answer(400, "AccessDeniedException", COMMIT, times=FOREVER)
     with pytest.raises(LockConfigurationError, match="permission"):
@@ -524,8 +500,8 @@ def test_a_missing_permission_is_named(wire: Wire, impatient: LockClient, rows: 
 
 @pytest.mark.parametrize("release_conflicts", [0, 1], ids=["released at once", "released after a conflict"])
 def test_a_table_without_transactions_is_a_configuration_error_and_no_lost_lock(
-    wire: Wire, impatient: LockClient, rows: Rows, release_conflicts: int
-) -> None:
+    wire, impatient, rows, release_conflicts
+):
     with impatient.acquire("a") as lock:
         wire.answer(400, "ValidationException", COMMIT, times=FOREVER)
         if release_conflicts:
@@ -542,7 +518,7 @@ def test_a_table_without_transactions_is_a_configuration_error_and_no_lost_lock(
 # Bad input: nothing is sent, and the lock is held still
 
 
-def test_a_hundred_items_are_too_many(wire: Wire, wired: LockClient, rows: Rows) -> None:
+def test_a_hundred_items_are_too_many(wire, wired, rows):
     lock = wired.acquire("a")
     wire.clear()
     with pytest.raises(LockArgumentError, match="99"):
@@ -559,9 +535,7 @@ def test_a_hundred_items_are_too_many(wire: Wire, wired: LockClient, rows: Rows)
         ({"Put": {"TableName": "orders"}}, TypeError), ("Put", TypeError), (7, TypeError),
     ],
 )  # fmt: skip
-def test_what_is_no_list_of_writes_is_refused(
-    items: Any, error: type[Exception], wire: Wire, wired: LockClient
-) -> None:
+def test_what_is_no_list_of_writes_is_refused(items, error, wire, wired):
     lock = wired.acquire("a")
     wire.clear()
     with pytest.raises(error):
@@ -570,7 +544,7 @@ def test_what_is_no_list_of_writes_is_refused(
     assert lock.is_held
 
 
-def test_a_lock_that_deletes_its_row_cannot_commit(client: LockClient, rows: Rows) -> None:
+def test_a_lock_that_deletes_its_row_cannot_commit(client, rows):
     lock = client.acquire("a", delete_on_release=True)
     for act in (lambda: lock.commit([put(rows, "row")]), lock.transact_item):
         with pytest.raises(LockConfigurationError, match="delete_on_release"):
@@ -579,7 +553,7 @@ def test_a_lock_that_deletes_its_row_cannot_commit(client: LockClient, rows: Row
     assert rows.get("row") is None
 
 
-def test_nor_can_a_lock_of_the_python_schema(engine: Ministack, table: str, make: Make, rows: Rows) -> None:
+def test_nor_can_a_lock_of_the_python_schema(engine, table, make, rows):
     name = engine.create_table(f"{table}-python", "lock_key", "sort_key")
     lock = make(name, schema=PYTHON).acquire("a")
     with pytest.raises(LockConfigurationError, match="PYTHON"):
@@ -588,7 +562,7 @@ def test_nor_can_a_lock_of_the_python_schema(engine: Ministack, table: str, make
     engine.delete_table(name)
 
 
-def test_a_child_does_not_commit_under_its_parent_s_lock(client: LockClient, rows: Rows) -> None:
+def test_a_child_does_not_commit_under_its_parent_s_lock(client, rows):
     lock = client.acquire("a")
     with pytest.raises(OwnerMismatchError):
         in_child(lambda: lock.commit([put(rows, "row")]))()

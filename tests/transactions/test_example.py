@@ -18,7 +18,7 @@ def run(table: str) -> str:
     return done.stdout
 
 
-def test_the_late_writer_corrupts_a_plain_put_and_is_refused_by_commit(table: str) -> None:
+def test_the_late_writer_corrupts_a_plain_put_and_is_refused_by_commit(table):
     plain, commit = run(table).split("With commit:")
     assert "100 + 50 - 30 = 150: 30 are gone" in plain
     assert "the first is refused: lock 'account' is no longer ours" in commit

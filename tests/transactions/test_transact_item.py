@@ -10,10 +10,8 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from lambda_lock import LockClient
 from lambda_lock.errors import LockAlreadyReleasedError
 from rig.engine import REGION
-from tests.support.clients import Make
 from tests.support.rows import Rows
 
 Transact = Callable[..., Any]
@@ -44,9 +42,7 @@ def is_refused(transact: Transact, item: dict[str, Any]) -> None:
     assert reasons == ["None", "ConditionalCheckFailed"]
 
 
-def test_the_transaction_is_carried_out_while_the_lock_is_held_and_leaves_it_as_it_is(
-    client: LockClient, rows: Rows, transact: Transact
-) -> None:
+def test_the_transaction_is_carried_out_while_the_lock_is_held_and_leaves_it_as_it_is(client, rows, transact):
     lock = client.acquire("a", data=b"state")
     before = rows["a"]
     transact(lock.transact_item())
@@ -57,7 +53,7 @@ def test_the_transaction_is_carried_out_while_the_lock_is_held_and_leaves_it_as_
     assert lock.release() is True
 
 
-def test_it_is_good_after_renewals_too(client: LockClient, rows: Rows, transact: Transact) -> None:
+def test_it_is_good_after_renewals_too(client, rows, transact):
     lock = client.acquire("a")
     item = lock.transact_item()
     lock.heartbeat()
@@ -65,16 +61,14 @@ def test_it_is_good_after_renewals_too(client: LockClient, rows: Rows, transact:
     assert rows.get("row") is not None
 
 
-def test_it_is_refused_once_another_has_the_lock(client: LockClient, rows: Rows, transact: Transact) -> None:
+def test_it_is_refused_once_another_has_the_lock(client, rows, transact):
     item = client.acquire("a").transact_item()
     rows.put_held("a", expires_at=time.time() + 60, owner="another#1")
     is_refused(transact, item)
     assert rows.get("row") is None
 
 
-def test_it_is_refused_once_the_lock_is_released_and_when_it_is_acquired_again(
-    client: LockClient, rows: Rows, transact: Transact
-) -> None:
+def test_it_is_refused_once_the_lock_is_released_and_when_it_is_acquired_again(client, rows, transact):
     lock = client.acquire("a")
     item = lock.transact_item()
     lock.release()
@@ -84,9 +78,7 @@ def test_it_is_refused_once_the_lock_is_released_and_when_it_is_acquired_again(
     assert rows.get("row") is None
 
 
-def test_it_is_refused_once_the_lock_was_adopted(
-    client: LockClient, make: Make, rows: Rows, transact: Transact
-) -> None:
+def test_it_is_refused_once_the_lock_was_adopted(client, make, rows, transact):
     lock = client.acquire("a")
     item = lock.transact_item()
     adopted = make().adopt(lock.hand_over())
@@ -94,11 +86,11 @@ def test_it_is_refused_once_the_lock_was_adopted(
     transact(adopted.transact_item())
 
 
-def test_it_is_an_update_since_that_needs_no_further_permission(client: LockClient) -> None:
+def test_it_is_an_update_since_that_needs_no_further_permission(client):
     assert list(client.acquire("a").transact_item()) == ["Update"]
 
 
-def test_it_is_not_given_once_the_lock_is_released(client: LockClient) -> None:
+def test_it_is_not_given_once_the_lock_is_released(client):
     lock = client.acquire("a")
     lock.release()
     with pytest.raises(LockAlreadyReleasedError):

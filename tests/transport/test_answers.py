@@ -90,9 +90,7 @@ def fails(call: Callable[[], object], match: str = "may have been carried out|is
     ],
 )
 @pytest.mark.parametrize("wait", [0, 3])
-def test_a_decision_sends_a_handful_of_requests_whatever_the_server_says(
-    stub: Stub, connect: Connect, said: bytes, wait: float
-) -> None:
+def test_a_decision_sends_a_handful_of_requests_whatever_the_server_says(stub, connect, said, wait):
     stub.otherwise = say(said)
     client = connect()
     with pytest.raises(TransportError):
@@ -100,14 +98,14 @@ def test_a_decision_sends_a_handful_of_requests_whatever_the_server_says(
     assert len(stub.requests) <= HANDFUL * (2 + wait)  # releasing the claim is a decision of its own
 
 
-def test_an_error_inside_a_200_is_no_answer(stub: Stub, connect: Connect) -> None:
+def test_an_error_inside_a_200_is_no_answer(stub, connect):
     stub.otherwise = say(now({"__type": "ns#ThrottlingException", "message": "slow down"}))
     client = connect()
     fails(lambda: client.get("a"))
     fails(lambda: client.acquire("a", wait=0))
 
 
-def test_the_row_of_another_lock_is_no_answer_to_a_read(stub: Stub, connect: Connect) -> None:
+def test_the_row_of_another_lock_is_no_answer_to_a_read(stub, connect):
     client = connect()
     stub.otherwise = say(now({"Item": row("b")}))
     fails(lambda: client.get("a"), "not DynamoDB")
@@ -118,17 +116,17 @@ def test_the_row_of_another_lock_is_no_answer_to_a_read(stub: Stub, connect: Con
 
 
 @pytest.mark.parametrize("item", [[], "a", 5, {"key": "a"}, [row()]])
-def test_what_is_not_an_item_is_no_answer(stub: Stub, connect: Connect, item: object) -> None:
+def test_what_is_not_an_item_is_no_answer(stub, connect, item):
     stub.otherwise = say(now({"Item": item}))
     fails(lambda: connect().get("a"))
 
 
-def test_a_page_without_items_is_no_answer(stub: Stub, connect: Connect) -> None:
+def test_a_page_without_items_is_no_answer(stub, connect):
     stub.otherwise = say(now({"message": "welcome"}))
     fails(lambda: list(connect().list()))
 
 
-def test_a_lock_is_neither_lost_nor_released_by_the_row_of_another(stub: Stub, connect: Connect) -> None:
+def test_a_lock_is_neither_lost_nor_released_by_the_row_of_another(stub, connect):
     stub.otherwise = grant
     lock = connect().acquire("a", wait=0)
     stub.otherwise = say(refused(Item=row("b")))
@@ -137,7 +135,7 @@ def test_a_lock_is_neither_lost_nor_released_by_the_row_of_another(stub: Stub, c
     fails(lock.release)
 
 
-def test_a_replacement_is_not_judged_by_the_row_of_another(stub: Stub, connect: Connect) -> None:
+def test_a_replacement_is_not_judged_by_the_row_of_another(stub, connect):
     free = row(isReleased={"S": "1"})
     stub.script = [say(now({"Item": free})), say(refused(Item=row("b", isReleased={"S": "1"})))]
     fails(lambda: connect().acquire("a", wait=0, replace=True), "PutItem")
@@ -152,9 +150,7 @@ def test_a_replacement_is_not_judged_by_the_row_of_another(stub: Stub, connect: 
         [{"Code": "None"}, {"Code": "None"}, {"Code": "ConditionalCheckFailed"}],
     ],
 )
-def test_a_commit_is_not_judged_by_reasons_that_are_not_its_own(
-    stub: Stub, connect: Connect, reasons: list[object]
-) -> None:
+def test_a_commit_is_not_judged_by_reasons_that_are_not_its_own(stub, connect, reasons):
     stub.otherwise = grant
     lock = connect().acquire("a", wait=0)
     cancelled = {"__type": "ns#TransactionCanceledException", "message": "", "CancellationReasons": reasons}
@@ -162,7 +158,7 @@ def test_a_commit_is_not_judged_by_reasons_that_are_not_its_own(
     fails(lambda: lock.commit([{"Put": {"TableName": "orders", "Item": {"id": {"S": "1"}}}}]))
 
 
-def test_json_that_is_nested_too_deep_is_no_answer(stub: Stub, connect: Connect) -> None:
+def test_json_that_is_nested_too_deep_is_no_answer(stub, connect):
     stub.otherwise = say(now(b'{"Item": {"key": {"S": "a"}, "x": ' + b'{"M": {"x": ' * 50_000))
     fails(lambda: connect().get("a"))
     value: object = {"S": "x"}
@@ -176,7 +172,7 @@ def test_json_that_is_nested_too_deep_is_no_answer(stub: Stub, connect: Connect)
 @pytest.mark.parametrize(
     ("message", "said"), [("no\x1b[2J", "AccessDeniedException: no"), ("", "AccessDeniedException")]
 )
-def test_an_error_of_dynamodb_says_its_code_and_what_of_its_message_can_be_printed(message: str, said: str) -> None:
+def test_an_error_of_dynamodb_says_its_code_and_what_of_its_message_can_be_printed(message, said):
     shown = str(ServiceError("AccessDeniedException", message))
     assert shown.startswith(said)
     assert shown.isprintable()

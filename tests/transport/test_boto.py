@@ -14,7 +14,7 @@ from lambda_lock.errors import LockConfigurationError
 from lambda_lock.transport import BotoTransport, ConditionFailed, ServiceError, TransactionCanceled, TransportError
 from lambda_lock.transport.boto import own_transport
 
-from .conftest import EPOCH, Say, Stub, answer, cut, error, say, silence
+from .conftest import EPOCH, Stub, answer, cut, error, say, silence
 
 REQUEST = {"TableName": "locks", "Key": {"key": {"S": "a"}}}
 
@@ -49,7 +49,7 @@ def fails(transport: BotoTransport, *, ambiguous: bool) -> TransportError:
     return caught.value
 
 
-def test_an_own_client_says_who_it_is_and_sends_once(stub: Stub, own: BotoTransport) -> None:
+def test_an_own_client_says_who_it_is_and_sends_once(stub, own):
     stub.script = [say(error("InternalServerError", status=500))]
     fails(own, ambiguous=True)
     assert len(stub.requests) == 1
@@ -70,27 +70,27 @@ def test_an_own_client_says_who_it_is_and_sends_once(stub: Stub, own: BotoTransp
         say(answer({"Item": {}}, headers={"x-amz-crc32": "1"})),
     ],
 )
-def test_an_answer_that_is_not_dynamodbs_word_is_ambiguous(stub: Stub, own: BotoTransport, failure: Say) -> None:
+def test_an_answer_that_is_not_dynamodbs_word_is_ambiguous(stub, own, failure):
     stub.script = [failure]
     fails(own, ambiguous=True)
     assert len(stub.requests) == 1
 
 
-def test_a_time_out_of_range_is_not_a_usable_answer(stub: Stub, own: BotoTransport) -> None:
+def test_a_time_out_of_range_is_not_a_usable_answer(stub, own):
     stub.script = [say(answer({"Table": {"TableName": "locks", "CreationDateTime": 1e300}}))]
     with pytest.raises(TransportError, match="botocore cannot read it") as caught:
         own.send("DescribeTable", {"TableName": "locks"}, timeout=3.0)
     assert caught.value.ambiguous
 
 
-def test_a_refusal_that_is_nested_too_deep_is_not_a_usable_answer(stub: Stub, own: BotoTransport) -> None:
+def test_a_refusal_that_is_nested_too_deep_is_not_a_usable_answer(stub, own):
     deep = 100_000  # since Python 3.12 the parser's limit is not that of calls
     message = b'{"a":' * deep + b"1" + b"}" * deep
     stub.script = [say(answer(b'{"__type": "x#ValidationException", "message": ' + message + b"}", 400))]
     fails(own, ambiguous=True)
 
 
-def test_a_refused_connection_is_not_ambiguous_unless_the_client_may_have_sent_before() -> None:
+def test_a_refused_connection_is_not_ambiguous_unless_the_client_may_have_sent_before():
     with socket.create_server(("127.0.0.1", 0)) as server:
         url = f"http://127.0.0.1:{server.getsockname()[1]}"
     fails(own_transport(None, "eu-west-1", url, reason="a test"), ambiguous=False)
@@ -99,7 +99,7 @@ def test_a_refused_connection_is_not_ambiguous_unless_the_client_may_have_sent_b
     fails(BotoTransport(client), ambiguous=True)
 
 
-def test_a_refusal_is_the_same_as_over_https(stub: Stub, own: BotoTransport) -> None:
+def test_a_refusal_is_the_same_as_over_https(stub, own):
     item = {"data": {"B": "AAE="}}
     reasons = [{"Code": "None"}, {"Code": "ConditionalCheckFailed", "Item": item}]
     stub.script = [
@@ -125,20 +125,20 @@ def test_a_refusal_is_the_same_as_over_https(stub: Stub, own: BotoTransport) -> 
         assert (refused.value.code, refused.value.retryable, refused.value.date) == (code, retryable, EPOCH)
 
 
-def test_a_failed_condition_after_a_retry_inside_the_client_is_ambiguous(stub: Stub, users: BotoTransport) -> None:
+def test_a_failed_condition_after_a_retry_inside_the_client_is_ambiguous(stub, users):
     stub.script = [cut, say(error("ConditionalCheckFailedException"))]
     caught = fails(users, ambiguous=True)
     assert "after 1 retries" in str(caught)
     assert len(stub.requests) == 2
 
 
-def test_a_failed_condition_without_a_retry_is_one_also_with_the_users_client(stub: Stub, users: BotoTransport) -> None:
+def test_a_failed_condition_without_a_retry_is_one_also_with_the_users_client(stub, users):
     stub.script = [say(error("ConditionalCheckFailedException"))]
     with pytest.raises(ConditionFailed):
         users.send("GetItem", REQUEST, timeout=3)
 
 
-def test_binary_values_go_both_ways_at_any_depth(stub: Stub, own: BotoTransport) -> None:
+def test_binary_values_go_both_ways_at_any_depth(stub, own):
     item: dict[str, Any] = {
         "key": {"S": "a"},
         "B": {"B": "AAEC"},
@@ -154,13 +154,13 @@ def test_binary_values_go_both_ways_at_any_depth(stub: Stub, own: BotoTransport)
     assert own.send("GetItem", REQUEST, timeout=3).item == item
 
 
-def test_a_request_that_boto3_does_not_take_is_a_configuration_error(stub: Stub, own: BotoTransport) -> None:
+def test_a_request_that_boto3_does_not_take_is_a_configuration_error(stub, own):
     with pytest.raises(LockConfigurationError, match="NoSuchParameter"):
         own.send("GetItem", REQUEST | {"NoSuchParameter": 1}, timeout=3)
     assert stub.requests == []
 
 
-def test_a_forked_child_does_not_use_its_parents_connection(stub: Stub, own: BotoTransport) -> None:
+def test_a_forked_child_does_not_use_its_parents_connection(stub, own):
     own.send("GetItem", REQUEST, timeout=3)
     own._pid = os.getpid() + 1  # as it is in a child
     own.send("GetItem", REQUEST, timeout=3)
@@ -168,7 +168,7 @@ def test_a_forked_child_does_not_use_its_parents_connection(stub: Stub, own: Bot
     assert stub.connections == 2
 
 
-def test_a_session_of_aioboto3_is_refused_like_a_client_of_its() -> None:
+def test_a_session_of_aioboto3_is_refused_like_a_client_of_its():
     made_by_aioboto3 = type("Session", (boto3.session.Session,), {"__module__": "aioboto3.session"})
     with pytest.raises(TypeError, match="boto3_session is an asynchronous session of aioboto3: pass"):
         own_transport(made_by_aioboto3(), "eu-west-1", None, reason="a test")
@@ -181,9 +181,7 @@ def test_a_session_of_aioboto3_is_refused_like_a_client_of_its() -> None:
         error("RequestTimeTooSkewed", "too far"),
     ],
 )
-def test_a_wrong_clock_is_told_at_the_first_answer_because_boto3_cannot_correct_it(
-    stub: Stub, own: BotoTransport, refused: bytes
-) -> None:
+def test_a_wrong_clock_is_told_at_the_first_answer_because_boto3_cannot_correct_it(stub, own, refused):
     stub.otherwise = say(refused)
     with pytest.raises(LockConfigurationError, match="the clock of this machine is wrong"):
         LockClient("locks", transport=own).acquire("a", wait=5)

@@ -3,7 +3,6 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from pathlib import Path
 from typing import Any
 from urllib import request
 
@@ -16,8 +15,6 @@ from lambda_lock.errors import LockArgumentError, LockConfigurationError
 from lambda_lock.transport import BotoTransport, HttpsTransport, choose
 from lambda_lock.transport.choice import proxy_variable
 from lambda_lock.transport.endpoint import Endpoint
-
-from .conftest import Stub
 
 KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
 LAMBDA = KEYS | {"AWS_REGION": "eu-west-1", "AWS_SESSION_TOKEN": "c"}
@@ -60,9 +57,7 @@ def set_all(environment: pytest.MonkeyPatch, **variables: str) -> None:
         ),
     ],
 )
-def test_the_environment_decides(
-    bare_environment: pytest.MonkeyPatch, environ: dict[str, str], name: str, reason: str
-) -> None:
+def test_the_environment_decides(bare_environment, environ, name, reason):
     set_all(bare_environment, **environ)
     transport = chosen()
     assert transport.name == name
@@ -70,9 +65,7 @@ def test_the_environment_decides(
 
 
 @pytest.mark.parametrize("variable", ["AWS_PROFILE", "AWS_DEFAULT_PROFILE"])
-def test_a_profile_goes_to_boto3_also_beside_keys(
-    bare_environment: pytest.MonkeyPatch, tmp_path: Path, variable: str
-) -> None:
+def test_a_profile_goes_to_boto3_also_beside_keys(bare_environment, tmp_path, variable):
     (tmp_path / ".aws").mkdir()
     (tmp_path / ".aws" / "config").write_text("[profile dev]\nregion = eu-north-1\n")
     set_all(bare_environment, **KEYS, **{variable: "dev"})
@@ -82,9 +75,7 @@ def test_a_profile_goes_to_boto3_also_beside_keys(
     assert transport.client.meta.region_name == "eu-north-1"
 
 
-def test_a_config_file_that_alone_gives_the_region_goes_to_boto3(
-    bare_environment: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_config_file_that_alone_gives_the_region_goes_to_boto3(bare_environment, tmp_path):
     (tmp_path / ".aws").mkdir()
     (tmp_path / ".aws" / "config").write_text("[default]\nregion = eu-north-1\n")
     set_all(bare_environment, **KEYS)
@@ -110,9 +101,7 @@ def test_a_config_file_that_alone_gives_the_region_goes_to_boto3(
         "[profile other]\nregion = x\n[default]\nuse_fips_endpoint = true\n",
     ],
 )
-def test_an_endpoint_in_the_default_profile_is_that_of_boto3(
-    bare_environment: pytest.MonkeyPatch, tmp_path: Path, variable: str | None, text: str
-) -> None:
+def test_an_endpoint_in_the_default_profile_is_that_of_boto3(bare_environment, tmp_path, variable, text):
     (tmp_path / ".aws").mkdir()
     path = tmp_path / ".aws" / "config" if variable is None else tmp_path / "settings"
     path.write_text(text)
@@ -125,9 +114,7 @@ def test_an_endpoint_in_the_default_profile_is_that_of_boto3(
 
 
 @pytest.mark.parametrize("variable", ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"])
-def test_certificates_of_the_default_profile_are_those_of_boto3(
-    bare_environment: pytest.MonkeyPatch, tmp_path: Path, variable: str
-) -> None:
+def test_certificates_of_the_default_profile_are_those_of_boto3(bare_environment, tmp_path, variable):
     path = tmp_path / "settings"
     path.write_text("[default]\nca_bundle = /somewhere.pem\n")
     set_all(bare_environment, **LAMBDA, **{variable: str(path)})
@@ -144,9 +131,7 @@ def test_certificates_of_the_default_profile_are_those_of_boto3(
         "[default]\nregion = eu-north-1\n  [profile other]\n[other]\nendpoint_url = http://127.0.0.1:9\n",
     ],
 )
-def test_other_settings_of_the_files_leave_boto3_out(
-    bare_environment: pytest.MonkeyPatch, tmp_path: Path, text: str
-) -> None:
+def test_other_settings_of_the_files_leave_boto3_out(bare_environment, tmp_path, text):
     path = tmp_path / "config"
     path.write_bytes(text.encode("latin-1"))
     set_all(bare_environment, **LAMBDA, AWS_CONFIG_FILE=str(path))
@@ -164,9 +149,7 @@ def test_other_settings_of_the_files_leave_boto3_out(
         b"[other]\ns3 =\n  what\n",
     ],
 )
-def test_a_file_that_cannot_be_read_as_settings_is_refused_as_by_boto3(
-    bare_environment: pytest.MonkeyPatch, tmp_path: Path, variable: str, text: bytes
-) -> None:
+def test_a_file_that_cannot_be_read_as_settings_is_refused_as_by_boto3(bare_environment, tmp_path, variable, text):
     path = tmp_path / "settings"
     path.write_bytes(text)
     set_all(bare_environment, **LAMBDA, **{variable: str(path)})
@@ -174,15 +157,13 @@ def test_a_file_that_cannot_be_read_as_settings_is_refused_as_by_boto3(
         chosen()
 
 
-def test_a_file_that_cannot_be_opened_is_none(bare_environment: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_opened_is_none(bare_environment, tmp_path):
     set_all(bare_environment, **LAMBDA, AWS_CONFIG_FILE=str(tmp_path))
     assert chosen().name == "https"
 
 
 @pytest.mark.parametrize("region", ["local", "fips-us-east-1", "us-west-2-fips"])
-def test_a_pseudo_region_has_the_endpoint_that_boto3_gives_it(
-    bare_environment: pytest.MonkeyPatch, region: str
-) -> None:
+def test_a_pseudo_region_has_the_endpoint_that_boto3_gives_it(bare_environment, region):
     set_all(bare_environment, **LAMBDA | {"AWS_REGION": region})
     transport = chosen()
     assert isinstance(transport, BotoTransport)
@@ -191,7 +172,7 @@ def test_a_pseudo_region_has_the_endpoint_that_boto3_gives_it(
     assert transport.client.meta.endpoint_url == theirs
 
 
-def test_any_region_will_do_beside_an_endpoint(bare_environment: pytest.MonkeyPatch) -> None:
+def test_any_region_will_do_beside_an_endpoint(bare_environment):
     set_all(bare_environment, **LAMBDA | {"AWS_REGION": "local"}, AWS_ENDPOINT_URL="http://127.0.0.1:8000")
     transport = chosen()
     assert isinstance(transport, HttpsTransport)
@@ -199,16 +180,12 @@ def test_any_region_will_do_beside_an_endpoint(bare_environment: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(("mode", "name"), [("required", "boto3"), ("REQUIRED", "boto3"), ("preferred", "https")])
-def test_an_endpoint_of_the_account_goes_to_boto3_where_it_is_required(
-    bare_environment: pytest.MonkeyPatch, mode: str, name: str
-) -> None:
+def test_an_endpoint_of_the_account_goes_to_boto3_where_it_is_required(bare_environment, mode, name):
     set_all(bare_environment, **LAMBDA, AWS_ACCOUNT_ID_ENDPOINT_MODE=mode)
     assert chosen().name == name
 
 
-def test_aws_region_comes_before_the_one_that_boto3_knows_over_both_transports(
-    bare_environment: pytest.MonkeyPatch,
-) -> None:
+def test_aws_region_comes_before_the_one_that_boto3_knows_over_both_transports(bare_environment):
     set_all(bare_environment, **LAMBDA, AWS_DEFAULT_REGION="eu-west-2")
     transport = chosen()
     assert isinstance(transport, HttpsTransport)
@@ -219,30 +196,28 @@ def test_aws_region_comes_before_the_one_that_boto3_knows_over_both_transports(
     assert other.client.meta.region_name == "eu-west-1"
 
 
-def test_a_credentials_file_comes_before_the_container_as_in_the_sdks(
-    bare_environment: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_a_credentials_file_comes_before_the_container_as_in_the_sdks(bare_environment, tmp_path):
     (tmp_path / ".aws").mkdir()
     (tmp_path / ".aws" / "credentials").write_text("[default]\naws_access_key_id = a\naws_secret_access_key = b\n")
     set_all(bare_environment, **SNAPSTART)
     assert chosen().name == "boto3"
 
 
-def test_arguments_beat_the_environment(bare_environment: pytest.MonkeyPatch) -> None:
+def test_arguments_beat_the_environment(bare_environment):
     set_all(bare_environment, **LAMBDA, AWS_ENDPOINT_URL="http://127.0.0.1:1")
     transport = chosen(region_name="eu-west-2", endpoint_url="http://127.0.0.1:2")
     assert isinstance(transport, HttpsTransport)
     assert (transport.region, transport.endpoint.url) == ("eu-west-2", "http://127.0.0.1:2")
 
 
-def test_a_lambda_function_gets_its_regions_endpoint(bare_environment: pytest.MonkeyPatch) -> None:
+def test_a_lambda_function_gets_its_regions_endpoint(bare_environment):
     set_all(bare_environment, **LAMBDA)
     transport = chosen()
     assert isinstance(transport, HttpsTransport)
     assert transport.endpoint.url == "https://dynamodb.eu-west-1.amazonaws.com"
 
 
-def test_a_session_is_used_with_its_own_region_unless_one_is_given(bare_environment: pytest.MonkeyPatch) -> None:
+def test_a_session_is_used_with_its_own_region_unless_one_is_given(bare_environment):
     set_all(bare_environment, **LAMBDA)
     transport = chosen(boto3_session=boto3.Session(region_name="eu-west-3"))
     assert isinstance(transport, BotoTransport)
@@ -252,14 +227,14 @@ def test_a_session_is_used_with_its_own_region_unless_one_is_given(bare_environm
     assert other.client.meta.region_name == "eu-west-2"
 
 
-def test_aws_region_serves_a_session_that_has_none(bare_environment: pytest.MonkeyPatch) -> None:
+def test_aws_region_serves_a_session_that_has_none(bare_environment):
     set_all(bare_environment, **LAMBDA)
     transport = chosen(boto3_session=boto3.Session())
     assert isinstance(transport, BotoTransport)
     assert transport.client.meta.region_name == "eu-west-1"
 
 
-def test_a_client_is_used_as_it_is(bare_environment: pytest.MonkeyPatch) -> None:
+def test_a_client_is_used_as_it_is(bare_environment):
     client = boto3.client("dynamodb", region_name="eu-west-3")
     transport = chosen(boto3_client=client)
     assert isinstance(transport, BotoTransport)
@@ -268,14 +243,14 @@ def test_a_client_is_used_as_it_is(bare_environment: pytest.MonkeyPatch) -> None
 
 
 @pytest.mark.parametrize("other", [{"region_name": "eu-west-1"}, {"endpoint_url": "http://h"}, {"boto3_session": "x"}])
-def test_a_client_excludes_what_it_has_itself(bare_environment: pytest.MonkeyPatch, other: dict[str, Any]) -> None:
+def test_a_client_excludes_what_it_has_itself(bare_environment, other):
     client = boto3.client("dynamodb", region_name="eu-west-3")
     with pytest.raises(LockArgumentError, match=next(iter(other))):
         chosen(boto3_client=client, **other)
 
 
 @pytest.mark.parametrize("make", [lambda: object(), lambda: "dynamodb", lambda: boto3])
-def test_what_is_no_client_is_a_type_error(bare_environment: pytest.MonkeyPatch, make: Any) -> None:
+def test_what_is_no_client_is_a_type_error(bare_environment, make):
     with pytest.raises(TypeError, match=r"boto3\.client\('dynamodb'\)"):
         chosen(boto3_client=make())
     with pytest.raises(TypeError, match=r"boto3_session must be a boto3\.Session"):
@@ -291,25 +266,25 @@ def test_what_is_no_client_is_a_type_error(bare_environment: pytest.MonkeyPatch,
         (lambda: boto3.resource("dynamodb", region_name="eu-west-1").meta.client, "rewrites the values"),
     ],
 )
-def test_another_thing_of_boto3_says_what_it_is(bare_environment: pytest.MonkeyPatch, make: Any, said: str) -> None:
+def test_another_thing_of_boto3_says_what_it_is(bare_environment, make, said):
     with pytest.raises(TypeError, match=said):
         chosen(boto3_client=make())
 
 
-def test_no_region_anywhere_is_an_error_with_the_remedy(bare_environment: pytest.MonkeyPatch) -> None:
+def test_no_region_anywhere_is_an_error_with_the_remedy(bare_environment):
     set_all(bare_environment, **KEYS)
     with pytest.raises(LockConfigurationError, match="AWS_REGION"):
         chosen()
 
 
-def test_no_credentials_anywhere_is_an_error_with_the_remedy(bare_environment: pytest.MonkeyPatch, stub: Stub) -> None:
+def test_no_credentials_anywhere_is_an_error_with_the_remedy(bare_environment, stub):
     set_all(bare_environment, AWS_REGION="eu-west-1", AWS_ENDPOINT_URL=stub.url)
     with pytest.raises(LockConfigurationError, match="credentials"):
         chosen().send("GetItem", {"TableName": "locks", "Key": {"key": {"S": "a"}}}, timeout=20)
     assert stub.requests == []
 
 
-def test_a_profile_that_does_not_exist_is_an_error(bare_environment: pytest.MonkeyPatch) -> None:
+def test_a_profile_that_does_not_exist_is_an_error(bare_environment):
     set_all(bare_environment, **LAMBDA, AWS_PROFILE="nobody")
     with pytest.raises(LockConfigurationError, match="nobody"):
         chosen()
@@ -325,9 +300,7 @@ def test_a_profile_that_does_not_exist_is_an_error(bare_environment: pytest.Monk
         ({"AWS_REGION": "eu-west-1"}, "no credentials"),
     ],
 )
-def test_without_boto3_the_error_says_what_was_found_and_both_remedies(
-    bare_environment: pytest.MonkeyPatch, environ: dict[str, str], found: str
-) -> None:
+def test_without_boto3_the_error_says_what_was_found_and_both_remedies(bare_environment, environ, found):
     set_all(bare_environment, **environ)
     bare_environment.setitem(sys.modules, "boto3", None)
     bare_environment.delitem(sys.modules, "lambda_lock.transport.boto", raising=False)
@@ -340,15 +313,13 @@ def test_without_boto3_the_error_says_what_was_found_and_both_remedies(
 @pytest.mark.parametrize(
     "environ", [LAMBDA | {"AWS_REGION": "eu west"}, LAMBDA | {"AWS_ENDPOINT_URL": "localhost:8000"}]
 )
-def test_a_bad_region_or_endpoint_is_refused_at_once(
-    bare_environment: pytest.MonkeyPatch, environ: dict[str, str]
-) -> None:
+def test_a_bad_region_or_endpoint_is_refused_at_once(bare_environment, environ):
     set_all(bare_environment, **environ)
     with pytest.raises(LockConfigurationError):
         chosen()
 
 
-def test_the_choice_is_logged_at_debug(bare_environment: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_choice_is_logged_at_debug(bare_environment, caplog):
     set_all(bare_environment, **LAMBDA)
     with caplog.at_level(logging.DEBUG, "lambda_lock"):
         transport = chosen()
@@ -368,7 +339,7 @@ EXCEPTED = st.builds(
 
 
 @given(NAMES, st.sampled_from(["", ":8000", ":1"]), st.lists(EXCEPTED, max_size=3))
-def test_no_proxy_is_read_as_the_standard_library_reads_it(host: str, port: str, excepted: list[str]) -> None:
+def test_no_proxy_is_read_as_the_standard_library_reads_it(host, port, excepted):
     text = ",".join(excepted)
     endpoint = Endpoint(f"http://{host}{port}")
     bypassed = request.proxy_bypass_environment(endpoint.authority, {"no": text})  # type: ignore[attr-defined]

@@ -6,7 +6,6 @@ import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import botocore.session
 import pytest
@@ -39,7 +38,7 @@ def container(stub: Stub, **environ: str) -> ContainerCredentials:
 # Static and environment
 
 
-def test_static_credentials_are_their_own_source() -> None:
+def test_static_credentials_are_their_own_source():
     keys = Credentials("AKID", "secret", "token")
     assert keys.get(0, soon()) is keys
     assert keys.expire() is False
@@ -57,14 +56,12 @@ def test_static_credentials_are_their_own_source() -> None:
         ("a", "é", None, "secret"),
     ],
 )
-def test_credentials_that_were_badly_copied_are_refused_without_showing_them(
-    access_key: str, secret_key: str, token: str | None, name: str
-) -> None:
+def test_credentials_that_were_badly_copied_are_refused_without_showing_them(access_key, secret_key, token, name):
     with pytest.raises(LockConfigurationError, match=name):
         Credentials(access_key, secret_key, token)
 
 
-def test_the_environment_is_read_again_at_each_use() -> None:
+def test_the_environment_is_read_again_at_each_use():
     environ = dict(KEYS)
     source = EnvironmentCredentials(environ)
     first = source.get(0, soon())
@@ -78,7 +75,7 @@ def test_the_environment_is_read_again_at_each_use() -> None:
     assert source.get(0, soon()).token == "token"
 
 
-def test_badly_copied_keys_are_refused_at_each_use_until_they_are_correct() -> None:
+def test_badly_copied_keys_are_refused_at_each_use_until_they_are_correct():
     environ = dict(KEYS)
     source = EnvironmentCredentials(environ)
     source.get(0, soon())
@@ -99,9 +96,7 @@ def test_badly_copied_keys_are_refused_at_each_use_until_they_are_correct() -> N
         {"AWS_SESSION_TOKEN": "new"},
     ],
 )
-def test_the_session_token_is_the_one_that_botocore_takes(
-    bare_environment: pytest.MonkeyPatch, tokens: dict[str, str]
-) -> None:
+def test_the_session_token_is_the_one_that_botocore_takes(bare_environment, tokens):
     for name, value in (KEYS | {"AWS_SESSION_TOKEN": ""} | tokens).items():
         bare_environment.setenv(name, value)
     theirs = botocore.session.get_session().get_credentials()
@@ -110,7 +105,7 @@ def test_the_session_token_is_the_one_that_botocore_takes(
 
 @pytest.mark.parametrize("name", ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"])
 @pytest.mark.parametrize("value", [None, ""])
-def test_an_environment_with_half_a_key_names_the_other_half(name: str, value: str | None) -> None:
+def test_an_environment_with_half_a_key_names_the_other_half(name, value):
     environ = {other: text for other, text in KEYS.items() if other != name} | ({name: value} if value == "" else {})
     with pytest.raises(LockConfigurationError, match=f"^{name} is not set"):
         EnvironmentCredentials(environ).get(0, soon())
@@ -119,7 +114,7 @@ def test_an_environment_with_half_a_key_names_the_other_half(name: str, value: s
 # The container endpoint
 
 
-def test_the_endpoint_is_asked_once_and_then_again_before_the_end(stub: Stub) -> None:
+def test_the_endpoint_is_asked_once_and_then_again_before_the_end(stub):
     stub.script = [grant("first"), grant("second", ends="2026-11-21T06:49:13.5+00:00")]
     source = container(stub)
     assert source.get(EPOCH, soon()).access_key == "first"
@@ -132,13 +127,13 @@ def test_the_endpoint_is_asked_once_and_then_again_before_the_end(stub: Stub) ->
     assert b"Authorization" not in stub.requests[0]
 
 
-def test_the_authorization_token_is_sent(stub: Stub) -> None:
+def test_the_authorization_token_is_sent(stub):
     stub.script = [grant("a")]
     container(stub, AWS_CONTAINER_AUTHORIZATION_TOKEN="Basic abc").get(EPOCH, soon())
     assert b"\r\nAuthorization: Basic abc\r\n" in stub.requests[0]
 
 
-def test_the_token_file_comes_first_and_is_read_at_each_fetch(stub: Stub, tmp_path: Path) -> None:
+def test_the_token_file_comes_first_and_is_read_at_each_fetch(stub, tmp_path):
     stub.script = [grant("a"), grant("b")]
     file = tmp_path / "token"
     source = container(stub, AWS_CONTAINER_AUTHORIZATION_TOKEN="x", AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=str(file))
@@ -154,7 +149,7 @@ def test_the_token_file_comes_first_and_is_read_at_each_fetch(stub: Stub, tmp_pa
 
 
 @pytest.mark.parametrize("content", [None, "a\nb"])
-def test_a_token_file_that_cannot_be_used_is_named(stub: Stub, tmp_path: Path, content: str | None) -> None:
+def test_a_token_file_that_cannot_be_used_is_named(stub, tmp_path, content):
     file = tmp_path / "token"
     if content:
         file.write_text(content)
@@ -175,7 +170,7 @@ def test_a_token_file_that_cannot_be_used_is_named(stub: Stub, tmp_path: Path, c
         "http://127.0.0.1.example/",
     ],
 )
-def test_credentials_are_not_asked_of_any_host_without_tls(uri: str) -> None:
+def test_credentials_are_not_asked_of_any_host_without_tls(uri):
     with pytest.raises(LockConfigurationError, match="https"):
         ContainerCredentials({"AWS_CONTAINER_CREDENTIALS_FULL_URI": uri}).get(EPOCH, soon())
 
@@ -192,14 +187,14 @@ def test_credentials_are_not_asked_of_any_host_without_tls(uri: str) -> None:
         "https://no-such-host.invalid/",
     ],
 )
-def test_the_hosts_of_the_sdks_may_be_asked(uri: str) -> None:
+def test_the_hosts_of_the_sdks_may_be_asked(uri):
     source = ContainerCredentials({"AWS_CONTAINER_CREDENTIALS_FULL_URI": uri})
     with pytest.raises(TransportError) as caught:  # this address is allowed, but no time is left to ask it
         source.get(EPOCH, time.monotonic())
     assert caught.value.ambiguous is False
 
 
-def test_a_relative_uri_is_the_ecs_agents() -> None:
+def test_a_relative_uri_is_the_ecs_agents():
     source = ContainerCredentials({"AWS_CONTAINER_CREDENTIALS_RELATIVE_URI": "/v2/credentials/1"})
     with pytest.raises(TransportError, match=r"http://169\.254\.170\.2/v2/credentials/1"):
         source.get(EPOCH, time.monotonic())
@@ -217,14 +212,14 @@ def test_a_relative_uri_is_the_ecs_agents() -> None:
         grant("a", ends="2026-11-21T04:49:13Z"),  # in this very second
     ],
 )
-def test_an_endpoint_that_gives_no_credentials_is_a_clear_error(stub: Stub, refusal: Say) -> None:
+def test_an_endpoint_that_gives_no_credentials_is_a_clear_error(stub, refusal):
     stub.script = [refusal]
     with pytest.raises(LockConfigurationError):
         container(stub).get(EPOCH, soon())
 
 
 @pytest.mark.parametrize("failure", [cut, say(answer(b"", 500)), say(answer(b"", 429))])
-def test_an_endpoint_that_fails_for_now_is_not_ambiguous(stub: Stub, failure: Say) -> None:
+def test_an_endpoint_that_fails_for_now_is_not_ambiguous(stub, failure):
     stub.script = [failure, grant("a")]
     source = container(stub)
     with pytest.raises(TransportError, match="nothing was sent to DynamoDB") as caught:
@@ -233,9 +228,7 @@ def test_an_endpoint_that_fails_for_now_is_not_ambiguous(stub: Stub, failure: Sa
     assert source.get(EPOCH, soon()).access_key == "a"
 
 
-def test_credentials_that_are_still_good_are_used_with_a_warning_while_the_endpoint_fails(
-    stub: Stub, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_credentials_that_are_still_good_are_used_with_a_warning_while_the_endpoint_fails(stub, caplog):
     stub.script = [grant("a"), say(answer(b"", 500)), say(answer(b"", 500))]
     source = container(stub)
     source.get(EPOCH, soon())
@@ -248,7 +241,7 @@ def test_credentials_that_are_still_good_are_used_with_a_warning_while_the_endpo
         source.get(EPOCH + 3600, soon())
 
 
-def test_only_one_thread_asks(stub: Stub) -> None:
+def test_only_one_thread_asks(stub):
     waiting = threading.Event()
 
     def hold(_: Stub, connection: socket.socket) -> bool:
@@ -264,7 +257,7 @@ def test_only_one_thread_asks(stub: Stub) -> None:
     assert len(stub.requests) == 1
 
 
-def test_a_thread_without_time_left_does_not_wait_for_the_one_that_asks(stub: Stub) -> None:
+def test_a_thread_without_time_left_does_not_wait_for_the_one_that_asks(stub):
     class Taken:
         """A lock that another thread has. It notes how long each caller would wait."""
 
@@ -282,7 +275,7 @@ def test_a_thread_without_time_left_does_not_wait_for_the_one_that_asks(stub: St
     assert waited == [0, 0, 0]
 
 
-def test_a_thread_does_not_wait_for_a_refresh_while_there_are_good_credentials(stub: Stub) -> None:
+def test_a_thread_does_not_wait_for_a_refresh_while_there_are_good_credentials(stub):
     asked, go_on = threading.Event(), threading.Event()
 
     def hold(_: Stub, connection: socket.socket) -> bool:
@@ -303,7 +296,7 @@ def test_a_thread_does_not_wait_for_a_refresh_while_there_are_good_credentials(s
         assert refreshing.result().access_key == "b"
 
 
-def test_credentials_that_dynamodb_calls_expired_are_fetched_anew(stub: Stub) -> None:
+def test_credentials_that_dynamodb_calls_expired_are_fetched_anew(stub):
     stub.script = [grant("a"), say(error("ExpiredTokenException")), grant("b"), say(answer())]
     transport = HttpsTransport("eu-west-1", stub.url, container(stub), lambda: EPOCH)
     with pytest.raises(ServiceError) as caught:
@@ -314,7 +307,7 @@ def test_credentials_that_dynamodb_calls_expired_are_fetched_anew(stub: Stub) ->
     assert b"Credential=b/" in stub.requests[3]
 
 
-def test_a_request_is_not_sent_when_its_credentials_cannot_be_had(stub: Stub) -> None:
+def test_a_request_is_not_sent_when_its_credentials_cannot_be_had(stub):
     stub.script = [say(answer({}, 404))]
     transport = HttpsTransport("eu-west-1", stub.url, container(stub), lambda: EPOCH)
     with pytest.raises(LockConfigurationError, match="404"):
@@ -322,7 +315,7 @@ def test_a_request_is_not_sent_when_its_credentials_cannot_be_had(stub: Stub) ->
     assert len(stub.requests) == 1  # the endpoint's
 
 
-def test_what_the_endpoint_answers_is_not_shown_in_errors(stub: Stub) -> None:
+def test_what_the_endpoint_answers_is_not_shown_in_errors(stub):
     stub.script = [say(answer(json.dumps({"AccessKeyId": "a", "SecretAccessKey": "hidden"}).encode()))]
     with pytest.raises(LockConfigurationError) as caught:
         container(stub).get(EPOCH, soon())

@@ -18,38 +18,38 @@ REGIONS = [
 UNKNOWN = ["xx-new-1", "eu-future-9", "us-gov-new-1", "cn-new-1", "us-iso-new-1", "us-isob-new-1", "eu-isoe-new-2"]
 
 
-def test_botocore_knows_enough_regions_to_compare_with() -> None:
+def test_botocore_knows_enough_regions_to_compare_with():
     assert len(REGIONS) > 40
 
 
 @pytest.mark.parametrize(("fips", "dualstack"), list(itertools.product([False, True], repeat=2)))
 @pytest.mark.parametrize("name", REGIONS + UNKNOWN)
-def test_each_region_has_the_endpoint_that_botocore_gives_it(name: str, fips: bool, dualstack: bool) -> None:
+def test_each_region_has_the_endpoint_that_botocore_gives_it(name, fips, dualstack):
     expected = RULES.resolve_endpoint(Region=name, UseFIPS=fips, UseDualStack=dualstack).url
     flags = {"AWS_USE_FIPS_ENDPOINT": str(fips), "AWS_USE_DUALSTACK_ENDPOINT": str(dualstack)}
     assert resolve(name, None, flags) == expected
 
 
-def test_the_flags_are_read_from_the_environment() -> None:
+def test_the_flags_are_read_from_the_environment():
     flags = {"AWS_USE_FIPS_ENDPOINT": "true", "AWS_USE_DUALSTACK_ENDPOINT": "True"}
     assert resolve("eu-west-1", None, flags) == "https://dynamodb-fips.eu-west-1.api.aws"
     assert resolve("eu-west-1", None, dict.fromkeys(flags, "no")) == "https://dynamodb.eu-west-1.amazonaws.com"
 
 
 @pytest.mark.parametrize("name", ["aws-global", "eu-west1", "euwest", "eu-west-1a", "EU-WEST-1", "localhost"])
-def test_a_name_that_is_not_a_regions_gives_no_host(name: str) -> None:
+def test_a_name_that_is_not_a_regions_gives_no_host(name):
     with pytest.raises(LockConfigurationError, match="AWS_REGION"):
         resolve(name, None, {})
     assert resolve(name, "http://127.0.0.1:8000", {}) == "http://127.0.0.1:8000"
 
 
 @pytest.mark.parametrize("flag", ["AWS_USE_FIPS_ENDPOINT", "AWS_USE_DUALSTACK_ENDPOINT"])
-def test_a_flag_beside_a_configured_endpoint_is_refused(flag: str) -> None:
+def test_a_flag_beside_a_configured_endpoint_is_refused(flag):
     with pytest.raises(LockConfigurationError, match=flag):
         resolve("eu-west-1", "http://localhost:8000", {flag: "true"})
 
 
-def test_the_region_comes_from_the_argument_before_the_environment() -> None:
+def test_the_region_comes_from_the_argument_before_the_environment():
     both = {"AWS_REGION": "eu-west-1", "AWS_DEFAULT_REGION": "eu-west-2"}
     assert region("eu-west-3", both) == "eu-west-3"
     assert region(None, both) == "eu-west-1"
@@ -60,14 +60,14 @@ def test_the_region_comes_from_the_argument_before_the_environment() -> None:
 @pytest.mark.parametrize(
     "name", ["eu west 1", "eu-west-1.evil.example", "eu-west-1/", "-eu", "eu-west-1\n", "é", "a" * 64]
 )
-def test_a_region_that_is_no_host_label_is_refused(name: str) -> None:
+def test_a_region_that_is_no_host_label_is_refused(name):
     with pytest.raises(LockConfigurationError, match="Region"):
         region(name, {})
     with pytest.raises(LockConfigurationError, match="Region"):
         region(None, {"AWS_REGION": name})
 
 
-def test_the_endpoint_comes_from_the_most_special_setting() -> None:
+def test_the_endpoint_comes_from_the_most_special_setting():
     both = {"AWS_ENDPOINT_URL_DYNAMODB": "http://a", "AWS_ENDPOINT_URL": "http://b"}
     assert configured_url("http://c", both) == "http://c"
     assert configured_url(None, both) == "http://a"
@@ -75,7 +75,7 @@ def test_the_endpoint_comes_from_the_most_special_setting() -> None:
     assert configured_url(None, {}) is None
 
 
-def test_configured_endpoints_can_be_ignored_but_not_the_argument() -> None:
+def test_configured_endpoints_can_be_ignored_but_not_the_argument():
     environ = {"AWS_ENDPOINT_URL": "http://b", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}
     assert configured_url(None, environ) is None
     assert configured_url("http://c", environ) == "http://c"
@@ -92,7 +92,7 @@ def test_configured_endpoints_can_be_ignored_but_not_the_argument() -> None:
         ("https://my_host/a/b?c=d", True, "my_host", 443, "my_host", "/a/b?c=d"),
     ],
 )
-def test_an_url_is_taken_apart(url: str, tls: bool, host: str, port: int, authority: str | None, path: str) -> None:
+def test_an_url_is_taken_apart(url, tls, host, port, authority, path):
     endpoint = Endpoint(url)
     assert (endpoint.tls, endpoint.host, endpoint.port, endpoint.path) == (tls, host, port, path)
     assert endpoint.authority == (authority or host)
@@ -117,12 +117,12 @@ def test_an_url_is_taken_apart(url: str, tls: bool, host: str, port: int, author
         "https://é",
     ],
 )
-def test_a_malformed_endpoint_is_refused(url: str) -> None:
+def test_a_malformed_endpoint_is_refused(url):
     with pytest.raises(LockConfigurationError, match="endpoint"):
         Endpoint(url)
 
 
-def test_an_endpoint_that_is_no_text_is_a_type_error() -> None:
+def test_an_endpoint_that_is_no_text_is_a_type_error():
     with pytest.raises(TypeError, match="endpoint_url"):
         Endpoint(8000)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="region_name"):

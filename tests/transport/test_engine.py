@@ -17,7 +17,6 @@ from lambda_lock.transport import (
     TransactionCanceled,
     choose,
 )
-from rig.engine import Ministack
 
 Anyway = HttpsTransport | BotoTransport
 ITEM: dict[str, Any] = {
@@ -59,7 +58,7 @@ def outcome(transport: Anyway, operation: str, **request: Any) -> tuple[Any, ...
     return what
 
 
-def test_what_is_put_is_got_with_every_type(transport: Anyway, table: str) -> None:
+def test_what_is_put_is_got_with_every_type(transport, table):
     key = {"key": ITEM["key"]}
     assert outcome(transport, "GetItem", TableName=table, Key=key, ConsistentRead=True) == ("done", None)
     assert outcome(transport, "PutItem", TableName=table, Item=ITEM) == ("done", None)
@@ -76,7 +75,7 @@ def test_what_is_put_is_got_with_every_type(transport: Anyway, table: str) -> No
     assert outcome(transport, "DeleteItem", TableName=table, Key=key, ReturnValues="ALL_OLD") == ("done", ITEM)
 
 
-def test_an_update_returns_the_new_item(transport: Anyway, table: str) -> None:
+def test_an_update_returns_the_new_item(transport, table):
     made = outcome(
         transport,
         "UpdateItem",
@@ -91,7 +90,7 @@ def test_an_update_returns_the_new_item(transport: Anyway, table: str) -> None:
 
 
 @pytest.mark.parametrize("there", [True, False])
-def test_a_refused_condition_shows_what_stood_there(transport: Anyway, table: str, there: bool) -> None:
+def test_a_refused_condition_shows_what_stood_there(transport, table, there):
     if there:
         outcome(transport, "PutItem", TableName=table, Item=ITEM)
     refused = outcome(
@@ -107,7 +106,7 @@ def test_a_refused_condition_shows_what_stood_there(transport: Anyway, table: st
     assert refused == ("refused", ITEM if there else None)
 
 
-def test_a_transaction_is_done_or_says_which_part_was_refused(transport: Anyway, table: str) -> None:
+def test_a_transaction_is_done_or_says_which_part_was_refused(transport, table):
     def put(key: str, condition: str) -> dict[str, Any]:
         return {
             "Put": {
@@ -135,19 +134,17 @@ def test_a_transaction_is_done_or_says_which_part_was_refused(transport: Anyway,
         ("DescribeTable", {"TableName": "no-such-table"}, "ResourceNotFoundException"),
     ],
 )
-def test_an_error_has_its_code_and_a_message_and_is_final(
-    transport: Anyway, table: str, operation: str, request_: dict[str, Any], code: str
-) -> None:
+def test_an_error_has_its_code_and_a_message_and_is_final(transport, table, operation, request_, code):
     assert outcome(transport, operation, **{"TableName": table, **request_}) == (code, True, False)
 
 
-def test_a_table_is_described_alike(transport: Anyway, table: str) -> None:
+def test_a_table_is_described_alike(transport, table):
     done, body = outcome(transport, "DescribeTable", TableName=table)
     assert (done, body["Table"]["TableName"], body["Table"]["TableStatus"]) == ("done", table, "ACTIVE")
     assert isinstance(body["Table"]["CreationDateTime"], int | float)
 
 
-def test_tables_are_made_and_scanned(transport: Anyway, engine: Ministack, table: str) -> None:
+def test_tables_are_made_and_scanned(transport, engine, table):
     made = outcome(
         transport,
         "CreateTable",

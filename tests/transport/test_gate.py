@@ -38,7 +38,7 @@ def client(stub: Stub) -> Iterator[LockClient]:
     transport.close()
 
 
-def test_the_reasons_of_a_transaction_are_no_answer_to_anything_else(stub: Stub, client: LockClient) -> None:
+def test_the_reasons_of_a_transaction_are_no_answer_to_anything_else(stub, client):
     stub.otherwise = say(now({"__type": "ns#TransactionCanceledException", "CancellationReasons": []}, 400))
     with pytest.raises(TransportError):
         client.get("a")
@@ -49,7 +49,7 @@ def test_the_reasons_of_a_transaction_are_no_answer_to_anything_else(stub: Stub,
 
 
 @pytest.mark.parametrize("value", MALFORMED, ids=str)
-def test_a_value_that_is_not_in_dynamodbs_form_is_no_answer(stub: Stub, client: LockClient, value: object) -> None:
+def test_a_value_that_is_not_in_dynamodbs_form_is_no_answer(stub, client, value):
     stub.otherwise = say(now({"Item": row("a", odd=value)}))
     with pytest.raises(TransportError):
         client.get("a")
@@ -64,9 +64,7 @@ def test_a_value_that_is_not_in_dynamodbs_form_is_no_answer(stub: Stub, client: 
 @pytest.mark.parametrize(
     "value", [{"N": "abc"}, {"NS": ["1", "x"]}, {"N": "9" * 5000}, {"B": "abc"}], ids=lambda v: str(v)[:20]
 )
-def test_a_number_or_binary_value_that_is_none_is_shown_as_unreadable(
-    stub: Stub, client: LockClient, value: object
-) -> None:
+def test_a_number_or_binary_value_that_is_none_is_shown_as_unreadable(stub, client, value):
     stub.otherwise = say(now({"Items": [row("a", odd=value, data={"B": "abc"}), row("b")]}))
     first, second = list(client.list())
     assert set(first.unreadable) >= {"odd", "data"}
@@ -76,7 +74,7 @@ def test_a_number_or_binary_value_that_is_none_is_shown_as_unreadable(
 
 
 @pytest.mark.parametrize("last", [{"key": {"S": "same"}}, {"other": {"S": "a"}}, 5, "x", [1], True], ids=str)
-def test_pages_that_lead_nowhere_end_a_listing(stub: Stub, client: LockClient, last: object) -> None:
+def test_pages_that_lead_nowhere_end_a_listing(stub, client, last):
     stub.otherwise = say(now({"Items": [], "LastEvaluatedKey": last}))
     with pytest.raises(TransportError):
         list(client.list())

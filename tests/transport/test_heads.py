@@ -77,7 +77,7 @@ def by_transport(head: bytes) -> tuple[int, dict[str, str]] | None:
 @example(b"HTTP/1.1 200 OK\r\n: b")
 @example(b"HTTP/1.1 200 OK\r\nA : b")
 @example(b"HTTP/1.1 200 OK\r\nA: \xa0b\x85")
-def test_a_head_is_read_as_by_the_expressions_of_its_grammar(head: bytes) -> None:
+def test_a_head_is_read_as_by_the_expressions_of_its_grammar(head):
     if not head.endswith(b"\r\n"):  # such a head would end before
         assert by_transport(head) == by_expression(head)
 
@@ -107,7 +107,7 @@ def answered(parts: list[bytes]) -> Iterator[http1.Connection]:
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 50])
-def test_an_answer_is_the_same_wherever_it_is_split(size: int) -> None:
+def test_an_answer_is_the_same_wherever_it_is_split(size):
     whole = REAL + b"\r\n\r\n{}"
     with answered([whole[at : at + size] for at in range(0, len(whole), size)]) as connection:
         status, headers, body = connection.exchange(b"x", time.monotonic() + 20)
@@ -116,9 +116,7 @@ def test_an_answer_is_the_same_wherever_it_is_split(size: int) -> None:
 
 
 @pytest.mark.parametrize("has_poll", [True, False])
-def test_an_idle_connection_is_quiet_until_there_is_something_to_read(
-    has_poll: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_idle_connection_is_quiet_until_there_is_something_to_read(has_poll, monkeypatch):
     if not has_poll:
         monkeypatch.delattr("select.poll")
     with answered([REAL + b"\r\n\r\n{}"]) as connection:

@@ -49,7 +49,7 @@ def fails(transport: HttpsTransport, *, ambiguous: bool, timeout: float = 20.0) 
 # What is sent
 
 
-def test_a_request_is_a_signed_post_with_its_json(stub: Stub, https: HttpsTransport) -> None:
+def test_a_request_is_a_signed_post_with_its_json(stub, https):
     get(https)
     head = stub.requests[0].partition(b"\r\n\r\n")[0].decode().split("\r\n")
     fields = dict(line.split(": ", 1) for line in head[1:])
@@ -61,7 +61,7 @@ def test_a_request_is_a_signed_post_with_its_json(stub: Stub, https: HttpsTransp
     assert stub.bodies() == [{"TableName": "locks", "Key": ITEM}]
 
 
-def test_the_signature_has_the_time_that_the_caller_gives(stub: Stub) -> None:
+def test_the_signature_has_the_time_that_the_caller_gives(stub):
     times = iter([EPOCH, EPOCH + 3600])
     transport = HttpsTransport("eu-west-1", stub.url, Credentials("a", "b"), lambda: next(times))
     get(transport)
@@ -73,19 +73,19 @@ def test_the_signature_has_the_time_that_the_caller_gives(stub: Stub) -> None:
     ]
 
 
-def test_a_transport_opens_nothing_before_the_first_send(stub: Stub, https: HttpsTransport) -> None:
+def test_a_transport_opens_nothing_before_the_first_send(stub, https):
     assert https.name == "https"
     assert https.reason
     assert stub.connections == 0
 
 
 @pytest.mark.parametrize(("region", "endpoint"), [("", "http://h"), ("eu west", "http://h"), ("eu-west-1", "h")])
-def test_a_transport_is_not_made_with_a_bad_region_or_endpoint(region: str, endpoint: str) -> None:
+def test_a_transport_is_not_made_with_a_bad_region_or_endpoint(region, endpoint):
     with pytest.raises(LockConfigurationError):
         HttpsTransport(region, endpoint, Credentials("a", "b"))
 
 
-def test_a_transport_is_not_made_for_an_endpoint_with_a_path() -> None:
+def test_a_transport_is_not_made_for_an_endpoint_with_a_path():
     with pytest.raises(LockConfigurationError, match="boto3"):
         HttpsTransport("eu-west-1", "https://host/dynamodb", Credentials("a", "b"))
 
@@ -106,15 +106,13 @@ def test_a_transport_is_not_made_for_an_endpoint_with_a_path() -> None:
         ("DescribeTable", {"Table": {"TableName": "locks"}}, {"Table": {"TableName": "locks"}}),
     ],
 )
-def test_a_reply_has_the_item_or_the_whole_answer_and_the_date(
-    stub: Stub, https: HttpsTransport, operation: str, body: dict[str, Any], item: Any
-) -> None:
+def test_a_reply_has_the_item_or_the_whole_answer_and_the_date(stub, https, operation, body, item):
     stub.script = [say(answer(body))]
     reply = https.send(operation, {}, timeout=20)
     assert (reply.item, reply.date) == (item, EPOCH)
 
 
-def test_a_reply_without_date_has_none(stub: Stub, https: HttpsTransport) -> None:
+def test_a_reply_without_date_has_none(stub, https):
     undated = b"HTTP/1.1 200 OK\r\n" + KIND + b"Content-Length: 2\r\n\r\n{}"
     stub.script = [say(undated), say(answer(headers={"Date": "yesterday"}))]
     assert get(https).date is None
@@ -122,7 +120,7 @@ def test_a_reply_without_date_has_none(stub: Stub, https: HttpsTransport) -> Non
 
 
 @pytest.mark.parametrize("item", [ITEM, None])
-def test_a_failed_condition_shows_what_stood_there(stub: Stub, https: HttpsTransport, item: Any) -> None:
+def test_a_failed_condition_shows_what_stood_there(stub, https, item):
     fields = {"Item": item} if item else {}
     stub.script = [say(error("ConditionalCheckFailedException", "The conditional request failed", **fields))]
     with pytest.raises(ConditionFailed) as caught:
@@ -130,7 +128,7 @@ def test_a_failed_condition_shows_what_stood_there(stub: Stub, https: HttpsTrans
     assert (caught.value.item, caught.value.date) == (item, EPOCH)
 
 
-def test_a_cancelled_transaction_gives_the_codes_and_items_in_order(stub: Stub, https: HttpsTransport) -> None:
+def test_a_cancelled_transaction_gives_the_codes_and_items_in_order(stub, https):
     reasons = [{"Code": "None"}, {"Code": "ConditionalCheckFailed", "Message": "m", "Item": ITEM}, {}]
     stub.script = [say(error("TransactionCanceledException", CancellationReasons=reasons))]
     with pytest.raises(TransactionCanceled) as caught:
@@ -159,9 +157,7 @@ def test_a_cancelled_transaction_gives_the_codes_and_items_in_order(stub: Stub, 
         ("ExpiredTokenException", "", False),
     ],
 )
-def test_a_refusal_says_whether_to_send_again(
-    stub: Stub, https: HttpsTransport, code: str, message: str, retryable: bool
-) -> None:
+def test_a_refusal_says_whether_to_send_again(stub, https, code, message, retryable):
     stub.script = [say(error(code, message))]
     with pytest.raises(ServiceError) as caught:
         get(https)
@@ -169,7 +165,7 @@ def test_a_refusal_says_whether_to_send_again(
     assert (refused.code, refused.message, refused.retryable, refused.date) == (code, message, retryable, EPOCH)
 
 
-def test_a_message_may_be_spelled_with_a_capital(stub: Stub, https: HttpsTransport) -> None:
+def test_a_message_may_be_spelled_with_a_capital(stub, https):
     stub.script = [say(answer({"__type": "ns#ValidationException", "Message": "why"}, 400))]
     with pytest.raises(ServiceError, match="why"):
         get(https)
@@ -204,7 +200,7 @@ def test_a_message_may_be_spelled_with_a_capital(stub: Stub, https: HttpsTranspo
         error("TransactionCanceledException", CancellationReasons={"Code": "None"}),
     ],
 )
-def test_an_answer_that_is_not_dynamodbs_word_is_ambiguous(stub: Stub, https: HttpsTransport, data: bytes) -> None:
+def test_an_answer_that_is_not_dynamodbs_word_is_ambiguous(stub, https, data):
     stub.script = [say(data)]
     fails(https, ambiguous=True)
     assert len(stub.requests) == 1  # whether to send again is up to the core
@@ -224,7 +220,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\n" + KIND + b"Date: " + DATE.encode() + b"\r\nTran
         answer({"Item": ITEM}),
     ],
 )
-def test_an_answer_may_come_in_any_pieces(stub: Stub, https: HttpsTransport, data: bytes) -> None:
+def test_an_answer_may_come_in_any_pieces(stub, https, data):
     def in_single_bytes(_: Stub, connection: socket.socket) -> bool:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         for at in range(len(data)):
@@ -239,9 +235,7 @@ def test_an_answer_may_come_in_any_pieces(stub: Stub, https: HttpsTransport, dat
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60)
 @given(st.sampled_from([CHUNKED + b"2\r\n{}\r\n0\r\n\r\n", answer({"Item": ITEM})]), st.data())
-def test_every_answer_that_is_cut_short_is_ambiguous(
-    stub: Stub, https: HttpsTransport, whole: bytes, data: st.DataObject
-) -> None:
+def test_every_answer_that_is_cut_short_is_ambiguous(stub, https, whole, data):
     part = whole[: data.draw(st.integers(min_value=0, max_value=len(whole) - 1))]
     stub.script = [say(part, close=True)]
     fails(https, ambiguous=True)
@@ -249,7 +243,7 @@ def test_every_answer_that_is_cut_short_is_ambiguous(
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=100)
 @given(st.binary(max_size=200) | st.binary(max_size=100).map(lambda junk: b"HTTP/1.1 200 OK\r\n" + junk + b"\r\n\r\n"))
-def test_garbage_is_ambiguous(stub: Stub, https: HttpsTransport, junk: bytes) -> None:
+def test_garbage_is_ambiguous(stub, https, junk):
     stub.script = [say(junk, close=True)]
     fails(https, ambiguous=True)
 
@@ -276,9 +270,7 @@ def test_garbage_is_ambiguous(stub: Stub, https: HttpsTransport, junk: bytes) ->
         CHUNKED + b"2\r\n{}\r\n0\r\n" + b"A: b\r\n" * MAX_HEAD + b"\r\n",
     ],
 )
-def test_an_answer_outside_the_grammar_is_ambiguous_and_ends_the_connection(
-    stub: Stub, https: HttpsTransport, data: bytes
-) -> None:
+def test_an_answer_outside_the_grammar_is_ambiguous_and_ends_the_connection(stub, https, data):
     stub.script = [say(data.replace(b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\n" + KIND))]
     fails(https, ambiguous=True)
     get(https)
@@ -297,7 +289,7 @@ def test_an_answer_outside_the_grammar_is_ambiguous_and_ends_the_connection(
         b"\r\n".join([b"A:"] * 15_000),
     ],
 )
-def test_no_header_keeps_the_process_for_long(line: bytes) -> None:
+def test_no_header_keeps_the_process_for_long(line):
     # In CPU time: the expression for a header once took 17 s for the first of these, and far longer for the next.
     began = time.process_time()
     with contextlib.suppress(http1.Malformed):
@@ -306,7 +298,7 @@ def test_no_header_keeps_the_process_for_long(line: bytes) -> None:
 
 
 @pytest.mark.parametrize("cause", [cut, say(b"", close=True), say(b"HTTP/1.1 200 OK\r\nContent-Le", close=True)])
-def test_a_cut_connection_is_ambiguous_and_has_its_cause(stub: Stub, https: HttpsTransport, cause: Any) -> None:
+def test_a_cut_connection_is_ambiguous_and_has_its_cause(stub, https, cause):
     stub.script = [cause]
     caught = fails(https, ambiguous=True)
     assert isinstance(caught.__cause__, OSError)
@@ -314,14 +306,14 @@ def test_a_cut_connection_is_ambiguous_and_has_its_cause(stub: Stub, https: Http
 
 
 @pytest.mark.parametrize("slow", [silence, drip])
-def test_an_answer_that_does_not_come_in_time_is_ambiguous(stub: Stub, https: HttpsTransport, slow: Any) -> None:
+def test_an_answer_that_does_not_come_in_time_is_ambiguous(stub, https, slow):
     stub.script = [slow]
     caught = fails(https, ambiguous=True, timeout=0.2)
     assert isinstance(caught.__cause__, TimeoutError)
     assert "timed out" in str(caught)
 
 
-def test_a_connection_with_an_answer_outstanding_is_never_used_again(stub: Stub, https: HttpsTransport) -> None:
+def test_a_connection_with_an_answer_outstanding_is_never_used_again(stub, https):
     stub.script = [silence]
     fails(https, ambiguous=True, timeout=0.2)
     assert stub.hung_up.wait(30)
@@ -329,7 +321,7 @@ def test_a_connection_with_an_answer_outstanding_is_never_used_again(stub: Stub,
     assert stub.connections == 2
 
 
-def test_an_interrupt_while_waiting_closes_the_connection(stub: Stub) -> None:
+def test_an_interrupt_while_waiting_closes_the_connection(stub):
     script = """
 import signal, sys, time
 from lambda_lock.transport import Credentials, HttpsTransport
@@ -355,18 +347,18 @@ except KeyboardInterrupt:
     assert stub.connections == 2
 
 
-def test_an_answer_on_an_open_connection_is_awaited_for_a_second_only(stub: Stub, https: HttpsTransport) -> None:
+def test_an_answer_on_an_open_connection_is_awaited_for_a_second_only(stub, https):
     stub.script = [say(answer()), silence]
     get(https)
     fails(https, ambiguous=True, timeout=3600)  # otherwise the test would hang here
 
 
-def test_no_time_left_means_that_nothing_was_sent(stub: Stub, https: HttpsTransport) -> None:
+def test_no_time_left_means_that_nothing_was_sent(stub, https):
     fails(https, ambiguous=False, timeout=0)
     assert stub.requests == []
 
 
-def test_a_refused_connection_is_not_ambiguous() -> None:
+def test_a_refused_connection_is_not_ambiguous():
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     transport = HttpsTransport("eu-west-1", f"http://127.0.0.1:{port}", Credentials("a", "b"))
@@ -375,7 +367,7 @@ def test_a_refused_connection_is_not_ambiguous() -> None:
 
 
 @pytest.mark.skipif(not os.path.isdir("/dev/fd"), reason="this system has no list of open descriptors")
-def test_a_refused_connection_leaves_no_socket_open_while_its_error_is_kept() -> None:
+def test_a_refused_connection_leaves_no_socket_open_while_its_error_is_kept():
     """The error's traceback keeps the frame of the attempt, and thereby the socket itself."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -385,7 +377,7 @@ def test_a_refused_connection_leaves_no_socket_open_while_its_error_is_kept() ->
     assert len(os.listdir("/dev/fd")) == before, caught
 
 
-def test_a_name_that_no_server_can_look_up_is_not_ambiguous(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_no_server_can_look_up_is_not_ambiguous(monkeypatch):
     def look_up(*_: Any, **__: Any) -> None:
         raise socket.gaierror(socket.EAI_AGAIN, "no name server answers")
 
@@ -395,7 +387,7 @@ def test_a_name_that_no_server_can_look_up_is_not_ambiguous(monkeypatch: pytest.
     assert isinstance(caught.__cause__, OSError)
 
 
-def test_a_name_that_does_not_exist_is_a_mistake_and_nothing_was_sent(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_does_not_exist_is_a_mistake_and_nothing_was_sent(monkeypatch):
     def look_up(*_: Any, **__: Any) -> None:
         raise socket.gaierror(socket.EAI_NONAME, "there is no such name")
 
@@ -406,7 +398,7 @@ def test_a_name_that_does_not_exist_is_a_mistake_and_nothing_was_sent(monkeypatc
     assert isinstance(caught.value.__cause__, socket.gaierror)
 
 
-def test_a_host_that_does_not_exist_is_found_also_where_a_library_raised_its_own_error_without_naming_a_cause() -> None:
+def test_a_host_that_does_not_exist_is_found_also_where_a_library_raised_its_own_error_without_naming_a_cause():
     try:
         try:
             raise socket.gaierror(socket.EAI_NONAME, "there is no such name")
@@ -417,14 +409,14 @@ def test_a_host_that_does_not_exist_is_found_also_where_a_library_raised_its_own
             refuse_unknown_host(error, "no-such-host.invalid")
 
 
-def test_a_host_may_be_a_name_with_several_addresses(stub: Stub) -> None:
+def test_a_host_may_be_a_name_with_several_addresses(stub):
     transport = HttpsTransport("eu-west-1", f"http://localhost:{stub.port}", Credentials("a", "b"))
     get(transport)  # the stub listens on IPv4 only, and localhost may also be ::1
     transport.close()
     assert len(stub.requests) == 1
 
 
-def test_a_body_of_many_packets_goes_through(stub: Stub, https: HttpsTransport) -> None:
+def test_a_body_of_many_packets_goes_through(stub, https):
     big = {"key": {"S": "x" * 3_000_000}}
     stub.script = [say(answer({"Item": big}))]
     assert https.send("GetItem", {"Key": big}, timeout=60).item == big
@@ -434,7 +426,7 @@ def test_a_body_of_many_packets_goes_through(stub: Stub, https: HttpsTransport) 
 # Keep-alive
 
 
-def test_requests_go_over_one_connection(stub: Stub, https: HttpsTransport) -> None:
+def test_requests_go_over_one_connection(stub, https):
     stub.script = [say(answer()), say(error("ValidationException")), say(error("InternalServerError", status=500))]
     get(https)
     with pytest.raises(ServiceError):
@@ -445,28 +437,28 @@ def test_requests_go_over_one_connection(stub: Stub, https: HttpsTransport) -> N
 
 
 @pytest.mark.parametrize("headers", [{"Connection": "close"}, {"Connection": "Keep-Alive, CLOSE"}])
-def test_connection_close_is_honoured(stub: Stub, https: HttpsTransport, headers: dict[str, str]) -> None:
+def test_connection_close_is_honoured(stub, https, headers):
     stub.script = [say(answer(headers=headers))]
     get(https)
     get(https)
     assert stub.connections == 2
 
 
-def test_an_answer_of_http_1_0_ends_its_connection(stub: Stub, https: HttpsTransport) -> None:
+def test_an_answer_of_http_1_0_ends_its_connection(stub, https):
     stub.script = [say(b"HTTP/1.0 200 OK\r\n" + KIND + b"Content-Length: 2\r\n\r\n{}")]
     get(https)
     get(https)
     assert stub.connections == 2
 
 
-def test_bytes_behind_an_answer_end_the_connection(stub: Stub, https: HttpsTransport) -> None:
+def test_bytes_behind_an_answer_end_the_connection(stub, https):
     stub.script = [say(answer() + answer({"Item": ITEM}))]
     assert get(https).item is None
     assert get(https).item is None
     assert stub.connections == 2
 
 
-def test_a_connection_cut_while_idle_is_replaced_without_an_error(stub: Stub, https: HttpsTransport) -> None:
+def test_a_connection_cut_while_idle_is_replaced_without_an_error(stub, https):
     stub.script = [say(answer(), close=True)]
     get(https)
     assert stub.closed.acquire(timeout=20)
@@ -475,9 +467,7 @@ def test_a_connection_cut_while_idle_is_replaced_without_an_error(stub: Stub, ht
 
 
 @pytest.mark.parametrize("clock", [0, 1, 2])
-def test_a_connection_that_is_old_by_any_clock_is_replaced(
-    stub: Stub, https: HttpsTransport, clock: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_connection_that_is_old_by_any_clock_is_replaced(stub, https, clock, monkeypatch):
     readings = [100.0, 200.0, 300.0]
     monkeypatch.setattr(http1, "clocks", lambda: tuple(readings))
     get(https)
@@ -502,7 +492,7 @@ def answered_together(count: int) -> list[Say]:
     return [meet] * count
 
 
-def test_threads_use_a_connection_each_and_leave_them_for_later(stub: Stub, https: HttpsTransport) -> None:
+def test_threads_use_a_connection_each_and_leave_them_for_later(stub, https):
     stub.script = answered_together(8)
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(lambda _: get(https), range(8)))
@@ -511,9 +501,7 @@ def test_threads_use_a_connection_each_and_leave_them_for_later(stub: Stub, http
     assert stub.connections == 8
 
 
-def test_no_more_connections_than_the_bound_are_kept(
-    stub: Stub, https: HttpsTransport, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_more_connections_than_the_bound_are_kept(stub, https, monkeypatch):
     monkeypatch.setattr("lambda_lock.transport.http1.MAX_IDLE", 1)
     stub.script = answered_together(3)
     with ThreadPoolExecutor(3) as threads:
@@ -524,7 +512,7 @@ def test_no_more_connections_than_the_bound_are_kept(
     assert stub.connections == 3
 
 
-def test_close_closes_idle_connections_and_a_later_send_keeps_none(stub: Stub, https: HttpsTransport) -> None:
+def test_close_closes_idle_connections_and_a_later_send_keeps_none(stub, https):
     get(https)
     https.close()
     assert stub.closed.acquire(timeout=20)
@@ -533,7 +521,7 @@ def test_close_closes_idle_connections_and_a_later_send_keeps_none(stub: Stub, h
     assert stub.connections == 2
 
 
-def test_a_forked_child_does_not_use_its_parents_connection(stub: Stub) -> None:
+def test_a_forked_child_does_not_use_its_parents_connection(stub):
     script = """
 import os, sys
 from lambda_lock.transport import Credentials, HttpsTransport
@@ -559,9 +547,7 @@ SLOW = "typing dataclasses inspect asyncio uuid random email http.client urllib 
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="logging itself loads inspect and dataclasses there")
-def test_a_first_request_with_environment_credentials_imports_nothing_slow(
-    stub: Stub, bare_environment: pytest.MonkeyPatch
-) -> None:
+def test_a_first_request_with_environment_credentials_imports_nothing_slow(stub, bare_environment):
     script = f"""
 import time
 import sys
@@ -584,7 +570,7 @@ assert not loaded, loaded
     assert len(stub.requests) == 1
 
 
-def test_the_seam_has_its_names_and_no_others() -> None:
+def test_the_seam_has_its_names_and_no_others():
     import lambda_lock.transport as seam
 
     for name in seam.__all__:
@@ -593,7 +579,7 @@ def test_the_seam_has_its_names_and_no_others() -> None:
         _ = seam.nothing
 
 
-def test_now_defaults_to_the_wall_clock(stub: Stub) -> None:
+def test_now_defaults_to_the_wall_clock(stub):
     transport = HttpsTransport("eu-west-1", stub.url, Credentials("a", "b"))
     before = time.gmtime()
     get(transport)

@@ -114,7 +114,7 @@ def judge(cases: list[dict[str, Any]]) -> int:
     return sum(theirs is not None for _, theirs in said)
 
 
-def test_each_variable_and_each_file_means_what_it_means_to_boto3() -> None:
+def test_each_variable_and_each_file_means_what_it_means_to_boto3():
     cases: list[dict[str, Any]] = []
     for base in (KEYS, CONTAINER):
         cases += [{"environ": base | {name: value}, "files": {}} for name, values in RARE.items() for value in values]
@@ -129,7 +129,7 @@ def test_each_variable_and_each_file_means_what_it_means_to_boto3() -> None:
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_no_mixture_of_variables_and_files_leads_elsewhere_than_boto3(seed: int) -> None:
+def test_no_mixture_of_variables_and_files_leads_elsewhere_than_boto3(seed):
     chance = random.Random(seed)
     cases = []
     for _ in range(100):

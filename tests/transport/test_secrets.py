@@ -7,7 +7,6 @@ import pickle
 import time
 import traceback
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import boto3
@@ -18,14 +17,14 @@ from lambda_lock.decorators.disabled import StandIn
 from lambda_lock.errors import LockConfigurationError, LockError, LockFormatError, LockNotGrantedError, TransportError
 from lambda_lock.observe.log import shown
 from lambda_lock.observe.observer import package
-from lambda_lock.transport import Credentials, HttpsTransport, Reply, choose
+from lambda_lock.transport import Credentials, Reply, choose
 from lambda_lock.transport.boto import own_transport
 from lambda_lock.transport.credentials import ContainerCredentials
 from lambda_lock.transport.endpoint import Endpoint
 from tests.support.clocks import LeapingClock
 from tests.support.stand_ins import made
 
-from .conftest import Stub, answer, cut, error, say
+from .conftest import answer, cut, error, say
 from .test_answers import now, row
 
 SECRET = "hunter2"
@@ -72,7 +71,7 @@ def keys(bare_environment: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
         f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{SECRET}\r\n".encode(),
     ],
 )
-def test_no_error_shows_what_a_credentials_endpoint_answered(stub: Stub, said: bytes) -> None:
+def test_no_error_shows_what_a_credentials_endpoint_answered(stub, said):
     stub.otherwise = say(said, close=True)
     source = ContainerCredentials({"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{stub.url}/role?token={SECRET}"})
     assert SECRET not in shows(raised(lambda: source.get(1, time.monotonic() + 20)))
@@ -80,9 +79,7 @@ def test_no_error_shows_what_a_credentials_endpoint_answered(stub: Stub, said: b
 
 @pytest.mark.parametrize("url", [f"http://user:{SECRET}@host", f"http://user:{SECRET}/@host", f"x//{SECRET}@host"])
 @pytest.mark.parametrize("environ", [{}, {"AWS_USE_FIPS_ENDPOINT": "true"}])
-def test_no_error_shows_the_password_of_an_endpoint(
-    keys: pytest.MonkeyPatch, url: str, environ: dict[str, str]
-) -> None:
+def test_no_error_shows_the_password_of_an_endpoint(keys, url, environ):
     for name, value in environ.items():
         keys.setenv(name, value)
     keys.setenv("AWS_ENDPOINT_URL", url)
@@ -92,14 +89,14 @@ def test_no_error_shows_the_password_of_an_endpoint(
     assert SECRET not in shows(raised(lambda: choose(now=time.time, endpoint_url=url, boto3_client="x")))
 
 
-def test_no_error_of_boto3_shows_the_password_of_an_endpoint(keys: pytest.MonkeyPatch) -> None:
+def test_no_error_of_boto3_shows_the_password_of_an_endpoint(keys):
     transport = own_transport(None, "eu-west-1", f"http://user:{SECRET}@127.0.0.1:1", reason="a test")
     caught = raised(lambda: transport.send("GetItem", {"TableName": "t", "Key": {"key": {"S": "a"}}}, timeout=3))
     assert SECRET not in shows(caught)
     transport.close()
 
 
-def test_the_reason_for_boto3_does_not_show_what_stands_in_an_endpoints_path(keys: pytest.MonkeyPatch) -> None:
+def test_the_reason_for_boto3_does_not_show_what_stands_in_an_endpoints_path(keys):
     keys.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:1/?token={SECRET}")
     transport = choose(now=time.time)
     assert transport.reason == "the endpoint at 127.0.0.1:1 has a path"
@@ -109,9 +106,7 @@ def test_the_reason_for_boto3_does_not_show_what_stands_in_an_endpoints_path(key
 @pytest.mark.parametrize("kind", ["https", "boto3"])
 @pytest.mark.parametrize("status", [200, 400, 502])
 @pytest.mark.parametrize("said", [SECRET, f'["{SECRET}"]', f'{{"x": "{SECRET}"', f'{{"Item": "{SECRET}"}}'])
-def test_no_error_shows_what_another_server_answered(
-    stub: Stub, https: HttpsTransport, keys: pytest.MonkeyPatch, kind: str, status: int, said: str
-) -> None:
+def test_no_error_shows_what_another_server_answered(stub, https, keys, kind, status, said):
     transport = https if kind == "https" else own_transport(boto3.Session(), "eu-west-1", stub.url, reason="a test")
     stub.otherwise = say(answer(said.encode(), status))
     with LockClient("locks", transport=transport, clock=LeapingClock(), heartbeat_period=0) as client:
@@ -120,7 +115,7 @@ def test_no_error_shows_what_another_server_answered(
 
 
 @pytest.mark.parametrize("kind", ["https", "boto3"])
-def test_no_error_shows_the_items_of_a_commit(stub: Stub, https: HttpsTransport, keys: Any, kind: str) -> None:
+def test_no_error_shows_the_items_of_a_commit(stub, https, keys, kind):
     transport = https if kind == "https" else own_transport(boto3.Session(), "eu-west-1", stub.url, reason="a test")
     quoted = f"1 validation error detected: Value '[{{'S': '{SECRET}'}}]' at 'transactItems' failed: too many"
     stub.otherwise = say(error("ValidationException", quoted))
@@ -152,9 +147,7 @@ def test_no_error_shows_the_items_of_a_commit(stub: Stub, https: HttpsTransport,
     ],
 )
 @pytest.mark.parametrize("kind", ["https", "boto3"])
-def test_no_error_shows_the_headers_that_dynamodb_quotes(
-    stub: Stub, https: HttpsTransport, keys: Any, kind: str, code: str, quoted: str, left: str
-) -> None:
+def test_no_error_shows_the_headers_that_dynamodb_quotes(stub, https, keys, kind, code, quoted, left):
     transport = https if kind == "https" else own_transport(boto3.Session(), "eu-west-1", stub.url, reason="a test")
     stub.otherwise = say(error(code, quoted.format(SECRET)))
     with LockClient("locks", transport=transport, clock=LeapingClock(), heartbeat_period=0) as client:
@@ -164,7 +157,7 @@ def test_no_error_shows_the_headers_that_dynamodb_quotes(
     transport.close()
 
 
-def test_what_dynamodb_says_about_a_role_for_authorization_is_shown(stub: Stub, https: HttpsTransport) -> None:
+def test_what_dynamodb_says_about_a_role_for_authorization_is_shown(stub, https):
     said = "User: arn:aws:sts::1:assumed-role/authorization-x-amz-api/f is not authorized to perform: dynamodb:GetItem"
     stub.otherwise = say(error("AccessDeniedException", said))
     with LockClient("locks", transport=https) as client:
@@ -180,7 +173,7 @@ def carried(error: BaseException | None) -> str:
     return found
 
 
-def test_no_error_of_boto3_carries_the_request(stub: Stub, keys: pytest.MonkeyPatch) -> None:
+def test_no_error_of_boto3_carries_the_request(stub, keys):
     keys.setenv("AWS_SESSION_TOKEN", SECRET)
     stub.otherwise = cut
     transport = own_transport(None, "eu-west-1", stub.url, reason="a test")
@@ -189,7 +182,7 @@ def test_no_error_of_boto3_carries_the_request(stub: Stub, keys: pytest.MonkeyPa
     transport.close()
 
 
-def test_no_error_carries_the_lines_of_a_credentials_file(keys: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_no_error_carries_the_lines_of_a_credentials_file(keys, tmp_path):
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         keys.delenv(name)
     (tmp_path / ".aws").mkdir()
@@ -199,7 +192,7 @@ def test_no_error_carries_the_lines_of_a_credentials_file(keys: pytest.MonkeyPat
     assert SECRET not in shows(caught) + carried(caught)
 
 
-def test_no_error_carries_a_token_that_is_not_text(tmp_path: Path) -> None:
+def test_no_error_carries_a_token_that_is_not_text(tmp_path):
     (tmp_path / "token").write_bytes(SECRET.encode() + b"\xff")
     source = ContainerCredentials(
         {
@@ -212,13 +205,13 @@ def test_no_error_carries_a_token_that_is_not_text(tmp_path: Path) -> None:
     assert SECRET not in shows(caught) + carried(caught)
 
 
-def test_no_error_carries_an_answer_that_is_not_json(stub: Stub, https: HttpsTransport) -> None:
+def test_no_error_carries_an_answer_that_is_not_json(stub, https):
     for said in (SECRET.encode(), SECRET.encode() + b"\xff"):
         stub.otherwise = say(answer(said))
         assert SECRET not in carried(raised(lambda: https.send("GetItem", {}, timeout=20)))
 
 
-def test_a_repr_shows_names_and_no_values() -> None:
+def test_a_repr_shows_names_and_no_values():
     assert repr(Reply({"key": {"S": SECRET}}, 5)) == "Reply(['key'], date=5)"
     assert repr(Reply(None, None)) == "Reply(None, date=None)"
     assert SECRET not in repr(Credentials("a", SECRET, SECRET))
@@ -227,9 +220,7 @@ def test_a_repr_shows_names_and_no_values() -> None:
 # Other people's text
 
 
-def test_the_name_of_a_holder_cannot_break_the_line_of_an_error_or_the_log(
-    stub: Stub, https: HttpsTransport, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_the_name_of_a_holder_cannot_break_the_line_of_an_error_or_the_log(stub, https, caplog):
     stub.otherwise = say(
         now({"__type": "ns#ConditionalCheckFailedException", "Item": row(ownerName={"S": FORGED})}, 400)
     )
@@ -249,7 +240,7 @@ def test_the_name_of_a_holder_cannot_break_the_line_of_an_error_or_the_log(
     client.close(release=False)
 
 
-def test_what_dynamodb_or_a_proxy_says_is_on_one_line(stub: Stub, https: HttpsTransport) -> None:
+def test_what_dynamodb_or_a_proxy_says_is_on_one_line(stub, https):
     stub.script = [say(error("ValidationException", FORGED)), say(error(FORGED, FORGED))]
     client = LockClient("locks", transport=https, clock=LeapingClock(), heartbeat_period=0)
     for _ in range(2):
@@ -261,13 +252,13 @@ def test_what_dynamodb_or_a_proxy_says_is_on_one_line(stub: Stub, https: HttpsTr
     assert str(raised(lambda: https.send("GetItem", {}, timeout=20), TransportError)).isprintable()
 
 
-def test_arguments_of_a_message_are_on_one_line_and_others_as_they_are(caplog: pytest.LogCaptureFixture) -> None:
+def test_arguments_of_a_message_are_on_one_line_and_others_as_they_are(caplog):
     forged = FORGED, ValueError(FORGED), FORGED, ValueError(FORGED)
     package.tell("record_failed", "%s %s %r %r %d", *forged, 5, key=FORGED)
     (record,) = caplog.records
     assert record.getMessage().isprintable()
     assert record.getMessage().count(r"x\n2026-11-21") == 4
-    assert record.lock_key == FORGED  # type: ignore[attr-defined]
+    assert record.lock_key == FORGED
     plain = ValueError("plain")
     assert shown(plain) is plain
     assert shown("plain") == "plain"
@@ -275,13 +266,13 @@ def test_arguments_of_a_message_are_on_one_line_and_others_as_they_are(caplog: p
 
 
 @pytest.mark.parametrize("url", ["user:hunter2@host:80", "http:/user:hunter2@host", "http:\\\\user:hunter2@host"])
-def test_the_password_of_a_malformed_endpoint_is_not_shown(url: str) -> None:
+def test_the_password_of_a_malformed_endpoint_is_not_shown(url):
     with pytest.raises(LockConfigurationError, match="host") as caught:
         Endpoint(url)
     assert "hunter2" not in str(caught.value)
 
 
-def test_an_error_is_no_longer_than_a_line_can_be() -> None:
+def test_an_error_is_no_longer_than_a_line_can_be():
     error = LockFormatError("x" * 400_000)
     assert len(str(error)) < 10_000
     assert str(error).endswith("… (400000 characters)")

@@ -155,9 +155,7 @@ def resumed() -> None:
         ("ValidationError", "a key that is not valid"),
     ],
 )
-def test_a_refusal_of_the_credentials_is_told_at_once_and_whole(
-    sts: Sts, stub: Stub, act: Callable[[], None], code: str, message: str
-) -> None:
+def test_a_refusal_of_the_credentials_is_told_at_once_and_whole(sts, stub, act, code, message):
     sts.answer = refusal(403, code, message)
     with pytest.raises(LockConfigurationError, match="STS refused AssumeRoleWithWebIdentity") as caught:
         act()
@@ -170,9 +168,7 @@ def test_a_refusal_of_the_credentials_is_told_at_once_and_whole(
 @pytest.mark.parametrize(
     "answer", [refusal(400, "Throttling"), refusal(500, "InternalFailure"), refusal(503, "ServiceUnavailable")]
 )
-def test_throttled_credentials_are_an_outage_in_which_nothing_was_sent(
-    sts: Sts, stub: Stub, answer: tuple[int, str]
-) -> None:
+def test_throttled_credentials_are_an_outage_in_which_nothing_was_sent(sts, stub, answer):
     sts.answer = answer
     transport = own_transport(None, "eu-west-1", stub.url, reason="a test")
     with pytest.raises(TransportError, match="nothing was sent to DynamoDB: STS refused") as caught:
@@ -183,16 +179,14 @@ def test_throttled_credentials_are_an_outage_in_which_nothing_was_sent(
     assert b"AKIDSTS" in stub.requests[0]
 
 
-def test_credentials_that_do_not_answer_are_an_outage_in_which_nothing_was_sent(
-    sts: Sts, stub: Stub, bare_environment: pytest.MonkeyPatch
-) -> None:
+def test_credentials_that_do_not_answer_are_an_outage_in_which_nothing_was_sent(sts, stub, bare_environment):
     bare_environment.setenv("AWS_ENDPOINT_URL_STS", "http://127.0.0.1:9")
     with pytest.raises(TransportError, match="nothing was sent to DynamoDB") as caught:
         own_transport(None, "eu-west-1", stub.url, reason="a test").send("GetItem", READ, timeout=3)
     assert not caught.value.ambiguous
 
 
-def test_a_function_does_not_run_without_its_lock_because_its_role_was_refused(sts: Sts) -> None:
+def test_a_function_does_not_run_without_its_lock_because_its_role_was_refused(sts):
     ran = []
 
     @with_lock("a", client=LockClient("locks"), on_unavailable="run")
@@ -209,17 +203,13 @@ def events(caplog: pytest.LogCaptureFixture) -> list[str]:
 
 
 @pytest.mark.parametrize("act", [acquired, acquired_async])
-def test_refused_credentials_are_logged_as_one_failed_acquire(
-    sts: Sts, caplog: pytest.LogCaptureFixture, act: Callable[[], None]
-) -> None:
+def test_refused_credentials_are_logged_as_one_failed_acquire(sts, caplog, act):
     with caplog.at_level(logging.INFO, "lambda_lock"), pytest.raises(LockConfigurationError):
         act()
     assert events(caplog) == ["failed"]
 
 
-def test_a_program_for_credentials_that_is_missing_is_logged_as_one_failed_acquire(
-    bare_environment: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_program_for_credentials_that_is_missing_is_logged_as_one_failed_acquire(bare_environment, tmp_path, caplog):
     config = tmp_path / "config"
     config.write_text("[default]\ncredential_process = /nowhere/credentials\n")
     bare_environment.setenv("AWS_CONFIG_FILE", str(config))
@@ -231,7 +221,7 @@ def test_a_program_for_credentials_that_is_missing_is_logged_as_one_failed_acqui
         assert events(caplog) == ["failed"]
 
 
-def test_a_token_file_that_is_missing_is_named(sts: Sts, bare_environment: pytest.MonkeyPatch) -> None:
+def test_a_token_file_that_is_missing_is_named(sts, bare_environment):
     bare_environment.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", "/nowhere/token")
     with pytest.raises(LockConfigurationError, match=r"FileNotFoundError: .*/nowhere/token"):
         acquired()
@@ -239,9 +229,7 @@ def test_a_token_file_that_is_missing_is_named(sts: Sts, bare_environment: pytes
 
 
 @pytest.mark.parametrize("program", ["sys.exit('no ticket')", "print('{}')", "print('no JSON')"])
-def test_a_program_for_credentials_that_fails_is_a_configuration_error(
-    bare_environment: pytest.MonkeyPatch, tmp_path: Path, stub: Stub, program: str
-) -> None:
+def test_a_program_for_credentials_that_fails_is_a_configuration_error(bare_environment, tmp_path, stub, program):
     config = tmp_path / "config"
     config.write_text(f'[default]\ncredential_process = "{sys.executable}" -c "import sys; {program}"\n')
     bare_environment.setenv("AWS_CONFIG_FILE", str(config))
@@ -263,9 +251,7 @@ def refreshed(refresh: Callable[[], Any], stub: Stub, **config: Any) -> BotoTran
 @pytest.mark.parametrize(
     "raised", [RuntimeError("the vault is sealed"), OSError("the vault is sealed"), KeyError("the vault is sealed")]
 )
-def test_what_the_applications_refresher_raises_is_a_configuration_error_with_its_cause(
-    bare_environment: pytest.MonkeyPatch, stub: Stub, raised: Exception
-) -> None:
+def test_what_the_applications_refresher_raises_is_a_configuration_error_with_its_cause(bare_environment, stub, raised):
     def refresh() -> Any:
         raise raised
 
@@ -275,9 +261,7 @@ def test_what_the_applications_refresher_raises_is_a_configuration_error_with_it
     assert stub.requests == []
 
 
-def test_a_resource_that_another_service_does_not_find_is_not_the_table(
-    bare_environment: pytest.MonkeyPatch, stub: Stub
-) -> None:
+def test_a_resource_that_another_service_does_not_find_is_not_the_table(bare_environment, stub):
     def refresh() -> Any:
         raise ClientError({"Error": {"Code": "ResourceNotFoundException", "Message": "no secret"}}, "GetSecretValue")
 
@@ -289,9 +273,7 @@ def test_a_resource_that_another_service_does_not_find_is_not_the_table(
         check_table("locks", transport=transport)
 
 
-def test_a_second_try_within_the_client_that_cannot_be_signed_leaves_the_first_ambiguous(
-    bare_environment: pytest.MonkeyPatch, stub: Stub
-) -> None:
+def test_a_second_try_within_the_client_that_cannot_be_signed_leaves_the_first_ambiguous(bare_environment, stub):
     stub.script = [say(error("InternalServerError", status=500))]
 
     def refresh() -> Any:
@@ -310,19 +292,17 @@ def test_a_second_try_within_the_client_that_cannot_be_signed_leaves_the_first_a
 @pytest.mark.parametrize(
     ("status", "kind"), [(403, LockConfigurationError), (429, TransportError), (503, TransportError)]
 )
-def test_a_container_endpoint_behind_boto3_is_judged_by_its_status(
-    sts: Sts, bare_environment: pytest.MonkeyPatch, stub: Stub, status: int, kind: type[Exception]
-) -> None:
+def test_a_container_endpoint_behind_boto3_is_judged_by_its_status(sts, bare_environment, stub, status, kind):
     bare_environment.delenv("AWS_WEB_IDENTITY_TOKEN_FILE")
     bare_environment.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{sts.url}/role")
     bare_environment.setattr("botocore.utils.ContainerMetadataFetcher.SLEEP_TIME", 0)
     sts.answer = status, json.dumps({"code": "no"})
     with pytest.raises(kind, match="nothing was sent") as caught:
         own_transport(None, "eu-west-1", stub.url, reason="a test")
-    assert isinstance(caught.value, LockConfigurationError) or not caught.value.ambiguous  # type: ignore[attr-defined]
+    assert isinstance(caught.value, LockConfigurationError) or not caught.value.ambiguous
 
 
-def test_many_transports_leave_one_pair_of_hooks_in_a_client(bare_environment: pytest.MonkeyPatch, stub: Stub) -> None:
+def test_many_transports_leave_one_pair_of_hooks_in_a_client(bare_environment, stub):
     bare_environment.setenv("AWS_ACCESS_KEY_ID", "a")
     bare_environment.setenv("AWS_SECRET_ACCESS_KEY", "b")
     client = boto3.client("dynamodb", region_name="eu-west-1", endpoint_url=stub.url)
@@ -353,7 +333,7 @@ def unsent() -> LockConfigurationError:
     return refused
 
 
-def test_a_claim_is_given_back_where_only_its_last_send_was_certainly_not_sent() -> None:
+def test_a_claim_is_given_back_where_only_its_last_send_was_certainly_not_sent():
     transport = Scripted(TransportError(True), unsent(), ConditionFailed(None, None))
     with pytest.raises(LockConfigurationError, match="refused"):
         LockClient("locks", transport=transport).acquire("a", wait=5)
@@ -362,7 +342,7 @@ def test_a_claim_is_given_back_where_only_its_last_send_was_certainly_not_sent()
     assert released != claim
 
 
-def test_a_claim_is_given_back_after_an_error_that_does_not_say_whether_it_was_sent() -> None:
+def test_a_claim_is_given_back_after_an_error_that_does_not_say_whether_it_was_sent():
     transport = Scripted(LockConfigurationError("wrong"), ConditionFailed(None, None))
     with pytest.raises(LockConfigurationError, match="wrong"):
         LockClient("locks", transport=transport).acquire("a")

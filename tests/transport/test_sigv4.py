@@ -47,18 +47,7 @@ def botocore_headers(
     region=st.from_regex(r"[a-z]{2}-[a-z]{1,9}-[1-9]", fullmatch=True),
     now=st.integers(min_value=0, max_value=253402300799),
 )
-def test_a_request_is_signed_as_botocore_signs_it(
-    scheme: str,
-    host: str,
-    port: str,
-    slash: str,
-    body: bytes,
-    target: str,
-    value: str,
-    keys: Credentials,
-    region: str,
-    now: int,
-) -> None:
+def test_a_request_is_signed_as_botocore_signs_it(scheme, host, port, slash, body, target, value, keys, region, now):
     url = f"{scheme}://{host}{port}{slash}"
     headers = {"Host": Endpoint(url).authority, "Content-Type": "application/x-amz-json-1.0", "X-Amz-Target": target}
     headers["X-Anything"] = value
@@ -69,7 +58,7 @@ def test_a_request_is_signed_as_botocore_signs_it(
     assert signed.get("X-Amz-Security-Token") == expected.get("X-Amz-Security-Token")
 
 
-def test_the_signing_key_follows_secret_region_and_day() -> None:
+def test_the_signing_key_follows_secret_region_and_day():
     url = "https://dynamodb.eu-west-1.amazonaws.com"
     headers = {"Host": Endpoint(url).authority}
     for secret, region, now in [

@@ -63,15 +63,13 @@ def send(url: str, *, times: int = 1) -> Any:
 
 
 @pytest.mark.parametrize("variable", ["AWS_CA_BUNDLE", "SSL_CERT_FILE"])
-def test_a_server_is_believed_whose_authority_is_configured(
-    secure: Stub, authority: Path, bare_environment: pytest.MonkeyPatch, variable: str
-) -> None:
+def test_a_server_is_believed_whose_authority_is_configured(secure, authority, bare_environment, variable):
     bare_environment.setenv(variable, str(authority))
     assert send(secure.url, times=3).date == EPOCH
     assert secure.connections == 1
 
 
-def test_a_server_is_refused_whose_authority_is_unknown(secure: Stub, bare_environment: pytest.MonkeyPatch) -> None:
+def test_a_server_is_refused_whose_authority_is_unknown(secure, bare_environment):
     with pytest.raises(LockConfigurationError, match=r"CERTIFICATE_VERIFY_FAILED.*AWS_CA_BUNDLE") as caught:
         send(secure.url)
     assert isinstance(caught.value.__cause__, ssl.SSLCertVerificationError)
@@ -79,9 +77,7 @@ def test_a_server_is_refused_whose_authority_is_unknown(secure: Stub, bare_envir
 
 
 @pytest.mark.parametrize("kind", ["https", "boto3"])
-def test_a_certificate_that_is_not_trusted_ends_a_wait_at_once(
-    secure: Stub, bare_environment: pytest.MonkeyPatch, kind: str
-) -> None:
+def test_a_certificate_that_is_not_trusted_ends_a_wait_at_once(secure, bare_environment, kind):
     bare_environment.setenv("AWS_ACCESS_KEY_ID", "a")
     bare_environment.setenv("AWS_SECRET_ACCESS_KEY", "b")
     bare_environment.setenv("AWS_REGION", "eu-west-1")
@@ -94,9 +90,7 @@ def test_a_certificate_that_is_not_trusted_ends_a_wait_at_once(
     assert secure.requests == []
 
 
-def test_a_server_is_refused_that_has_another_name(
-    secure: Stub, authority: Path, bare_environment: pytest.MonkeyPatch
-) -> None:
+def test_a_server_is_refused_that_has_another_name(secure, authority, bare_environment):
     bare_environment.setenv("AWS_CA_BUNDLE", str(authority))
     with pytest.raises(LockConfigurationError, match="not valid for 'localhost'"):
         send(secure.url.replace("127.0.0.1", "localhost"))
@@ -104,9 +98,7 @@ def test_a_server_is_refused_that_has_another_name(
 
 
 @pytest.mark.parametrize("content", [None, "no certificate"])
-def test_a_bundle_that_cannot_be_read_is_named(
-    secure: Stub, tmp_path: Path, bare_environment: pytest.MonkeyPatch, content: str | None
-) -> None:
+def test_a_bundle_that_cannot_be_read_is_named(secure, tmp_path, bare_environment, content):
     bundle = tmp_path / "bundle.pem"
     if content:
         bundle.write_text(content)
@@ -115,7 +107,7 @@ def test_a_bundle_that_cannot_be_read_is_named(
         send(secure.url)
 
 
-def test_a_server_that_does_not_speak_tls_got_no_request(stub: Stub, bare_environment: pytest.MonkeyPatch) -> None:
+def test_a_server_that_does_not_speak_tls_got_no_request(stub, bare_environment):
     stub.script = [say(b"what?\r\n")]
     with pytest.raises(TransportError) as caught:
         HttpsTransport("eu-west-1", stub.url.replace("http:", "https:"), Credentials("a", "b")).send(
@@ -125,8 +117,8 @@ def test_a_server_that_does_not_speak_tls_got_no_request(stub: Stub, bare_enviro
 
 
 def test_a_connection_over_tls_that_was_cut_while_idle_is_replaced_without_an_error(
-    secure: Stub, authority: Path, bare_environment: pytest.MonkeyPatch
-) -> None:
+    secure, authority, bare_environment
+):
     bare_environment.setenv("AWS_CA_BUNDLE", str(authority))
     secure.script = [say(answer(), close=True)]
     transport = HttpsTransport("eu-west-1", secure.url, Credentials("a", "b"))
@@ -137,9 +129,7 @@ def test_a_connection_over_tls_that_was_cut_while_idle_is_replaced_without_an_er
     assert (secure.connections, len(secure.requests)) == (2, 2)
 
 
-def test_an_answer_over_tls_that_does_not_come_in_time_is_ambiguous(
-    secure: Stub, authority: Path, bare_environment: pytest.MonkeyPatch
-) -> None:
+def test_an_answer_over_tls_that_does_not_come_in_time_is_ambiguous(secure, authority, bare_environment):
     bare_environment.setenv("AWS_CA_BUNDLE", str(authority))
     secure.script = [say(answer()), silence]
     transport = HttpsTransport("eu-west-1", secure.url, Credentials("a", "b"))

@@ -91,7 +91,7 @@ def send_twice(stub: Stub) -> None:
         transport.close()
 
 
-def test_of_the_system_only_what_bears_amazons_names_is_loaded(system: Callable[..., None], tmp_path: Path) -> None:
+def test_of_the_system_only_what_bears_amazons_names_is_loaded(system, tmp_path):
     certificate("Amazon Root CA 1", tmp_path)
     certificate("Somebody else", tmp_path)
     system("Somebody else", "Amazon Root CA 1")
@@ -104,9 +104,7 @@ def test_of_the_system_only_what_bears_amazons_names_is_loaded(system: Callable[
 @pytest.mark.parametrize("width", [64, 76, 10_000])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 @pytest.mark.parametrize("name", ["Amazon Root CA 4", "Somebody else"])
-def test_a_certificate_is_known_by_its_head_however_its_lines_are_cut(
-    name: str, end: str, width: int, tmp_path: Path
-) -> None:
+def test_a_certificate_is_known_by_its_head_however_its_lines_are_cut(name, end, width, tmp_path):
     certificate(name, tmp_path)
     lines = (tmp_path / f"{name}.pem").read_text().split("-----")[2].split()
     text = "".join(lines)
@@ -115,9 +113,7 @@ def test_a_certificate_is_known_by_its_head_however_its_lines_are_cut(
     assert http1._is_amazons(block.encode()) is (name == "Amazon Root CA 4")
 
 
-def test_the_system_is_loaded_whole_where_it_has_nothing_of_amazons(
-    system: Callable[..., None], tmp_path: Path
-) -> None:
+def test_the_system_is_loaded_whole_where_it_has_nothing_of_amazons(system, tmp_path):
     certificate("Somebody else", tmp_path)
     system("Somebody else")
     trust = Trust({})
@@ -126,9 +122,7 @@ def test_the_system_is_loaded_whole_where_it_has_nothing_of_amazons(
 
 
 @pytest.mark.parametrize("variable", ["AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"])
-def test_the_bundle_named_in_the_environment_is_all_that_is_trusted(
-    system: Callable[..., None], tmp_path: Path, variable: str
-) -> None:
+def test_the_bundle_named_in_the_environment_is_all_that_is_trusted(system, tmp_path, variable):
     certificate("Amazon Root CA 1", tmp_path)
     bundle = certificate("Somebody else", tmp_path)
     system("Amazon Root CA 1")
@@ -137,13 +131,13 @@ def test_the_bundle_named_in_the_environment_is_all_that_is_trusted(
     assert subjects(trust) == ["Somebody else"]
 
 
-def test_of_two_bundles_that_of_aws_counts(system: Callable[..., None], tmp_path: Path) -> None:
+def test_of_two_bundles_that_of_aws_counts(system, tmp_path):
     bundle = certificate("Somebody else", tmp_path)
     trust = Trust({"AWS_CA_BUNDLE": str(bundle), "REQUESTS_CA_BUNDLE": "/nowhere"})
     assert subjects(trust) == ["Somebody else"]
 
 
-def test_an_endpoint_of_amazons_is_connected_to_at_once(serve: Serve, system: Callable[..., None]) -> None:
+def test_an_endpoint_of_amazons_is_connected_to_at_once(serve, system):
     stub = serve("Amazon Root CA 1")
     system("Amazon Root CA 1")
     send_twice(stub)
@@ -151,8 +145,8 @@ def test_an_endpoint_of_amazons_is_connected_to_at_once(serve: Serve, system: Ca
 
 
 def test_another_endpoint_that_the_system_trusts_takes_a_second_handshake_and_no_second_request(
-    serve: Serve, system: Callable[..., None], tmp_path: Path
-) -> None:
+    serve, system, tmp_path
+):
     certificate("Amazon Root CA 1", tmp_path)
     stub = serve("Somebody else")
     system("Amazon Root CA 1", "Somebody else")
@@ -161,9 +155,7 @@ def test_another_endpoint_that_the_system_trusts_takes_a_second_handshake_and_no
     assert len(stub.requests) == 2
 
 
-def test_an_endpoint_that_the_system_does_not_trust_is_sent_nothing(
-    serve: Serve, system: Callable[..., None], tmp_path: Path
-) -> None:
+def test_an_endpoint_that_the_system_does_not_trust_is_sent_nothing(serve, system, tmp_path):
     certificate("Amazon Root CA 1", tmp_path)
     stub = serve("Amazon Root CA forged")
     system("Amazon Root CA 1")

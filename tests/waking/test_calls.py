@@ -44,7 +44,7 @@ def calls(error: Exception) -> Calls:
         ("KMSAccessDeniedException", 502),
     ],
 )
-def test_who_can_not_be_called_by_anybody_is_closed(kind: str, code: str, status: int) -> None:
+def test_who_can_not_be_called_by_anybody_is_closed(kind, code, status):
     assert isinstance(calls(refusal(code, status)).call(kind, "t"), ClosedError)
 
 
@@ -60,7 +60,7 @@ def test_who_can_not_be_called_by_anybody_is_closed(kind: str, code: str, status
     ],
     ids=str,
 )
-def test_a_call_that_was_certainly_not_made_is_left_to_a_later_look(error: Exception) -> None:
+def test_a_call_that_was_certainly_not_made_is_left_to_a_later_look(error):
     with pytest.raises(type(error)):
         calls(error).call("task", "t")
 
@@ -74,7 +74,7 @@ def test_a_call_that_was_certainly_not_made_is_left_to_a_later_look(error: Excep
     ],
     ids=str,
 )
-def test_a_call_that_may_have_been_made_is_neither(error: Exception) -> None:
+def test_a_call_that_may_have_been_made_is_neither(error):
     answer = calls(error).call("task", "t")
     assert answer is not None
     assert not isinstance(answer, ClosedError)

@@ -128,7 +128,7 @@ def account(
     made.client.close()
 
 
-def test_state_machines_that_sleep_get_the_lock_in_order_and_resume_what_was_claimed(account: Account) -> None:
+def test_state_machines_that_sleep_get_the_lock_in_order_and_resume_what_was_claimed(account):
     held = account.client.acquire("k", wait=0)
     executions = [account.execution() for _ in range(3)]
     account.turn()
@@ -148,9 +148,7 @@ def test_state_machines_that_sleep_get_the_lock_in_order_and_resume_what_was_cla
 
 
 @pytest.mark.long
-def test_the_lock_of_a_holder_that_died_is_claimed_for_the_sleeper_by_the_message_that_was_asked_for(
-    account: Account,
-) -> None:
+def test_the_lock_of_a_holder_that_died_is_claimed_for_the_sleeper_by_the_message_that_was_asked_for(account):
     other = LockClient(lease_duration=2.0, heartbeat_period=0)
     dead = other.acquire("k", wait=0)
     execution = account.execution()
@@ -161,7 +159,7 @@ def test_the_lock_of_a_holder_that_died_is_claimed_for_the_sleeper_by_the_messag
 
 
 @pytest.mark.slow  # this engine takes the token of an aborted execution, so its minute has to pass
-def test_an_execution_that_was_aborted_leaves_the_lock_to_the_next(account: Account) -> None:
+def test_an_execution_that_was_aborted_leaves_the_lock_to_the_next(account):
     held = account.client.acquire("k", wait=0)
     aborted, execution = account.execution(), account.execution()
     account.abort(aborted)
@@ -177,9 +175,7 @@ def _writes(request: Request) -> bool:
 @pytest.mark.slow  # tests/step_functions/test_asleep.py has one whose waker is killed among those that are not
 @pytest.mark.parametrize("carried_out", [pytest.param(False, id="before it arrives"), pytest.param(True, id="after")])
 @pytest.mark.parametrize("step", range(4))
-def test_a_waker_that_is_killed_at_any_of_its_writes_and_calls_forgets_nobody(
-    account: Account, step: int, carried_out: bool
-) -> None:
+def test_a_waker_that_is_killed_at_any_of_its_writes_and_calls_forgets_nobody(account, step, carried_out):
     """The steps: the claim, the call, the removal of the entry, and the message or mark for the next one."""
     held = account.client.acquire("k", wait=0)
     first, second = account.execution(), account.execution()

@@ -67,7 +67,7 @@ def line(scene: Scene) -> list[str]:
     return [ticket["S"][:8] for ticket in row(scene)["waiters"]["L"]]
 
 
-def test_an_entry_that_moved_up_meanwhile_is_not_removed_in_the_place_of_another(scene: Scene) -> None:
+def test_an_entry_that_moved_up_meanwhile_is_not_removed_in_the_place_of_another(scene):
     held = scene.client.acquire("k", wait=0)
     for name in "ab":
         scene.lies_down(name)
@@ -78,7 +78,7 @@ def test_an_entry_that_moved_up_meanwhile_is_not_removed_in_the_place_of_another
     assert sleepers(scene) == ["b"]
 
 
-def test_who_lies_down_again_does_not_write_over_one_who_moved_up_meanwhile(scene: Scene) -> None:
+def test_who_lies_down_again_does_not_write_over_one_who_moved_up_meanwhile(scene):
     scene.memory.hold("k")
     for name in "ab":
         scene.lies_down(name)
@@ -87,7 +87,7 @@ def test_who_lies_down_again_does_not_write_over_one_who_moved_up_meanwhile(scen
     assert sleepers(scene) == ["b", "a"]
 
 
-def test_one_who_began_to_wait_awake_before_the_claim_comes_first(scene: Scene) -> None:
+def test_one_who_began_to_wait_awake_before_the_claim_comes_first(scene):
     scene.client.acquire("k", wait=0).release()
     scene.lies_down("a")
     before(scene, "k", lambda: write(scene, "SET waiters = :v", {"L": [waits(scene)]}))
@@ -96,7 +96,7 @@ def test_one_who_began_to_wait_awake_before_the_claim_comes_first(scene: Scene) 
     assert line(scene) == ["abcdefgh", "~sleeper"]
 
 
-def test_a_claim_takes_the_sleepers_out_of_the_line_and_the_next_is_behind_who_waits_awake(scene: Scene) -> None:
+def test_a_claim_takes_the_sleepers_out_of_the_line_and_the_next_is_behind_who_waits_awake(scene):
     held = scene.client.acquire("k", wait=0)
     for name in "ab":
         scene.lies_down(name)
@@ -108,7 +108,7 @@ def test_a_claim_takes_the_sleepers_out_of_the_line_and_the_next_is_behind_who_w
     assert line(scene) == ["abcdefgh", "~sleeper"]
 
 
-def test_a_claim_does_not_take_another_out_of_a_line_that_moved_up_meanwhile(scene: Scene) -> None:
+def test_a_claim_does_not_take_another_out_of_a_line_that_moved_up_meanwhile(scene):
     held = scene.client.acquire("k", wait=0)
     scene.lies_down("a")
     scene.look()
@@ -122,7 +122,7 @@ def test_a_claim_does_not_take_another_out_of_a_line_that_moved_up_meanwhile(sce
     assert scene.calls.called == []
 
 
-def test_a_lock_whose_row_is_deleted_before_the_mark_is_claimed(scene: Scene) -> None:
+def test_a_lock_whose_row_is_deleted_before_the_mark_is_claimed(scene):
     held = scene.client.acquire("k", wait=0, delete_on_release=True)
     scene.lies_down("a")
     before(scene, "k", held.release)
@@ -131,7 +131,7 @@ def test_a_lock_whose_row_is_deleted_before_the_mark_is_claimed(scene: Scene) ->
 
 
 @pytest.mark.parametrize("free", [1, 2])
-def test_a_sleeper_leaves_a_permit_to_each_who_is_awake_and_before_it(scene: Scene, free: int) -> None:
+def test_a_sleeper_leaves_a_permit_to_each_who_is_awake_and_before_it(scene, free):
     permits = [scene.client.acquire("k", permits=3, wait=0) for _ in range(3)]
     scene.lies_down("a", permits=3)
     scene.look()
@@ -143,7 +143,7 @@ def test_a_sleeper_leaves_a_permit_to_each_who_is_awake_and_before_it(scene: Sce
     assert line(scene)[0] == "abcdefgh"
 
 
-def test_a_permit_that_somebody_else_took_meanwhile_was_not_the_one_of_who_waits_awake(scene: Scene) -> None:
+def test_a_permit_that_somebody_else_took_meanwhile_was_not_the_one_of_who_waits_awake(scene):
     permits = [scene.client.acquire("k", permits=3, wait=0) for _ in range(3)]
     scene.lies_down("a", permits=3)
     scene.look()
@@ -155,7 +155,7 @@ def test_a_permit_that_somebody_else_took_meanwhile_was_not_the_one_of_who_waits
     assert scene.calls.called == []
 
 
-def test_of_two_looks_at_the_same_moment_one_stands_in_line(scene: Scene) -> None:
+def test_of_two_looks_at_the_same_moment_one_stands_in_line(scene):
     scene.memory.hold("k", lease_duration=30)
     scene.lies_down("a")
     before(scene, "k", scene.look)
@@ -163,7 +163,7 @@ def test_of_two_looks_at_the_same_moment_one_stands_in_line(scene: Scene) -> Non
     assert line(scene) == ["~sleeper"]
 
 
-def test_a_mark_that_is_sent_twice_stands_in_line_once(scene: Scene) -> None:
+def test_a_mark_that_is_sent_twice_stands_in_line_once(scene):
     scene.memory.hold("k", lease_duration=30)
     scene.lies_down("a")
     before(scene, "k", lambda: scene.memory.fail("lost_reply"))
@@ -171,12 +171,12 @@ def test_a_mark_that_is_sent_twice_stands_in_line_once(scene: Scene) -> None:
     assert line(scene) == ["~sleeper"]
 
 
-def test_a_late_copy_of_a_mark_brings_no_earlier_time_back(scene: Scene) -> None:
+def test_a_late_copy_of_a_mark_brings_no_earlier_time_back(scene):
     scene.memory.hold("k", lease_duration=30)
     scene.lies_down("a")
     copies = copied(scene)
     scene.look()
-    scene.memory.clock.advance(scene.calls.messages[0][1])  # type: ignore[attr-defined]
+    scene.memory.clock.advance(scene.calls.messages[0][1])
     scene.memory.hold("k", owner="another", lease_duration=100)
     scene.look()
     left = row(scene)
@@ -184,7 +184,7 @@ def test_a_late_copy_of_a_mark_brings_no_earlier_time_back(scene: Scene) -> None
     assert row(scene) == left
 
 
-def test_a_late_copy_of_the_removal_of_the_marks_leaves_those_of_a_later_sleeper(scene: Scene) -> None:
+def test_a_late_copy_of_the_removal_of_the_marks_leaves_those_of_a_later_sleeper(scene):
     held = scene.client.acquire("k", wait=0)
     scene.lies_down("a")
     scene.look()
@@ -192,7 +192,7 @@ def test_a_late_copy_of_the_removal_of_the_marks_leaves_those_of_a_later_sleeper
     copies = copied(scene)
     scene.look()
     assert "sleepers" not in row(scene)
-    scene.memory.clock.advance(7)  # type: ignore[attr-defined]
+    scene.memory.clock.advance(7)
     scene.lies_down("b")
     scene.look()
     arrive(copies)
@@ -200,11 +200,11 @@ def test_a_late_copy_of_the_removal_of_the_marks_leaves_those_of_a_later_sleeper
     held.release()
 
 
-def test_nobody_who_comes_passes_the_sleepers_while_their_look_is_on_its_way(scene: Scene) -> None:
+def test_nobody_who_comes_passes_the_sleepers_while_their_look_is_on_its_way(scene):
     scene.memory.hold("k", lease_duration=30)
     scene.lies_down("a")
     scene.look()
-    scene.memory.clock.advance(scene.calls.messages[0][1])  # type: ignore[attr-defined]
+    scene.memory.clock.advance(scene.calls.messages[0][1])
     with pytest.raises(LockNotGrantedError):
         scene.client.acquire("k", holder="b", wait=0)
     scene.look()
@@ -212,7 +212,7 @@ def test_nobody_who_comes_passes_the_sleepers_while_their_look_is_on_its_way(sce
 
 
 @pytest.mark.parametrize("wake_at", [{"N": "9999999999"}, {"N": "0"}, {"N": "-1"}, {"S": "soon"}, {"L": []}])
-def test_a_time_of_the_next_look_that_no_look_has_written_is_not_believed(scene: Scene, wake_at: Any) -> None:
+def test_a_time_of_the_next_look_that_no_look_has_written_is_not_believed(scene, wake_at):
     scene.memory.hold("k", lease_duration=30)
     scene.lies_down("a")
     write(scene, "SET wakeAt = :v", wake_at)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from lambda_lock import LockClient
@@ -11,7 +9,6 @@ from lambda_lock.core.row import OF_SLEEPERS
 from lambda_lock.core.sleepers import MOST_SLEEPERS, Sleeper
 from lambda_lock.waker.function import WakerFunction
 from rig.engine import Ministack
-from rig.wire import Wire
 from tests.support.rows import Rows
 
 from .support import Noted, message, record
@@ -26,8 +23,8 @@ def rows(engine: Ministack, table: str) -> Rows:
     "count", [MOST_SLEEPERS + 1, 5_500], ids=["one more than there can be", "as many as a row has room for"]
 )
 def test_a_list_that_is_longer_than_a_registration_makes_it_calls_nobody_and_goes_in_one_write(
-    count: int, wire: Wire, rows: Rows, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    count, wire, rows, monkeypatch
+):
     monkeypatch.setenv("LAMBDA_LOCK_WAKE", "1")
     calls, entries = Noted(), [Sleeper(f"h{number}", "task", f"t{number}").entry() for number in range(count)]
     rows.put("k" + OF_SLEEPERS, asleep={"L": entries}, newest={"S": "a"})
@@ -44,9 +41,7 @@ def test_a_list_that_is_longer_than_a_registration_makes_it_calls_nobody_and_goe
     assert calls.called == ["token-a"]
 
 
-def test_entries_that_cannot_be_read_go_in_one_write_and_the_sleepers_among_them_are_served(
-    wire: Wire, rows: Rows
-) -> None:
+def test_entries_that_cannot_be_read_go_in_one_write_and_the_sleepers_among_them_are_served(wire, rows):
     calls, entries = Noted(), [{"S": f"later {number}"} for number in range(MOST_SLEEPERS - 1)]
     rows.put("k" + OF_SLEEPERS, asleep={"L": [*entries, Sleeper("a", "task", "token-a").entry()]}, newest={"S": "a"})
     with LockClient(rows.table) as client:
@@ -67,9 +62,7 @@ def test_entries_that_cannot_be_read_go_in_one_write_and_the_sleepers_among_them
     ],
     ids=["as many as may sleep", "more than may sleep", "a text", "a map", "a set"],
 )
-def test_who_comes_to_sleep_finds_room_where_no_registration_wrote_what_fills_it(
-    forged: dict[str, Any], wire: Wire, rows: Rows, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_comes_to_sleep_finds_room_where_no_registration_wrote_what_fills_it(forged, wire, rows, monkeypatch):
     """The waker has not seen the row: what was forged has nothing that its filter requires."""
     monkeypatch.setenv("LAMBDA_LOCK_WAKE", "1")
     calls = Noted()
@@ -82,7 +75,7 @@ def test_who_comes_to_sleep_finds_room_where_no_registration_wrote_what_fills_it
 
 
 @pytest.mark.parametrize("forged", [{"S": "x"}, {"M": {}}, {"NULL": True}], ids=["a text", "a map", "null"])
-def test_a_look_removes_what_is_no_list(forged: dict[str, Any], rows: Rows) -> None:
+def test_a_look_removes_what_is_no_list(forged, rows):
     calls = Noted()
     rows.put("k" + OF_SLEEPERS, asleep=forged, newest={"S": "a"})
     with LockClient(rows.table) as client:
@@ -92,7 +85,7 @@ def test_a_look_removes_what_is_no_list(forged: dict[str, Any], rows: Rows) -> N
     assert (row["asleep"], "newest" in row, calls.called) == ({"L": []}, False, [])
 
 
-def test_a_mark_of_a_lock_in_a_sleepers_row_keeps_no_look_from_its_sleepers(rows: Rows) -> None:
+def test_a_mark_of_a_lock_in_a_sleepers_row_keeps_no_look_from_its_sleepers(rows):
     """By it, the record seems to be about a lock of that key as well, and no lock may have it."""
     calls, entry = Noted(), Sleeper("a", "task", "token-a").entry()
     rows.put("k" + OF_SLEEPERS, asleep={"L": [entry]}, newest={"S": "a"}, sleepers={"N": "1"})

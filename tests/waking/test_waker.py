@@ -29,7 +29,6 @@ from lambda_lock.core.sleepers import MOST_SLEEPERS, Sleeper, read_sleeper
 from lambda_lock.core.sleepers import lie_down as lie_down_steps
 from lambda_lock.core.tickets import make_ticket
 from lambda_lock.observe.observer import package
-from lambda_lock.testing.memory import Memory
 from lambda_lock.waker.function import Calls, WakerFunction, performed
 from lambda_lock.waker.look import ClosedError, Look
 from tests.core.driver import OnTable, place
@@ -49,7 +48,7 @@ def row(scene: Scene, key: str = "k") -> Any:
 # -- the way of a sleeper
 
 
-def test_a_sleeper_is_called_when_the_lock_is_released_and_goes_on_with_what_was_claimed(scene: Scene) -> None:
+def test_a_sleeper_is_called_when_the_lock_is_released_and_goes_on_with_what_was_claimed(scene):
     held = scene.client.acquire("k", wait=0)
     scene.lies_down("a")
     assert scene.waker.handle(lain_down(), None) == {"batchItemFailures": []}
@@ -63,7 +62,7 @@ def test_a_sleeper_is_called_when_the_lock_is_released_and_goes_on_with_what_was
         assert lock.owner.startswith("a#")
 
 
-def test_sleepers_are_served_in_the_order_in_which_they_lay_down(scene: Scene) -> None:
+def test_sleepers_are_served_in_the_order_in_which_they_lay_down(scene):
     held = scene.client.acquire("k", wait=0)
     for name in "abc":
         scene.lies_down(name)
@@ -78,7 +77,7 @@ def test_sleepers_are_served_in_the_order_in_which_they_lay_down(scene: Scene) -
     assert row(scene)["waiters"]["L"] == []
 
 
-def test_a_sleeper_of_a_semaphore_is_given_a_permit(scene: Scene) -> None:
+def test_a_sleeper_of_a_semaphore_is_given_a_permit(scene):
     permits = [scene.client.acquire("k", permits=2, wait=0) for _ in range(2)]
     for name in "abc":
         scene.lies_down(name, permits=2)
@@ -93,13 +92,13 @@ def test_a_sleeper_of_a_semaphore_is_given_a_permit(scene: Scene) -> None:
     assert lock.release()
 
 
-def test_a_dead_holder_is_taken_over_at_its_expiry_which_the_look_before_asked_a_message_for(scene: Scene) -> None:
+def test_a_dead_holder_is_taken_over_at_its_expiry_which_the_look_before_asked_a_message_for(scene):
     scene.memory.hold("k", lease_duration=30)
     scene.lies_down("a")
     scene.look()
     ((key, seconds),) = scene.calls.messages
     assert key == "k"
-    scene.memory.clock.advance(seconds)  # type: ignore[attr-defined]
+    scene.memory.clock.advance(seconds)
     scene.look()
     assert scene.calls.called == ["token-a"]
 
@@ -107,7 +106,7 @@ def test_a_dead_holder_is_taken_over_at_its_expiry_which_the_look_before_asked_a
 @pytest.mark.parametrize(
     "row", [{}, {"isReleased": {"S": "1"}, "recordVersionNumber": {"S": "x"}}], ids=["none", "free"]
 )
-def test_a_look_whose_claim_is_answered_too_late_looks_again_if_the_lock_can_be_taken(row: Any) -> None:
+def test_a_look_whose_claim_is_answered_too_late_looks_again_if_the_lock_can_be_taken(row):
     driver, calls, late = OnTable(), Noted(), [6.0, 0.0]
     sleeper = Sleeper("a", "task", "token-a")
     driver.run(lie_down_steps(place(), sleeper, driver.talk()))
@@ -123,7 +122,7 @@ def test_a_look_whose_claim_is_answered_too_late_looks_again_if_the_lock_can_be_
     assert calls.called == ["token-a"]
 
 
-def test_a_look_that_finds_everything_as_it_left_it_writes_and_asks_for_nothing(scene: Scene) -> None:
+def test_a_look_that_finds_everything_as_it_left_it_writes_and_asks_for_nothing(scene):
     scene.memory.hold("k", lease_duration=100)
     scene.lies_down("a")
     scene.look()
@@ -134,7 +133,7 @@ def test_a_look_that_finds_everything_as_it_left_it_writes_and_asks_for_nothing(
     assert scene.calls.messages == messages
 
 
-def test_no_message_is_delayed_by_more_than_the_queue_takes(scene: Scene) -> None:
+def test_no_message_is_delayed_by_more_than_the_queue_takes(scene):
     scene.memory.hold("k", lease_duration=7200)
     scene.lies_down("a")
     scene.look()
@@ -142,14 +141,14 @@ def test_no_message_is_delayed_by_more_than_the_queue_takes(scene: Scene) -> Non
     assert 800 < seconds <= 900
 
 
-def test_who_lies_down_again_keeps_its_place(scene: Scene) -> None:
+def test_who_lies_down_again_keeps_its_place(scene):
     scene.memory.hold("k")
     for name in "aba":
         scene.lies_down(name)
     assert sleepers(scene) == ["a", "b"]
 
 
-def test_who_gets_up_is_not_called(scene: Scene) -> None:
+def test_who_gets_up_is_not_called(scene):
     held = scene.client.acquire("k", wait=0)
     scene.lies_down("a")
     scene.look()
@@ -161,9 +160,9 @@ def test_who_gets_up_is_not_called(scene: Scene) -> None:
     assert "sleepers" not in row(scene)
 
 
-def test_a_waiter_that_is_awake_and_was_first_comes_first(scene: Scene) -> None:
+def test_a_waiter_that_is_awake_and_was_first_comes_first(scene):
     scene.memory.hold("k", lease_duration=5)
-    scene.memory.clock.advance(10)  # type: ignore[attr-defined]
+    scene.memory.clock.advance(10)
     ticket = make_ticket("abcdefgh", int(scene.memory.clock.wall()) + 20)
     send = scene.client.transport.send
     send(
@@ -180,12 +179,12 @@ def test_a_waiter_that_is_awake_and_was_first_comes_first(scene: Scene) -> None:
     scene.look()
     assert scene.calls.called == []
     assert [each["S"][:8] for each in row(scene)["waiters"]["L"]] == ["abcdefgh", "~sleeper"]
-    scene.memory.clock.advance(scene.calls.messages[0][1])  # type: ignore[attr-defined]
+    scene.memory.clock.advance(scene.calls.messages[0][1])
     scene.look()
     assert scene.calls.called == ["token-a"]
 
 
-def test_one_who_lies_down_while_the_marks_are_removed_is_marked_again(scene: Scene) -> None:
+def test_one_who_lies_down_while_the_marks_are_removed_is_marked_again(scene):
     """Its own look found the marks of the ones before, and wrote nothing."""
     held = scene.client.acquire("k", wait=0)
     scene.lies_down("a")
@@ -201,7 +200,7 @@ def test_one_who_lies_down_while_the_marks_are_removed_is_marked_again(scene: Sc
             scene.look()
         return reply
 
-    scene.memory.send = between  # type: ignore[method-assign]
+    scene.memory.send = between
     scene.look()
     assert row(scene)["sleepers"] == {"N": "1"}
     held.release()
@@ -213,7 +212,7 @@ def test_one_who_lies_down_while_the_marks_are_removed_is_marked_again(scene: Sc
 
 
 @pytest.mark.parametrize("permits", [None, 2])
-def test_a_sleeper_that_is_gone_leaves_the_lock_to_the_next(scene: Scene, permits: int | None) -> None:
+def test_a_sleeper_that_is_gone_leaves_the_lock_to_the_next(scene, permits):
     for name in "ab":
         scene.lies_down(name, permits=permits)
     scene.calls.answers["token-a"] = ClosedError("TaskTimedOut")
@@ -222,7 +221,7 @@ def test_a_sleeper_that_is_gone_leaves_the_lock_to_the_next(scene: Scene, permit
     assert scene.client.acquire("k", holder="b", wait=0, permits=permits).release()
 
 
-def test_after_a_call_without_a_clear_answer_the_lock_stays_the_sleepers_for_a_minute(scene: Scene) -> None:
+def test_after_a_call_without_a_clear_answer_the_lock_stays_the_sleepers_for_a_minute(scene):
     for name in "ab":
         scene.lies_down(name)
     scene.calls.answers["token-a"] = RuntimeError("no answer")
@@ -232,20 +231,20 @@ def test_after_a_call_without_a_clear_answer_the_lock_stays_the_sleepers_for_a_m
     assert scene.client.acquire("k", holder="a", wait=0).release()
 
 
-def test_a_call_that_was_certainly_not_made_is_made_by_a_later_look(scene: Scene) -> None:
+def test_a_call_that_was_certainly_not_made_is_made_by_a_later_look(scene):
     scene.lies_down("a")
     scene.calls.answers["token-a"] = ConnectionError("throttled")
     assert scene.waker.handle(lain_down(), None) == {"batchItemFailures": []}
     assert scene.calls.messages == [("k", 5)]  # the queue repeats what the stream began
     assert scene.look() == {"batchItemFailures": []}  # the claim is young: it may be another look's
     scene.calls.answers.clear()
-    scene.memory.clock.advance(12)  # type: ignore[attr-defined]
+    scene.memory.clock.advance(12)
     scene.look()
     assert scene.calls.called == ["token-a"] * 2
     assert sleepers(scene) == []
 
 
-def test_a_batch_whose_look_fails_asks_for_another_once_for_each_key(scene: Scene) -> None:
+def test_a_batch_whose_look_fails_asks_for_another_once_for_each_key(scene):
     scene.lies_down("a")
     scene.memory.fail("denied", times=None)
     assert scene.waker.handle({"Records": lain_down()["Records"] * 3}, None) == {"batchItemFailures": []}
@@ -257,9 +256,7 @@ def counted(capsys: pytest.CaptureFixture[str]) -> list[tuple[int, str]]:
     return [(line["LockFailed"], line["lock_event"]) for line in lines]
 
 
-def test_a_failed_look_of_the_queue_comes_again_and_is_counted_for_the_alarm(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_failed_look_of_the_queue_comes_again_and_is_counted_for_the_alarm(scene, monkeypatch, capsys):
     """Lambda counts no error for it, and the queue's age leaves out what was received three times."""
     monkeypatch.setenv("LAMBDA_LOCK_METRICS", "lambda_lock")
     scene.lies_down("a")
@@ -280,13 +277,7 @@ def _denied(**_: str) -> None:
     ("kind", "clients"),
     [("durable", {"lambda": _OldBoto3()}), ("task", {"stepfunctions": SimpleNamespace(send_task_success=_denied)})],
 )
-def test_who_can_not_be_called_does_not_hold_up_the_next_and_is_counted(
-    memory: Memory,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-    kind: str,
-    clients: dict[str, Any],
-) -> None:
+def test_who_can_not_be_called_does_not_hold_up_the_next_and_is_counted(memory, monkeypatch, capsys, kind, clients):
     monkeypatch.setenv("LAMBDA_LOCK_METRICS", "lambda_lock")
     client, calls = LockClient("locks"), Calls(**clients)
     calls.put = lambda *_: None  # type: ignore[method-assign]
@@ -297,7 +288,7 @@ def test_who_can_not_be_called_does_not_hold_up_the_next_and_is_counted(
     assert client.acquire("k", wait=0).release()
 
 
-def test_a_sleeper_whose_row_is_of_another_kind_is_called_to_be_told(scene: Scene) -> None:
+def test_a_sleeper_whose_row_is_of_another_kind_is_called_to_be_told(scene):
     permit = scene.client.acquire("k", permits=2, wait=0)
     scene.lies_down("a")
     scene.look()
@@ -322,9 +313,7 @@ def test_a_sleeper_whose_row_is_of_another_kind_is_called_to_be_told(scene: Scen
         {"Records": [{"dynamodb": {"Keys": {"key": {"N": "1"}}, "SequenceNumber": "1"}}]},
     ],
 )
-def test_a_record_that_names_no_key_is_dropped_because_it_would_be_the_same_each_time(
-    scene: Scene, event: Any, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_record_that_names_no_key_is_dropped_because_it_would_be_the_same_each_time(scene, event, caplog):
     caplog.set_level(logging.ERROR, "lambda_lock")
     assert scene.waker.handle(event, None) == {"batchItemFailures": []}
     assert ("names no key" in caplog.text) is bool(event)
@@ -358,7 +347,7 @@ def forge(scene: Scene, *entries: Any) -> None:
         {"L": []},
     ],
 )
-def test_an_entry_that_we_did_not_write_is_removed_and_the_next_sleeper_is_served(scene: Scene, entry: Any) -> None:
+def test_an_entry_that_we_did_not_write_is_removed_and_the_next_sleeper_is_served(scene, entry):
     scene.lies_down("a")
     forge(scene, entry)
     scene.look()
@@ -366,7 +355,7 @@ def test_an_entry_that_we_did_not_write_is_removed_and_the_next_sleeper_is_serve
     assert sleepers(scene) == []
 
 
-def test_many_entries_that_cannot_be_read_are_removed_without_a_look_that_fails(scene: Scene) -> None:
+def test_many_entries_that_cannot_be_read_are_removed_without_a_look_that_fails(scene):
     """They may be of a later version of the library, which somebody took back."""
     scene.lies_down("a")
     forge(scene, *[{"S": f"later {number}"} for number in range(30)])
@@ -376,9 +365,7 @@ def test_many_entries_that_cannot_be_read_are_removed_without_a_look_that_fails(
 
 
 @pytest.mark.parametrize("line", [{"S": "mine"}, {"L": [{"N": "1"}]}, {"L": [{"S": "x" * 14}] * 64}])
-def test_a_line_that_cannot_take_the_sleepers_ends_no_look_and_costs_them_their_place_alone(
-    scene: Scene, line: Any
-) -> None:
+def test_a_line_that_cannot_take_the_sleepers_ends_no_look_and_costs_them_their_place_alone(scene, line):
     scene.memory.hold("k", lease_duration=5)
     scene.lies_down("a")
     scene.client.transport.send(
@@ -393,12 +380,12 @@ def test_a_line_that_cannot_take_the_sleepers_ends_no_look_and_costs_them_their_
     )
     scene.look()
     assert row(scene)["sleepers"] == {"N": "1"}
-    scene.memory.clock.advance(10)  # type: ignore[attr-defined]
+    scene.memory.clock.advance(10)
     scene.look()
     assert scene.calls.called == ["token-a"]
 
 
-def test_more_sleepers_than_a_look_may_call_are_served_by_the_next(scene: Scene) -> None:
+def test_more_sleepers_than_a_look_may_call_are_served_by_the_next(scene):
     for number in range(30):
         scene.lies_down(f"x{number}")
         scene.calls.answers[f"token-x{number}"] = ClosedError("TaskDoesNotExist")
@@ -409,7 +396,7 @@ def test_more_sleepers_than_a_look_may_call_are_served_by_the_next(scene: Scene)
     assert len(scene.calls.called) == 30
 
 
-def test_a_lock_whose_key_ends_like_a_sleepers_row_is_never_touched(scene: Scene) -> None:
+def test_a_lock_whose_key_ends_like_a_sleepers_row_is_never_touched(scene):
     LockClient("locks", ttl=None).acquire("other", wait=0)
     scene.memory.put("locks", {**row(scene, "other"), "key": {"S": "k~sleepers"}})  # as an older version takes it
     before = row(scene, "k~sleepers")
@@ -421,7 +408,7 @@ def test_a_lock_whose_key_ends_like_a_sleepers_row_is_never_touched(scene: Scene
 
 
 @pytest.mark.parametrize("key", ["k~sleepers", "~sleepers", "a#b~sleepers"])
-def test_no_lock_is_taken_where_sleepers_are(scene: Scene, key: str) -> None:
+def test_no_lock_is_taken_where_sleepers_are(scene, key):
     scene.memory.hold("k")
     scene.lies_down("a")
     before, client = row(scene, "k~sleepers"), LockClient("locks")
@@ -455,7 +442,7 @@ def test_no_lock_is_taken_where_sleepers_are(scene: Scene, key: str) -> None:
     client.get("k~sleepers")  # reading is no harm
 
 
-def test_the_waker_writes_the_time_to_live_that_the_sleepers_client_would(scene: Scene) -> None:
+def test_the_waker_writes_the_time_to_live_that_the_sleepers_client_would(scene):
     scene.client = LockClient("locks", ttl=None)
     scene.lies_down("a")
     scene.look()
@@ -465,7 +452,7 @@ def test_the_waker_writes_the_time_to_live_that_the_sleepers_client_would(scene:
 # -- what clients say
 
 
-def test_get_list_and_errors_say_how_many_sleep_and_list_leaves_their_row_out(scene: Scene) -> None:
+def test_get_list_and_errors_say_how_many_sleep_and_list_leaves_their_row_out(scene):
     scene.memory.hold("k", owner="b")
     for name in "acd":
         scene.lies_down(name)
@@ -480,7 +467,7 @@ def test_get_list_and_errors_say_how_many_sleep_and_list_leaves_their_row_out(sc
 
 
 @pytest.mark.parametrize("name", ["sleepers", "wakeAt"])
-def test_the_names_of_the_mark_are_refused_as_attributes(scene: Scene, name: str) -> None:
+def test_the_names_of_the_mark_are_refused_as_attributes(scene, name):
     with pytest.raises(LockArgumentError, match=name):
         scene.client.acquire("k", attributes={name: 1})
     assert name not in GO.attribute_names()
@@ -502,9 +489,7 @@ def test_the_names_of_the_mark_are_refused_as_attributes(scene: Scene, name: str
         ({"sort_key": "s"}, LockArgumentError, "sort_key"),
     ],
 )
-def test_bad_input_is_refused_before_anything_is_sent(
-    scene: Scene, options: dict[str, Any], error: type[Exception], said: str
-) -> None:
+def test_bad_input_is_refused_before_anything_is_sent(scene, options, error, said):
     good = {"key": "k", "holder": "a", "task_token": "t"}
     with pytest.raises(error, match=said):
         scene.client.sleep(**(good | options))
@@ -512,16 +497,14 @@ def test_bad_input_is_refused_before_anything_is_sent(
 
 
 @pytest.mark.parametrize("schema", [GO, PYTHON, JAVA.replace(data="payload")])
-def test_only_rows_of_the_schema_java_have_sleepers(scene: Scene, schema: Any) -> None:
+def test_only_rows_of_the_schema_java_have_sleepers(scene, schema):
     names = {"partition_key_name": "key"} if schema.sort_key is None else {}
     with pytest.raises(LockConfigurationError, match="JAVA"):
         LockClient("locks", schema=schema, **names).sleep("k", holder="a", task_token="t")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("value", [None, "", "0"])
-def test_a_function_that_knows_of_no_waker_is_told_so(
-    scene: Scene, monkeypatch: pytest.MonkeyPatch, value: str | None
-) -> None:
+def test_a_function_that_knows_of_no_waker_is_told_so(scene, monkeypatch, value):
     monkeypatch.delenv("LAMBDA_LOCK_WAKE")
     if value is not None:
         monkeypatch.setenv("LAMBDA_LOCK_WAKE", value)
@@ -544,13 +527,13 @@ ARN = "arn:aws:dynamodb:us-east-1:123456789012:table/"
     ],
 )
 def test_a_table_has_the_waker_that_it_was_connected_with_by_name_or_by_arn(
-    memory: Memory, monkeypatch: pytest.MonkeyPatch, connected: str, table: str, has_one: bool
-) -> None:
+    memory, monkeypatch, connected, table, has_one
+):
     monkeypatch.setenv("LAMBDA_LOCK_TABLE", connected)
     assert has_waker(LockClient(table).__session__) is has_one
 
 
-def test_the_257th_is_told_to_poll(scene: Scene) -> None:
+def test_the_257th_is_told_to_poll(scene):
     client = scene.client
     for number in range(MOST_SLEEPERS):
         assert client.__runner__.run(lie_down(client.__session__, "k", None, f"x{number}", "durable", "c")) is True
@@ -560,14 +543,14 @@ def test_the_257th_is_told_to_poll(scene: Scene) -> None:
         scene.lies_down("one more")
 
 
-def test_an_entry_reads_as_it_was_written() -> None:
+def test_an_entry_reads_as_it_was_written():
     written = Sleeper("é#x/1", "durable", "id", 3, None)
     read = read_sleeper(written.entry())
     assert read is not None
     assert vars(read) == vars(written)
 
 
-def test_a_batch_looks_at_each_key_once(scene: Scene) -> None:
+def test_a_batch_looks_at_each_key_once(scene):
     scene.memory.hold("k")
     scene.lies_down("a")
     event = {"Records": [*lain_down()["Records"], *message("k")["Records"], *lain_down()["Records"]]}

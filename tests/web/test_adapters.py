@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import awsgi
@@ -79,9 +78,7 @@ def of_mangum(event: Any, context: Any) -> Any:
         pytest.param(of_aws_wsgi, OLD, id="aws-wsgi, REST API"),
     ],
 )
-def test_the_application_finds_the_context_that_its_adapter_was_given(
-    handler: Callable[[Any, Any], Any], event: dict[str, Any]
-) -> None:
+def test_the_application_finds_the_context_that_its_adapter_was_given(handler, event):
     context = lambda_context(9)
     assert handler(event, context)["statusCode"] in (200, "200")
     assert seen.pop() is context

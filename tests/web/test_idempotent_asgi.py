@@ -16,7 +16,6 @@ from fastapi.responses import FileResponse, StreamingResponse
 from werkzeug.test import Client, create_environ
 
 from lambda_lock.web import IdempotencyMiddleware, IdempotencyWsgi, LambdaContextMiddleware
-from tests.support.rows import Rows
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -119,20 +118,20 @@ class App:
             raise RuntimeError("boom")
 
 
-def test_a_plain_answer_that_an_inner_middleware_sends_in_parts_is_kept() -> None:
+def test_a_plain_answer_that_an_inner_middleware_sends_in_parts_is_kept():
     app = App()
     first, again = ask(app.app, "/plain"), ask(app.app, "/plain")
     assert (first.status, first.body, first.replayed) == (200, b'{"n":1}', False)
     assert (again.status, again.body, again.replayed) == (200, b'{"n":1}', True)
 
 
-def test_a_file_is_kept() -> None:
+def test_a_file_is_kept():
     app = App()
     first, again = ask(app.app, "/file"), ask(app.app, "/file")
     assert (again.replayed, again.body == first.body, app.count) == (True, True, 1)
 
 
-def test_a_stream_passes_part_by_part_and_is_done_and_told_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_stream_passes_part_by_part_and_is_done_and_told_once(caplog):
     app = App()
     exchange = Exchange("/stream")
     exchange.on_send = lambda message: app.notes.append("sent") if message.get("body") else None
@@ -145,7 +144,7 @@ def test_a_stream_passes_part_by_part_and_is_done_and_told_once(caplog: pytest.L
     assert [record.__dict__["lock_event"] for record in caplog.records].count("answer_not_kept") == 1
 
 
-def test_a_background_task_runs_after_the_answer_of_which_the_request_is_done_then() -> None:
+def test_a_background_task_runs_after_the_answer_of_which_the_request_is_done_then():
     app = App()
     exchange = Exchange("/later")
     exchange.on_send = lambda message: app.notes.append(message["type"])
@@ -156,7 +155,7 @@ def test_a_background_task_runs_after_the_answer_of_which_the_request_is_done_th
     assert app.notes.count("later") == 1
 
 
-def test_an_error_of_the_application_is_raised_and_the_next_request_is_carried_out() -> None:
+def test_an_error_of_the_application_is_raised_and_the_next_request_is_carried_out():
     app = App()
     for _ in range(2):
         with pytest.raises(RuntimeError, match="boom"):
@@ -164,7 +163,7 @@ def test_an_error_of_the_application_is_raised_and_the_next_request_is_carried_o
     assert app.count == 2
 
 
-def test_what_has_no_key_or_another_method_passes_untouched() -> None:
+def test_what_has_no_key_or_another_method_passes_untouched():
     seen = []
 
     async def inner(scope: Any, receive: Any, send: Any) -> None:
@@ -182,7 +181,7 @@ def test_what_has_no_key_or_another_method_passes_untouched() -> None:
     assert seen.pop() == (websocket, untouched, untouched)
 
 
-def test_a_required_key_that_is_missing_or_repeated_is_400() -> None:
+def test_a_required_key_that_is_missing_or_repeated_is_400():
     app = App(required=True)
     assert ask(app.app, "/plain", None).status == 400
     repeated = Exchange("/plain")
@@ -191,7 +190,7 @@ def test_a_required_key_that_is_missing_or_repeated_is_400() -> None:
     assert app.count == 0
 
 
-def test_a_client_that_leaves_while_it_sends_its_body_has_asked_nothing() -> None:
+def test_a_client_that_leaves_while_it_sends_its_body_has_asked_nothing():
     app = App()
     exchange = Exchange("/plain")
     exchange.asked = [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}]
@@ -199,13 +198,13 @@ def test_a_client_that_leaves_while_it_sends_its_body_has_asked_nothing() -> Non
     assert (exchange.sent, app.count) == ([], 0)
 
 
-def test_a_body_above_10_mib_is_413() -> None:
+def test_a_body_above_10_mib_is_413():
     app = App()
     assert ask(app.app, "/plain", body=b"x" * (10 * 1024 * 1024 + 1)).status == 413
     assert app.count == 0
 
 
-def test_a_request_that_is_cancelled_gives_its_key_back(rows: Rows) -> None:
+def test_a_request_that_is_cancelled_gives_its_key_back(rows):
     ended = []
 
     async def run() -> None:
@@ -231,7 +230,7 @@ def test_a_request_that_is_cancelled_gives_its_key_back(rows: Rows) -> None:
     assert "completedUntil" not in rows["s#POST /#k-1"]
 
 
-def test_a_client_that_leaves_before_its_answer_gets_it_when_it_asks_again() -> None:
+def test_a_client_that_leaves_before_its_answer_gets_it_when_it_asks_again():
     app = App()
 
     def gone(message: object) -> None:
@@ -245,7 +244,7 @@ def test_a_client_that_leaves_before_its_answer_gets_it_when_it_asks_again() -> 
     assert app.count == 1
 
 
-def test_a_client_that_leaves_a_stream_does_not_let_its_request_be_carried_out_again() -> None:
+def test_a_client_that_leaves_a_stream_does_not_let_its_request_be_carried_out_again():
     app = App()
 
     def gone(message: Any) -> None:
@@ -259,7 +258,7 @@ def test_a_client_that_leaves_a_stream_does_not_let_its_request_be_carried_out_a
     assert (ask(app.app, "/stream").status, app.count) == (409, 1)
 
 
-def test_a_stream_that_fails_is_carried_out_again() -> None:
+def test_a_stream_that_fails_is_carried_out_again():
     count = []
 
     async def inner(scope: Any, receive: Any, send: Any) -> None:
@@ -274,14 +273,14 @@ def test_a_stream_that_fails_is_carried_out_again() -> None:
     assert len(count) == 2
 
 
-def test_middlewares_outside_see_what_the_application_notes_in_the_scope() -> None:
+def test_middlewares_outside_see_what_the_application_notes_in_the_scope():
     app, exchange = App(), Exchange("/plain")
     assert exchange.scope.setdefault("extensions", {"http.response.pathsend": {}, "tls": {}})
     asyncio.run(exchange.by(app.app))
     assert exchange.scope["route"].path == "/plain"
 
 
-def test_head_is_answered_as_the_application_does_and_refused_without_a_body() -> None:
+def test_head_is_answered_as_the_application_does_and_refused_without_a_body():
     async def inner(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"9")]})
         await send({"type": "http.response.body"})
@@ -294,7 +293,7 @@ def test_head_is_answered_as_the_application_does_and_refused_without_a_body() -
 
 
 @pytest.mark.parametrize("sent", [0, 1, 2])
-def test_an_answer_that_never_ends_is_not_kept(sent: int) -> None:
+def test_an_answer_that_never_ends_is_not_kept(sent):
     start: dict[str, Any] = {"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]}
     part = {"type": "http.response.body", "body": b"a", "more_body": True}
 
@@ -306,7 +305,7 @@ def test_an_answer_that_never_ends_is_not_kept(sent: int) -> None:
     assert ask(app, "/").sent == [start, part][:sent]
 
 
-def test_callers_may_be_named_by_a_function_of_the_scope_and_keys_never_run_together() -> None:
+def test_callers_may_be_named_by_a_function_of_the_scope_and_keys_never_run_together():
     async def inner(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": scope["user"].encode()})
@@ -324,7 +323,7 @@ def test_callers_may_be_named_by_a_function_of_the_scope_and_keys_never_run_toge
     assert asked("", "k").startswith(b'{"title": "Bad Request"')
 
 
-def test_an_invocation_s_deadline_ends_the_claim() -> None:
+def test_an_invocation_s_deadline_ends_the_claim():
     """The middleware of the context stands outside."""
     app = FastAPI()
     app.add_middleware(IdempotencyMiddleware)
@@ -346,7 +345,7 @@ def test_an_invocation_s_deadline_ends_the_claim() -> None:
     ],
 )
 @pytest.mark.parametrize("wrap", [IdempotencyMiddleware, IdempotencyWsgi])
-def test_what_cannot_be_is_told_when_the_application_is_wrapped(wrap: Any, options: Any, words: str) -> None:
+def test_what_cannot_be_is_told_when_the_application_is_wrapped(wrap, options, words):
     with pytest.raises(TypeError, match=words):
         wrap(lambda *args: None, **options)
     with pytest.raises(TypeError, match="app must be the application"):
@@ -385,7 +384,7 @@ def wsgi_app() -> tuple[Client, list[str]]:
 HEADERS = {"Idempotency-Key": "k-1"}
 
 
-def test_a_stream_of_wsgi_passes_and_its_request_is_done(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_stream_of_wsgi_passes_and_its_request_is_done(caplog):
     client, notes = wsgi_app()
     first = client.post("/stream", headers=HEADERS)
     assert (first.status_code, first.data, notes) == (201, b"ab", ["part", "part"])
@@ -395,7 +394,7 @@ def test_a_stream_of_wsgi_passes_and_its_request_is_done(caplog: pytest.LogCaptu
     assert [record.__dict__["lock_event"] for record in caplog.records].count("answer_not_kept") == 1
 
 
-def test_a_client_of_wsgi_that_leaves_a_stream_does_not_let_its_request_be_carried_out_again() -> None:
+def test_a_client_of_wsgi_that_leaves_a_stream_does_not_let_its_request_be_carried_out_again():
     client, notes = wsgi_app()
     app: Any = client.application
 
@@ -412,7 +411,7 @@ def test_a_client_of_wsgi_that_leaves_a_stream_does_not_let_its_request_be_carri
     assert (said[0][:3], notes) == ("409", ["part"])
 
 
-def test_a_stream_of_wsgi_that_fails_is_carried_out_again() -> None:
+def test_a_stream_of_wsgi_that_fails_is_carried_out_again():
     notes = []
 
     def inner(environ: Any, start_response: Any) -> Iterator[bytes]:
@@ -428,7 +427,7 @@ def test_a_stream_of_wsgi_that_fails_is_carried_out_again() -> None:
 
 
 @pytest.mark.parametrize("path", ["/empty", "/file"])
-def test_answers_of_wsgi_without_a_body_or_from_a_file_are_kept(path: str) -> None:
+def test_answers_of_wsgi_without_a_body_or_from_a_file_are_kept(path):
     client, notes = wsgi_app()
     first, again = client.post(path, headers=HEADERS), client.post(path, headers=HEADERS)
     assert (again.status, again.data) == (first.status, first.data)
@@ -436,13 +435,13 @@ def test_answers_of_wsgi_without_a_body_or_from_a_file_are_kept(path: str) -> No
     assert len(notes) == 1
 
 
-def test_a_body_of_wsgi_above_10_mib_is_413() -> None:
+def test_a_body_of_wsgi_above_10_mib_is_413():
     client, notes = wsgi_app()
     assert client.post("/empty", headers=HEADERS, data=b"x" * (10 * 1024 * 1024 + 1)).status_code == 413
     assert notes == []
 
 
-def test_a_client_of_wsgi_that_leaves_while_it_sends_its_body_has_asked_nothing() -> None:
+def test_a_client_of_wsgi_that_leaves_while_it_sends_its_body_has_asked_nothing():
     client, notes = wsgi_app()
     cut = {"input_stream": io.BytesIO(b"{"), "environ_overrides": {"CONTENT_LENGTH": "9"}}
     assert client.post("/empty", headers=HEADERS, **cut).status_code == 413  # which nobody reads

@@ -78,7 +78,7 @@ CREATED = {"statusCode": 201, "headers": {"X-A": "1", "date": "now"}, "body": "c
 
 
 @pytest.mark.parametrize("service", EVENTS)
-def test_each_service_s_requests_are_answered_once(service: str) -> None:
+def test_each_service_s_requests_are_answered_once(service):
     handler, event = Handler(CREATED), EVENTS[service]
     assert handler(event) is CREATED
     assert handler(event) == CREATED | {"headers": {"X-A": "1", "Idempotent-Replayed": "true"}}
@@ -88,7 +88,7 @@ def test_each_service_s_requests_are_answered_once(service: str) -> None:
     assert handler.count == 2
 
 
-def test_a_load_balancer_that_reads_several_values_is_given_them() -> None:
+def test_a_load_balancer_that_reads_several_values_is_given_them():
     several: Any = {"statusCode": 200, "multiValueHeaders": {"X-A": ["1", "2"], "Set-Cookie": ["a=1"]}, "body": ""}
     handler = Handler(several)
     handler(ALB_MULTI)
@@ -107,7 +107,7 @@ def test_a_load_balancer_that_reads_several_values_is_given_them() -> None:
         ({}, {}),
     ],
 )
-def test_a_key_that_is_missing_or_repeated_in_any_case_is_400(headers: Any, several: Any) -> None:
+def test_a_key_that_is_missing_or_repeated_in_any_case_is_400(headers, several):
     handler = Handler(CREATED)
     assert handler(REST | {"headers": headers, "multiValueHeaders": several})["statusCode"] == 400
     assert handler.count == 0
@@ -116,7 +116,7 @@ def test_a_key_that_is_missing_or_repeated_in_any_case_is_400(headers: Any, seve
 @pytest.mark.parametrize(
     ("result", "body"), [({"a": 1}, '{"a": 1}'), ("text", "text"), ([1, 2], "[1, 2]"), (None, "null")]
 )
-def test_a_result_that_api_gateway_would_make_an_answer_of_is_replayed_as_that_answer(result: Any, body: str) -> None:
+def test_a_result_that_api_gateway_would_make_an_answer_of_is_replayed_as_that_answer(result, body):
     handler, event = Handler(result), EVENTS["HTTP API"]
     assert handler(event) == result
     again = handler(event)
@@ -124,13 +124,13 @@ def test_a_result_that_api_gateway_would_make_an_answer_of_is_replayed_as_that_a
     assert again["headers"] == {"Content-Type": "application/json", "Idempotent-Replayed": "true"}
 
 
-def test_cookies_of_an_http_api_are_not_kept() -> None:
+def test_cookies_of_an_http_api_are_not_kept():
     handler, event = Handler({**CREATED, "cookies": ["a=1"]}), EVENTS["HTTP API"]
     assert handler(event)["cookies"] == ["a=1"]
     assert "cookies" not in handler(event)
 
 
-def test_a_body_in_base64_is_compared_as_what_it_says_and_other_bytes_as_they_are() -> None:
+def test_a_body_in_base64_is_compared_as_what_it_says_and_other_bytes_as_they_are():
     handler, event = Handler(CREATED), EVENTS["HTTP API"]
     handler(event)
     encoded = base64.b64encode(b'{ "id":1.0}').decode()
@@ -145,14 +145,14 @@ def test_a_body_in_base64_is_compared_as_what_it_says_and_other_bytes_as_they_ar
     assert handler(event | binary | spaced)["statusCode"] == 422
 
 
-def test_parameters_of_a_query_may_come_in_another_order() -> None:
+def test_parameters_of_a_query_may_come_in_another_order():
     handler, event = Handler(CREATED), EVENTS["HTTP API"]
     handler(event | {"rawQueryString": "a=1&b=2"})
     assert "Idempotent-Replayed" in handler(event | {"rawQueryString": "b=2&a=1"})["headers"]
     assert handler(event | {"rawQueryString": "a=1&b=3"})["statusCode"] == 422
 
 
-def test_callers_by_claim_and_by_function() -> None:
+def test_callers_by_claim_and_by_function():
     event = EVENTS["HTTP API"]
     for caller in ("{requestContext[authorizer][jwt][claims][sub]}", lambda event: event["requestContext"]["sub"]):
         handler = Handler(CREATED, caller=caller, scope=f"{callable(caller)}")
@@ -162,14 +162,14 @@ def test_callers_by_claim_and_by_function() -> None:
         assert handler.count == 3
 
 
-def test_a_key_may_be_a_function_of_the_event_whose_headers_have_any_case() -> None:
+def test_a_key_may_be_a_function_of_the_event_whose_headers_have_any_case():
     handler = Handler(CREATED, key=lambda event, context: event["headers"].get("IDEMPOTENCY-key"))
     handler(REST)
     assert "Idempotent-Replayed" in handler(REST)["headers"]
     assert handler(REST | {"headers": {}, "multiValueHeaders": {}})["statusCode"] == 400
 
 
-def test_a_method_and_an_event_class_are_handlers_too() -> None:
+def test_a_method_and_an_event_class_are_handlers_too():
     class Api:
         count = 0
 
@@ -191,7 +191,7 @@ def test_a_method_and_an_event_class_are_handlers_too() -> None:
     assert api.count == 1
 
 
-def test_an_async_handler_has_an_async_client() -> None:
+def test_an_async_handler_has_an_async_client():
     @idempotent_request("{headers[idempotency-key]}")
     async def handler(event: Any, context: Any) -> Any:
         await asyncio.sleep(0)
@@ -221,7 +221,7 @@ class Order(BaseModel):
         (Response(201, "text/plain", "text", {"X-A": ["1", "2"]}), 201),
     ],
 )
-def test_what_a_route_of_powertools_returns_is_replayed_with_its_status(result: Any, status: int) -> None:
+def test_what_a_route_of_powertools_returns_is_replayed_with_its_status(result, status):
     app, count = APIGatewayRestResolver(), []
 
     @app.post("/orders", status_code=202)
@@ -237,7 +237,7 @@ def test_what_a_route_of_powertools_returns_is_replayed_with_its_status(result: 
     assert again["multiValueHeaders"] == first["multiValueHeaders"]
 
 
-def test_a_body_that_a_route_of_powertools_takes_is_never_taken_for_the_event() -> None:
+def test_a_body_that_a_route_of_powertools_takes_is_never_taken_for_the_event():
     app, count = APIGatewayRestResolver(enable_validation=True), []
 
     def order(event: Any) -> dict[str, Any]:
@@ -261,7 +261,7 @@ def test_a_body_that_a_route_of_powertools_takes_is_never_taken_for_the_event() 
     assert len(count) == 2
 
 
-def test_a_load_balancer_s_route_is_replayed() -> None:
+def test_a_load_balancer_s_route_is_replayed():
     app = ALBResolver()
 
     @app.post("/orders")
@@ -277,13 +277,13 @@ def test_a_load_balancer_s_route_is_replayed() -> None:
 # Mistakes
 
 
-def test_what_is_not_called_for_a_request_is_told() -> None:
+def test_what_is_not_called_for_a_request_is_told():
     handler = Handler(CREATED)
     with pytest.raises(TypeError, match="was called without a request"):
         handler({"Records": []})
 
 
-def test_mistakes_are_told_when_decorating() -> None:
+def test_mistakes_are_told_when_decorating():
     def handler(event: Any, context: Any) -> Any: ...
 
     with pytest.raises(TypeError, match="needs a key"):
@@ -299,7 +299,7 @@ def test_mistakes_are_told_when_decorating() -> None:
         idempotent_request("{headers[a]}")(Order)
 
 
-def test_an_answer_of_a_generator_is_refused_as_for_events() -> None:
+def test_an_answer_of_a_generator_is_refused_as_for_events():
     handler = Handler(part for part in "ab")
     with pytest.raises(TypeError, match="has not run yet"):
         handler(REST)
@@ -309,14 +309,14 @@ def test_an_answer_of_a_generator_is_refused_as_for_events() -> None:
 
 
 @pytest.mark.parametrize("name", ["LambdaContextMiddleware", "LambdaContextWsgi"])
-def test_who_uses_the_context_alone_loads_nothing_of_this(name: str) -> None:
+def test_who_uses_the_context_alone_loads_nothing_of_this(name):
     code = f"import sys; from lambda_lock.web import {name}; "
     code += "print(sorted(name for name in sys.modules if name.startswith(('lambda_lock.web', 'lambda_lock.dec'))))"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert loaded.strip() == "['lambda_lock.web', 'lambda_lock.web.context']"
 
 
-def test_a_plain_handler_loads_no_asyncio() -> None:
+def test_a_plain_handler_loads_no_asyncio():
     code = (
         "import sys; from lambda_lock.web import idempotent_request, IdempotencyWsgi; print('asyncio' in sys.modules)"
     )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rig.lambda_runtime import TimedOut
 
-from .conftest import LONG, ONCE_FLASK, ONCE_UVICORN, Start, http
+from .conftest import LONG, ONCE_FLASK, ONCE_UVICORN, http
 
 FRONTS: dict[str, tuple[str, tuple[str, ...] | None]] = {
     "a plain handler": ("once_app.plain", None),
@@ -28,8 +27,8 @@ def headers_of(answer: dict[str, Any]) -> dict[str, str]:
 @pytest.mark.long
 @pytest.mark.parametrize("front", FRONTS)
 def test_a_request_that_was_killed_is_carried_out_by_the_next_delivery_whose_answer_all_later_ones_get(
-    front: str, start: Start, tmp_path: Path
-) -> None:
+    front, start, tmp_path
+):
     handler, command = FRONTS[front]
     environment = start(handler, command)
     event = http({"id": "o-1", "until": str(tmp_path / "go-on")}, **{"idempotency-key": "k-1"})

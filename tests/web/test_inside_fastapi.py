@@ -92,7 +92,7 @@ def of_an_error(request: Request, error: Exception) -> Response:
 
 
 @pytest.mark.usefixtures("loop")
-def test_all_that_runs_for_a_request_finds_its_context_but_a_middleware_that_was_added_later() -> None:
+def test_all_that_runs_for_a_request_finds_its_context_but_a_middleware_that_was_added_later():
     handler = Mangum(app, lifespan="off")
     context: Any = lambda_context(9)
 

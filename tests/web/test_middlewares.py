@@ -88,7 +88,7 @@ def in_lambda(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", ["aws.context", "lambda.context"])
-def test_the_context_that_an_adapter_puts_into_a_scope_is_the_one_of_the_request(name: str) -> None:
+def test_the_context_that_an_adapter_puts_into_a_scope_is_the_one_of_the_request(name):
     context = Context(9)
     for scope in ("http", "websocket"):
         found = seen_by_asgi({"type": scope, name: context})
@@ -98,7 +98,7 @@ def test_the_context_that_an_adapter_puts_into_a_scope_is_the_one_of_the_request
 
 
 @pytest.mark.parametrize("name", ["serverless.context", "apig_wsgi.context", "awsgi.context", "lambda.context"])
-def test_the_context_that_an_adapter_puts_into_an_environ_is_the_one_of_the_request(name: str) -> None:
+def test_the_context_that_an_adapter_puts_into_an_environ_is_the_one_of_the_request(name):
     context = Context(9)
     found = seen_by_wsgi({name: context})
     assert found is not None
@@ -106,22 +106,20 @@ def test_the_context_that_an_adapter_puts_into_an_environ_is_the_one_of_the_requ
 
 
 @pytest.mark.parametrize("stand_in", [None, {}, object()])
-def test_a_request_whose_context_is_none_or_a_stand_in_without_a_time_belongs_to_no_invocation(
-    stand_in: object,
-) -> None:
+def test_a_request_whose_context_is_none_or_a_stand_in_without_a_time_belongs_to_no_invocation(stand_in):
     assert seen_by_asgi({"aws.context": stand_in}) is None
     assert seen_by_wsgi({"serverless.context": stand_in}) is None
 
 
 @pytest.mark.usefixtures("in_lambda")
-def test_the_adapter_s_own_object_beats_a_header() -> None:
+def test_the_adapter_s_own_object_beats_a_header():
     context = Context(9)
     found = seen_by_asgi({"aws.context": context, "headers": [(HEADER.encode(), header().encode())]}, web_adapter=True)
     assert found is not None
     assert found.context is context
 
 
-def test_the_lifespan_of_an_application_belongs_to_no_invocation() -> None:
+def test_the_lifespan_of_an_application_belongs_to_no_invocation():
     app = Asgi()
     lifespan = {"type": "lifespan", "asgi": {"version": "3.0"}}  # it has no headers
     asyncio.run(LambdaContextMiddleware(app, web_adapter=True)(lifespan, ignore, ignore))
@@ -130,7 +128,7 @@ def test_the_lifespan_of_an_application_belongs_to_no_invocation() -> None:
 
 @pytest.mark.usefixtures("in_lambda")
 @pytest.mark.parametrize("text", ["", "{}", '{"deadline":null}'])
-def test_behind_the_web_adapter_a_request_without_a_context_has_none_of_an_earlier_request(text: str) -> None:
+def test_behind_the_web_adapter_a_request_without_a_context_has_none_of_an_earlier_request(text):
     token = invocation.enter(invocation.read(Context(9)))  # uvicorn serves the next request of a connection like this
     try:
         assert seen_in_header(text, web_adapter=True) == [None, None]
@@ -141,7 +139,7 @@ def test_behind_the_web_adapter_a_request_without_a_context_has_none_of_an_earli
 
 
 @pytest.mark.parametrize("web_adapter", [False, True])
-def test_without_a_context_the_invocation_of_an_enclosing_function_counts(web_adapter: bool) -> None:
+def test_without_a_context_the_invocation_of_an_enclosing_function_counts(web_adapter):
     found = invocation.read(Context(9))
     token = invocation.enter(found)
     try:
@@ -156,7 +154,7 @@ def test_without_a_context_the_invocation_of_an_enclosing_function_counts(web_ad
 # For how long
 
 
-def test_requests_side_by_side_on_one_loop_each_have_their_own_invocation() -> None:
+def test_requests_side_by_side_on_one_loop_each_have_their_own_invocation():
     contexts = [Context(left) for left in (5.0, 9.0, 30.0)]
     together = asyncio.Barrier(len(contexts))
     seen: dict[object, object] = {}
@@ -176,7 +174,7 @@ def test_requests_side_by_side_on_one_loop_each_have_their_own_invocation() -> N
 
 
 @pytest.mark.usefixtures("in_lambda")
-def test_requests_side_by_side_on_threads_each_have_their_own_deadline() -> None:
+def test_requests_side_by_side_on_threads_each_have_their_own_deadline():
     lefts = [10 * number for number in range(1, 9)]
     together = threading.Barrier(len(lefts))
     wrong: list[tuple[int, float | None]] = []
@@ -203,7 +201,7 @@ def test_requests_side_by_side_on_threads_each_have_their_own_deadline() -> None
 
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
-def test_a_request_that_has_ended_leaves_no_invocation_behind(error: type[BaseException]) -> None:
+def test_a_request_that_has_ended_leaves_no_invocation_behind(error):
     async def failing(scope: Any, receive: Any, send: Any) -> None:
         raise error
 
@@ -240,7 +238,7 @@ class Parts:
         self.seen.append(find((), {}))
 
 
-def test_a_response_that_is_made_while_it_is_read_is_made_within_the_invocation() -> None:
+def test_a_response_that_is_made_while_it_is_read_is_made_within_the_invocation():
     parts, context = Parts(), Context()
 
     def app(environ: Any, start_response: Any) -> Iterable[bytes]:
@@ -256,7 +254,7 @@ def test_a_response_that_is_made_while_it_is_read_is_made_within_the_invocation(
     assert [found and found.context for found in parts.seen] == [context] * 3
 
 
-def test_a_response_may_be_read_and_closed_on_another_thread() -> None:
+def test_a_response_may_be_read_and_closed_on_another_thread():
     parts, context = Parts(), Context()
 
     def app(environ: Any, start_response: Any) -> Iterable[bytes]:
@@ -272,7 +270,7 @@ def test_a_response_may_be_read_and_closed_on_another_thread() -> None:
     assert [found and found.context for found in parts.seen] == [context] * 3
 
 
-def test_a_response_without_an_end_of_its_own_can_be_closed() -> None:
+def test_a_response_without_an_end_of_its_own_can_be_closed():
     response: Any = LambdaContextWsgi(lambda environ, start_response: iter([b"a"]))(
         {"serverless.context": Context()}, ignore
     )
@@ -281,7 +279,7 @@ def test_a_response_without_an_end_of_its_own_can_be_closed() -> None:
 
 
 @pytest.mark.parametrize("body", [[b"a"], (b"a",)])
-def test_a_list_is_passed_on_as_it_is_because_servers_count_its_parts(body: Any) -> None:
+def test_a_list_is_passed_on_as_it_is_because_servers_count_its_parts(body):
     assert LambdaContextWsgi(lambda environ, start_response: body)({"serverless.context": Context()}, ignore) is body
 
 
@@ -289,7 +287,7 @@ def test_a_list_is_passed_on_as_it_is_because_servers_count_its_parts(body: Any)
 
 
 @pytest.mark.usefixtures("in_lambda")
-def test_the_header_gives_the_deadline_the_request_and_the_tenant() -> None:
+def test_the_header_gives_the_deadline_the_request_and_the_tenant():
     for found in seen_in_header(header(9.0, tenant_id="blue", identity={"name": "ü"}), web_adapter=True):
         assert found is not None
         left = found.remaining()
@@ -300,17 +298,17 @@ def test_the_header_gives_the_deadline_the_request_and_the_tenant() -> None:
 
 
 @pytest.mark.usefixtures("in_lambda")
-def test_the_header_is_not_read_unless_asked_for() -> None:
+def test_the_header_is_not_read_unless_asked_for():
     assert seen_in_header(header()) == [None, None]
 
 
-def test_the_header_is_not_read_outside_lambda() -> None:
+def test_the_header_is_not_read_outside_lambda():
     assert seen_in_header(header(), web_adapter=True) == [None, None]
 
 
 @pytest.mark.usefixtures("in_lambda")
 @pytest.mark.parametrize("left", [-3600.0, -1.0, 901.0, 86_400.0, 1e15])
-def test_a_deadline_that_no_invocation_has_is_unknown(left: float) -> None:
+def test_a_deadline_that_no_invocation_has_is_unknown(left):
     for found in seen_in_header(header(left), web_adapter=True):
         assert found is not None
         assert found.deadline is None
@@ -326,9 +324,7 @@ def test_a_deadline_that_no_invocation_has_is_unknown(left: float) -> None:
     ],
     ids=lambda text: text[:30] or "empty",
 )
-def test_a_header_that_the_adapter_does_not_write_counts_for_nothing(
-    text: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_header_that_the_adapter_does_not_write_counts_for_nothing(text, monkeypatch):
     monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", "snap-start")
     assert seen_in_header(text, web_adapter=True) == [None, None]
     assert snapstart_initializing()
@@ -343,7 +339,7 @@ def test_a_header_that_the_adapter_does_not_write_counts_for_nothing(
         st.sampled_from(["deadline", "request_id", "tenant_id"]), st.none() | st.integers() | st.text(max_size=5)
     ).map(json.dumps)
 )
-def test_no_header_is_an_error(text: str) -> None:
+def test_no_header_is_an_error(text):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("AWS_LAMBDA_FUNCTION_NAME", "orders")
         for found in seen_in_header(text, web_adapter=True):
@@ -351,7 +347,7 @@ def test_no_header_is_an_error(text: str) -> None:
 
 
 @pytest.mark.usefixtures("in_lambda")
-def test_a_header_that_an_adapter_passed_on_with_letters_that_no_header_has_is_read_all_the_same() -> None:
+def test_a_header_that_an_adapter_passed_on_with_letters_that_no_header_has_is_read_all_the_same():
     environ = {"HTTP_X_AMZN_LAMBDA_CONTEXT": header(tenant_id="\N{SNOWMAN}").replace("\\u2603", "\N{SNOWMAN}")}
     found = seen_by_wsgi(environ, web_adapter=True)
     assert found is not None
@@ -360,7 +356,7 @@ def test_a_header_that_an_adapter_passed_on_with_letters_that_no_header_has_is_r
 
 @pytest.mark.usefixtures("in_lambda")
 @pytest.mark.parametrize("name", [None, 7, [], "a\nb", "\ud800"])
-def test_a_name_that_could_not_be_stored_or_logged_is_left_out(name: object) -> None:
+def test_a_name_that_could_not_be_stored_or_logged_is_left_out(name):
     for found in seen_in_header(header(request_id=name, tenant_id=name), web_adapter=True):
         assert found is not None
         assert found.request_id == ""
@@ -369,9 +365,7 @@ def test_a_name_that_could_not_be_stored_or_logged_is_left_out(name: object) -> 
 
 @pytest.mark.usefixtures("in_lambda")
 @pytest.mark.parametrize("initialization", ["on-demand", "provisioned-concurrency", "snap-start"])
-def test_the_process_of_a_server_is_initializing_until_its_first_request(
-    initialization: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_process_of_a_server_is_initializing_until_its_first_request(initialization, monkeypatch):
     monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", initialization)
     seen_by_asgi({}, web_adapter=True)  # the adapter asks whether the server is ready
     assert initializing()
@@ -385,14 +379,14 @@ def test_the_process_of_a_server_is_initializing_until_its_first_request(
 
 
 @pytest.mark.parametrize("middleware", [LambdaContextMiddleware, LambdaContextWsgi])
-def test_what_cannot_be_called_is_not_an_application(middleware: Any) -> None:
+def test_what_cannot_be_called_is_not_an_application(middleware):
     with pytest.raises(TypeError, match=r"app must be the application to call, not 'app:app' \(str\)"):
         middleware("app:app")
 
 
 @pytest.mark.parametrize("middleware", [LambdaContextMiddleware, LambdaContextWsgi])
 @pytest.mark.parametrize("text", ["false", "", None])
-def test_what_a_variable_says_is_no_answer_to_whether_the_header_can_be_trusted(middleware: Any, text: Any) -> None:
+def test_what_a_variable_says_is_no_answer_to_whether_the_header_can_be_trusted(middleware, text):
     with pytest.raises(TypeError, match=r"web_adapter must be True or False, not .*\((str|NoneType)\)"):
         middleware(Asgi(), web_adapter=text)
 
@@ -400,7 +394,7 @@ def test_what_a_variable_says_is_no_answer_to_whether_the_header_can_be_trusted(
 # What it costs
 
 
-def test_the_middlewares_load_nothing_but_the_context_s_module() -> None:
+def test_the_middlewares_load_nothing_but_the_context_s_module():
     code = "import sys, __future__, json, os, time, logging, functools; before = set(sys.modules); "
     code += "import lambda_lock.web; "
     code += "print(sorted(name for name in set(sys.modules) - before if 'lambda_lock' not in name))"

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from lambda_lock import LockClient
 from rig import events
 from rig.lambda_runtime import TimedOut
 from rig.managed_instances import ManagedInstance
-from tests.support.rows import Rows
 
-from .conftest import FLASK, HANDLERS, LONG, UVICORN, Start, http, rest, said
+from .conftest import FLASK, HANDLERS, LONG, UVICORN, http, rest, said
 
 GRACE = 2.0  # seconds between the end of a lease and its stored expiry
 
@@ -30,8 +27,8 @@ FRONTS: dict[str, tuple[str, tuple[str, ...] | None, Any]] = {
 @pytest.mark.long
 @pytest.mark.parametrize("front", FRONTS)
 def test_the_lock_of_a_request_ends_with_its_answer_and_of_a_killed_one_with_the_deadline(
-    front: str, start: Start, rows: Rows, other: LockClient, tmp_path: Path
-) -> None:
+    front, start, rows, other, tmp_path
+):
     handler, command, event = FRONTS[front]
     environment = start(handler, command)
     answer = said(environment.invoke(event({"id": "early"}), LONG, request_id="request-1").result())
@@ -49,7 +46,7 @@ def test_the_lock_of_a_request_ends_with_its_answer_and_of_a_killed_one_with_the
     assert said(environment.invoke(event({"id": "late"}), LONG).result())["lease"] == 20
 
 
-def test_an_async_endpoint_finds_its_context_too(start: Start) -> None:
+def test_an_async_endpoint_finds_its_context_too(start):
     environment = start("fastapi_app.handler")
     event = http({"id": "a"}, "/async")
     answer = said(environment.invoke(event, 9.0, request_id="request-1").result())
@@ -57,7 +54,7 @@ def test_an_async_endpoint_finds_its_context_too(start: Start) -> None:
     assert answer["lease"] <= 9
 
 
-def test_an_event_function_of_chalice_finds_its_context_by_the_same_middleware(start: Start) -> None:
+def test_an_event_function_of_chalice_finds_its_context_by_the_same_middleware(start):
     environment = start("chalice_app.of_a_queue")
     event = events.load("sqs")
     answers = environment.invoke(event, 9.0, request_id="request-1").result()
@@ -69,9 +66,7 @@ def test_an_event_function_of_chalice_finds_its_context_by_the_same_middleware(s
 
 
 @pytest.mark.parametrize("command", [UVICORN, FLASK], ids=["ASGI", "WSGI"])
-def test_requests_side_by_side_in_one_process_each_have_their_own_deadline(
-    command: tuple[str, ...], variables: dict[str, str], tmp_path: Path
-) -> None:
+def test_requests_side_by_side_in_one_process_each_have_their_own_deadline(command, variables, tmp_path):
     environment = variables | {"BEHIND_THE_ADAPTER": "1"}
     with ManagedInstance(
         "run.sh", HANDLERS, environment=environment, function_name="orders", command=command
@@ -89,9 +84,7 @@ def test_requests_side_by_side_in_one_process_each_have_their_own_deadline(
     assert one["lease"] <= 15 < two["lease"]
 
 
-def test_a_server_with_snapstart_gets_no_lock_before_its_first_request_and_each_after_it(
-    start: Start, rows: Rows
-) -> None:
+def test_a_server_with_snapstart_gets_no_lock_before_its_first_request_and_each_after_it(start, rows):
     environment = start("run.sh", UVICORN, AWS_LAMBDA_INITIALIZATION_TYPE="snap-start")
     first = said(environment.invoke(http({"id": "a"}), LONG, request_id="request-1").result())
     refusal = environment.wait_for_line("at readiness")
@@ -102,7 +95,7 @@ def test_a_server_with_snapstart_gets_no_lock_before_its_first_request_and_each_
     assert said(environment.invoke(http({"id": "b"}, "/elsewhere"), LONG).result()) == "granted"
 
 
-def test_a_header_that_a_client_sends_is_replaced_by_the_adapter(start: Start) -> None:
+def test_a_header_that_a_client_sends_is_replaced_by_the_adapter(start):
     environment = start("run.sh", UVICORN)
     forged = '{"request_id":"forged","deadline":9999999999999}'
     event = http({"id": "a"}, **{"X-Amzn-Lambda-Context": forged})
@@ -111,7 +104,7 @@ def test_a_header_that_a_client_sends_is_replaced_by_the_adapter(start: Start) -
     assert answer["lease"] <= 9
 
 
-def test_a_header_is_not_read_where_nobody_asked_for_it(start: Start) -> None:
+def test_a_header_is_not_read_where_nobody_asked_for_it(start):
     environment = start("fastapi_app.handler")
     forged = '{"request_id":"forged","deadline":9999999999999}'
     event = http({"id": "a"}, **{"x-amzn-lambda-context": forged})

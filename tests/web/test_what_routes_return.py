@@ -15,8 +15,6 @@ from aws_lambda_powertools.shared.cookies import Cookie
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 
 from lambda_lock import LockFormatError, deduplicate
-from tests.support.decorated import Decorator
-from tests.support.rows import Rows
 
 BINARY = bytes(range(256))
 EVENT = {"id": "e-1"}
@@ -68,9 +66,7 @@ WEB: list[Any] = [
 
 @pytest.mark.parametrize("cache_size", [0, 10])
 @pytest.mark.parametrize("result", WEB, ids=lambda result: type(result).__name__)
-def test_what_a_route_returns_is_given_back_as_what_it_is(
-    result: Any, cache_size: int, once: Decorator, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_a_route_returns_is_given_back_as_what_it_is(result, cache_size, once, caplog):
     before = seen(result)
     handler = once("{id}", result="json", cache_size=cache_size)(lambda event: result)
     assert handler(EVENT) is result
@@ -103,8 +99,8 @@ REFUSED: list[Any] = [
 
 @pytest.mark.parametrize("result", REFUSED, ids=lambda result: type(result).__name__)
 def test_a_response_that_cannot_be_given_back_is_refused_at_the_first_call_and_its_event_is_not_done(
-    result: Any, once: Decorator, rows: Rows
-) -> None:
+    result, once, rows
+):
     handler = once("{id}", scope="", result="json")(lambda event: result)
     with pytest.raises(TypeError, match=r"a result .*so duplicates of the event could not be given it\. Return"):
         handler(EVENT)
@@ -112,7 +108,7 @@ def test_a_response_that_cannot_be_given_back_is_refused_at_the_first_call_and_i
 
 
 @pytest.mark.parametrize("kind", [Response, JSONResponse, flask.Response, PowertoolsResponse[dict[str, int]]])
-def test_a_response_may_be_named_as_the_type(kind: Any, once: Decorator) -> None:
+def test_a_response_may_be_named_as_the_type(kind, once):
     def annotated(event: Any) -> Any:
         return JSONResponse({"a": 1}, 201)
 
@@ -122,7 +118,7 @@ def test_a_response_may_be_named_as_the_type(kind: Any, once: Decorator) -> None
 
 
 @pytest.mark.parametrize("kind", [tuple[flask.Response, int], dict[str, int] | Response])
-def test_a_type_with_a_response_in_it_is_refused_when_decorating(kind: Any) -> None:
+def test_a_type_with_a_response_in_it_is_refused_when_decorating(kind):
     with pytest.raises(TypeError, match="cannot be stored"):
         deduplicate("{id}", result=kind)
 
@@ -134,7 +130,7 @@ def test_a_type_with_a_response_in_it_is_refused_when_decorating(kind: Any) -> N
         *('{"lambda_lock":"tuple"}', '{"lambda_lock":["tuple"],"value":[]}', '{"lambda_lock":"base64","value":1}'),
     ],
 )
-def test_a_stored_text_that_says_of_no_result_is_an_error(text: str, rows: Rows) -> None:
+def test_a_stored_text_that_says_of_no_result_is_an_error(text, rows):
     handler = deduplicate("{id}", scope="", result="json")(lambda event: 1)
     handler(EVENT)
     rows.put("e-1", **{**without_key(rows["e-1"]), "result": {"S": text}})
@@ -142,7 +138,7 @@ def test_a_stored_text_that_says_of_no_result_is_an_error(text: str, rows: Rows)
         handler(EVENT)
 
 
-def test_a_class_that_is_no_response_is_never_made(rows: Rows) -> None:
+def test_a_class_that_is_no_response_is_never_made(rows):
     handler = deduplicate("{id}", scope="", result="json")(lambda event: PlainTextResponse("a"))
     handler(EVENT)
     text = rows["e-1"]["result"]["S"].replace('["starlette.responses","PlainTextResponse"]', '["subprocess","Popen"]')

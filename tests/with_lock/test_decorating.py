@@ -45,7 +45,7 @@ def bare(function: Any) -> Any:
 # --- bare ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_bare_decorator_in_a_class_is_refused() -> None:
+def test_a_bare_decorator_in_a_class_is_refused():
     with pytest.raises(TypeError, match="needs a key"):
 
         class Service:
@@ -53,13 +53,13 @@ def test_a_bare_decorator_in_a_class_is_refused() -> None:
             def method(self, event: Any) -> None: ...  # type: ignore[misc]
 
 
-def test_a_bare_decorator_in_a_module_is_refused() -> None:
+def test_a_bare_decorator_in_a_module_is_refused():
     program = "@with_lock\ndef handler(event, context): ...\n"
     with pytest.raises(TypeError, match="needs a key"):
         exec(program, {"with_lock": with_lock, "__name__": "handlers"})
 
 
-def test_a_bare_decorator_above_another_is_refused() -> None:
+def test_a_bare_decorator_above_another_is_refused():
     def logged(function: Callable[..., Any]) -> Callable[..., Any]:
         @functools.wraps(function)
         def wrapper(*args: Any) -> Any:
@@ -75,19 +75,19 @@ def test_a_bare_decorator_above_another_is_refused() -> None:
 
 
 @pytest.mark.parametrize("wrapped", [staticmethod(key_function), classmethod(key_function), str])
-def test_a_bare_decorator_on_what_is_no_function_is_refused(wrapped: Any) -> None:
+def test_a_bare_decorator_on_what_is_no_function_is_refused(wrapped):
     with pytest.raises(TypeError, match="needs a key"):
         bare(wrapped)
 
 
-def test_a_bare_decorator_that_nothing_gives_away_fails_when_called() -> None:
+def test_a_bare_decorator_that_nothing_gives_away_fails_when_called():
     with pytest.raises(TypeError):
         bare(key_function)({"an": "event"}, None)
     with pytest.raises(TypeError, match="is it written with its key"):
         bare(key_function)({"an": "event"})
 
 
-def test_functions_that_make_keys_are_not_mistaken_for_bare_use() -> None:
+def test_functions_that_make_keys_are_not_mistaken_for_bare_use():
     def local(event: Any) -> str:
         return "k"
 
@@ -121,7 +121,7 @@ def test_functions_that_make_keys_are_not_mistaken_for_bare_use() -> None:
 @pytest.mark.parametrize(
     "function", [coroutine_function, functools.partial(coroutine_function), AsyncCallable(), AsyncCallable().__call__]
 )
-def test_an_async_function_stays_one(function: Any) -> None:
+def test_an_async_function_stays_one(function):
     assert inspect.iscoroutinefunction(with_lock("k")(function))
     assert inspect.iscoroutinefunction(with_lock("k", client=AsyncLockClient())(function))
 
@@ -129,13 +129,13 @@ def test_an_async_function_stays_one(function: Any) -> None:
 @pytest.mark.parametrize(
     "function", [coroutine_function, functools.partial(coroutine_function), AsyncCallable(), AsyncCallable().__call__]
 )
-def test_a_plain_client_for_an_async_function_is_refused(function: Any) -> None:
+def test_a_plain_client_for_an_async_function_is_refused(function):
     with pytest.raises(TypeError, match=r"client= has the type LockClient, but .*\(\) needs an AsyncLockClient"):
         with_lock("k", client=LockClient())(function)
 
 
 @pytest.mark.parametrize("function", [key_function, functools.partial(key_function), key_function_factory()])
-def test_an_async_client_for_a_plain_function_is_refused(function: Any) -> None:
+def test_an_async_client_for_a_plain_function_is_refused(function):
     with pytest.raises(TypeError, match=r"client= has the type AsyncLockClient, but .*\(\) needs a LockClient"):
         with_lock("k", client=AsyncLockClient())(function)
 
@@ -143,7 +143,7 @@ def test_an_async_client_for_a_plain_function_is_refused(function: Any) -> None:
 # --- the arguments ------------------------------------------------------------------------------------------------
 
 
-def test_on_not_granted_of_a_plain_function_cannot_be_async() -> None:
+def test_on_not_granted_of_a_plain_function_cannot_be_async():
     with pytest.raises(TypeError, match="nothing would await an async def function"):
         with_lock("k", on_not_granted=coroutine_function)(key_function)  # type: ignore[arg-type]
     with_lock("k", on_not_granted=async_answer)(coroutine_function)
@@ -189,7 +189,7 @@ def busy(event: Any, context: Any, *, error: Exception) -> None: ...
         print,
     ],
 )
-def test_an_answer_that_no_call_can_get_is_refused(answer: Any) -> None:
+def test_an_answer_that_no_call_can_get_is_refused(answer):
     def handler(event: Any, context: Any) -> None: ...
 
     with pytest.raises(
@@ -221,7 +221,7 @@ def test_an_answer_that_no_call_can_get_is_refused(answer: Any) -> None:
         dict,
     ],
 )
-def test_an_answer_that_some_call_can_get_is_taken(answer: Any) -> None:
+def test_an_answer_that_some_call_can_get_is_taken(answer):
     def handler(event: Any, context: Any) -> None: ...
 
     with_lock("k", on_not_granted=answer)(handler)
@@ -243,7 +243,7 @@ def test_an_answer_that_some_call_can_get_is_taken(answer: Any) -> None:
         (functools.lru_cache(key_function), busy),
     ],
 )
-def test_an_answer_is_compared_with_what_calls_of_the_function_can_be(function: Any, answer: Any) -> None:
+def test_an_answer_is_compared_with_what_calls_of_the_function_can_be(function, answer):
     with_lock("k", on_not_granted=answer)(function)
 
 
@@ -256,13 +256,13 @@ def test_an_answer_is_compared_with_what_calls_of_the_function_can_be(function: 
         (wraps(key_function), key_function),
     ],
 )
-def test_an_answer_that_cannot_have_what_all_calls_have_is_refused(function: Any, answer: Any) -> None:
+def test_an_answer_that_cannot_have_what_all_calls_have_is_refused(function, answer):
     with pytest.raises(TypeError, match="cannot take"):
         with_lock("k", on_not_granted=answer)(function)
 
 
 @pytest.mark.skipif(sys.version_info >= (3, 14), reason="logging itself loads inspect and dataclasses there")
-def test_an_answer_that_is_a_plain_function_is_read_without_inspect() -> None:
+def test_an_answer_that_is_a_plain_function_is_read_without_inspect():
     program = (
         "import sys\n"
         "from lambda_lock import with_lock\n"
@@ -273,7 +273,7 @@ def test_an_answer_that_is_a_plain_function_is_read_without_inspect() -> None:
     subprocess.run([sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, '.')\n{program}"], check=True)
 
 
-def test_a_parameter_of_the_name_that_on_not_granted_gets_is_refused() -> None:
+def test_a_parameter_of_the_name_that_on_not_granted_gets_is_refused():
     def report(error: str) -> None: ...
 
     async def report_async(error: str) -> None: ...
@@ -285,7 +285,7 @@ def test_a_parameter_of_the_name_that_on_not_granted_gets_is_refused() -> None:
 
 
 @pytest.mark.parametrize("function", [key_function, coroutine_function])
-def test_what_is_no_client_is_refused(function: Any) -> None:
+def test_what_is_no_client_is_refused(function):
     client: Any = "locks"
     with pytest.raises(TypeError, match="must be a LockClient or an AsyncLockClient, got str"):
         with_lock("k", client=client)(function)
@@ -295,7 +295,7 @@ def test_what_is_no_client_is_refused(function: Any) -> None:
 
 @pytest.mark.parametrize("kind", [LockClient, AsyncLockClient])
 @pytest.mark.parametrize("function", [key_function, coroutine_function])
-def test_the_class_of_a_client_is_no_client(kind: Any, function: Any) -> None:
+def test_the_class_of_a_client_is_no_client(kind, function):
     for decorator in (with_lock, deduplicate):
         with pytest.raises(TypeError, match=rf"is the class {kind.__name__}, .*: write {kind.__name__}\(\.\.\.\)"):
             decorator("k", client=kind)(function)
@@ -316,9 +316,7 @@ def test_the_class_of_a_client_is_no_client(kind: Any, function: Any) -> None:
     ],
     ids=["with_lock", "deduplicate", "LockClient", "AsyncLockClient"],
 )
-def test_a_lease_of_hours_may_be_meant_in_milliseconds_which_is_said_once(
-    give: Callable[[float], object], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_lease_of_hours_may_be_meant_in_milliseconds_which_is_said_once(give, monkeypatch, caplog):
     monkeypatch.setattr(checks, "_warned", False)
     give(3600)
     assert caplog.records == []

@@ -11,8 +11,6 @@ from lambda_lock import Lock, LockAlreadyReleasedError, LockArgumentError, LockC
 from lambda_lock.decorators.disabled import StandIn
 from lambda_lock.runtime.invocation import Invocation
 from lambda_lock.runtime.timeline import elapsed
-from rig.engine import Ministack
-from rig.wire import Wire
 from tests.support.stand_ins import made
 
 
@@ -25,12 +23,12 @@ def stand_in() -> StandIn:
     return stands_in()
 
 
-def test_a_stand_in_has_every_public_name_of_a_lock(stand_in: StandIn) -> None:
+def test_a_stand_in_has_every_public_name_of_a_lock(stand_in):
     public = {name for name in vars(Lock) if not name.startswith("_")} - {"tick"}  # the heartbeat's
     assert public <= set(dir(stand_in))
 
 
-def test_a_stand_in_is_held_until_it_is_released(stand_in: StandIn) -> None:
+def test_a_stand_in_is_held_until_it_is_released(stand_in):
     stand_in.raise_if_lost()
     assert (stand_in.is_held, stand_in.lost, stand_in.is_expired, stand_in.is_almost_expired) == (
         True,
@@ -47,24 +45,24 @@ def test_a_stand_in_is_held_until_it_is_released(stand_in: StandIn) -> None:
         stand_in.heartbeat()
 
 
-def test_a_stand_in_has_the_invocations_time(stand_in: StandIn) -> None:
+def test_a_stand_in_has_the_invocations_time(stand_in):
     assert 4 < stands_in(found=Invocation(None, elapsed() + 5)).remaining <= 5
     assert stands_in(found=Invocation(None, elapsed())).remaining == 20
 
 
-def test_a_stand_in_has_the_options_of_the_call() -> None:
+def test_a_stand_in_has_the_options_of_the_call():
     stand_in = stands_in(sort_key="s", lease_duration=7.0)
     assert (stand_in.sort_key, stand_in.lease_duration, stand_in.remaining) == ("s", 7.0, 7.0)
 
 
-def test_a_stand_in_is_renewed_with_data_and_lease(stand_in: StandIn) -> None:
+def test_a_stand_in_is_renewed_with_data_and_lease(stand_in):
     stand_in.heartbeat(data=b"x", lease_duration=30.0)
     assert (stand_in.data, stand_in.lease_duration) == (b"x", 30)
     stand_in.heartbeat(delete_data=True)
     assert stand_in.data is None
 
 
-def test_a_stand_in_is_held_for_as_long_as_it_takes(stand_in: StandIn) -> None:
+def test_a_stand_in_is_held_for_as_long_as_it_takes(stand_in):
     stand_in.ensure(3600)
     stand_in.release()
     with pytest.raises(LockAlreadyReleasedError):
@@ -75,7 +73,7 @@ def put(table: str, key: str) -> dict[str, Any]:
     return {"Put": {"TableName": table, "Item": {"key": {"S": key}}}}
 
 
-def test_a_stand_in_commits_in_a_transaction_that_no_lock_guards(engine: Ministack, table: str, wire: Wire) -> None:
+def test_a_stand_in_commits_in_a_transaction_that_no_lock_guards(engine, table, wire):
     with LockClient() as client:
         stand_in = stands_in(client)
         wire.drop_reply("TransactWriteItems")  # sent again, under the same client token: written once
@@ -87,7 +85,7 @@ def test_a_stand_in_commits_in_a_transaction_that_no_lock_guards(engine: Minista
     assert [item["key"]["S"] for item in engine.scan(table)] == ["order"]
 
 
-def test_a_stand_in_whose_commit_fails_is_held_on(table: str, wire: Wire) -> None:
+def test_a_stand_in_whose_commit_fails_is_held_on(table, wire):
     wire.answer(400, "AccessDeniedException")
     with LockClient() as client:
         stand_in = stands_in(client)
@@ -99,7 +97,7 @@ def test_a_stand_in_whose_commit_fails_is_held_on(table: str, wire: Wire) -> Non
         stand_in.commit([put(table, "order")])
 
 
-def test_the_transact_item_of_a_stand_in_refuses_nothing(engine: Ministack, table: str) -> None:
+def test_the_transact_item_of_a_stand_in_refuses_nothing(engine, table):
     with LockClient() as client:
         stand_in = stands_in(client)
         engine.dynamodb("TransactWriteItems", {"TransactItems": [stand_in.transact_item(), put(table, "order")]})
@@ -108,12 +106,12 @@ def test_the_transact_item_of_a_stand_in_refuses_nothing(engine: Ministack, tabl
         assert lock is not None  # nor does it leave a lock
 
 
-def test_a_stand_in_cannot_be_handed_over(stand_in: StandIn) -> None:
+def test_a_stand_in_cannot_be_handed_over(stand_in):
     with pytest.raises(LockConfigurationError, match="LAMBDA_LOCK_DISABLED"):
         stand_in.hand_over()
 
 
-def test_a_stand_in_is_never_lost_and_wakes_who_waits_for_that(stand_in: StandIn) -> None:
+def test_a_stand_in_is_never_lost_and_wakes_who_waits_for_that(stand_in):
     assert stand_in.wait_lost(0) is False
     answers: list[bool] = []
     thread = threading.Thread(target=lambda: answers.append(stand_in.wait_lost()))
@@ -124,6 +122,6 @@ def test_a_stand_in_is_never_lost_and_wakes_who_waits_for_that(stand_in: StandIn
     assert answers == [False]
 
 
-def test_a_stand_in_says_what_it_is(stand_in: StandIn) -> None:
+def test_a_stand_in_says_what_it_is(stand_in):
     assert "LAMBDA_LOCK_DISABLED" in repr(stand_in)
     assert (stand_in.fencing_token, stand_in.owner, stand_in.attributes) == (0, "disabled", {})

@@ -43,23 +43,23 @@ def context_of(found: Invocation | None) -> object:
     return found.context
 
 
-def test_a_call_without_context_belongs_to_no_invocation() -> None:
+def test_a_call_without_context_belongs_to_no_invocation():
     assert find(({"id": 1}, None), {}) is None
 
 
 @pytest.mark.parametrize("name", ["context", "lambda_context", "anything"])
-def test_the_context_is_recognised_by_what_it_can_do_and_not_by_its_name_or_place(name: str) -> None:
+def test_the_context_is_recognised_by_what_it_can_do_and_not_by_its_name_or_place(name):
     context = Context()
     assert context_of(find(({}, context), {})) is context
     assert context_of(find(({},), {name: context})) is context
 
 
-def test_a_context_that_is_given_beats_the_arguments() -> None:
+def test_a_context_that_is_given_beats_the_arguments():
     given = Context()
     assert context_of(find(({}, Context()), {}, given)) is given
 
 
-def test_an_argument_beats_the_enclosing_decorator_which_beats_the_registered_context() -> None:
+def test_an_argument_beats_the_enclosing_decorator_which_beats_the_registered_context():
     registered, enclosing, argument = Context(), Context(), Context()
     register_lambda_context(registered)
     assert context_of(find((), {})) is registered
@@ -70,7 +70,7 @@ def test_an_argument_beats_the_enclosing_decorator_which_beats_the_registered_co
     assert context_of(find((), {})) is registered
 
 
-def test_entering_without_an_invocation_leaves_the_outer_one_in_force() -> None:
+def test_entering_without_an_invocation_leaves_the_outer_one_in_force():
     context = Context()
     outer = invocation.enter(find((context,), {}))
     inner = invocation.enter(None)
@@ -80,7 +80,7 @@ def test_entering_without_an_invocation_leaves_the_outer_one_in_force() -> None:
     assert find((), {}) is None
 
 
-def test_the_time_left_is_read_once_and_then_counted() -> None:
+def test_the_time_left_is_read_once_and_then_counted():
     context = Context(remaining=30)
     found = find((context,), {})
     assert found is not None
@@ -91,7 +91,7 @@ def test_the_time_left_is_read_once_and_then_counted() -> None:
     assert context.reads == 1
 
 
-def test_nested_decorators_use_the_first_reading() -> None:
+def test_nested_decorators_use_the_first_reading():
     context = Context()
     outer = find((context,), {})
     token = invocation.enter(outer)
@@ -102,14 +102,14 @@ def test_nested_decorators_use_the_first_reading() -> None:
 
 
 @pytest.mark.usefixtures("in_lambda")
-def test_a_second_lock_of_the_same_invocation_uses_the_first_reading() -> None:
+def test_a_second_lock_of_the_same_invocation_uses_the_first_reading():
     context = Context()
     assert find((), {}, context) is find((context,), {})
     assert context.reads == 1
 
 
 @pytest.mark.usefixtures("in_lambda")
-def test_the_next_invocation_is_read_anew() -> None:
+def test_the_next_invocation_is_read_anew():
     first, second = Context(remaining=30), Context(remaining=60)
     find((first,), {})
     found = find((second,), {})
@@ -117,7 +117,7 @@ def test_the_next_invocation_is_read_anew() -> None:
     assert second.reads == 1
 
 
-def test_a_stand_in_that_a_test_uses_again_and_again_does_not_run_out() -> None:
+def test_a_stand_in_that_a_test_uses_again_and_again_does_not_run_out():
     context = Context()
     find((context,), {})
     find((context,), {})
@@ -125,7 +125,7 @@ def test_a_stand_in_that_a_test_uses_again_and_again_does_not_run_out() -> None:
 
 
 @pytest.mark.parametrize("remaining", [0.0, -5.0, float("-inf")])
-def test_a_context_that_says_zero_or_less_has_no_time_left(remaining: float) -> None:
+def test_a_context_that_says_zero_or_less_has_no_time_left(remaining):
     class Late(Context):
         def get_remaining_time_in_millis(self) -> Any:
             return remaining * 1000
@@ -140,7 +140,7 @@ def test_a_context_that_says_zero_or_less_has_no_time_left(remaining: float) -> 
 
 
 @pytest.mark.parametrize("remaining", [float("inf"), float("nan")])
-def test_a_context_that_says_no_number_of_seconds_has_no_deadline(remaining: float) -> None:
+def test_a_context_that_says_no_number_of_seconds_has_no_deadline(remaining):
     class Unending(Context):
         def get_remaining_time_in_millis(self) -> Any:
             return remaining
@@ -156,7 +156,7 @@ class Moved:
         monkeypatch.setattr(invocation, "elapsed", lambda: timeline.elapsed() + self.by)
 
 
-def test_a_deadline_that_passes_within_a_call_leaves_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deadline_that_passes_within_a_call_leaves_no_time(monkeypatch):
     moved, context = Moved(monkeypatch), Context(30)
     token = invocation.enter(find((context,), {}))
     moved.by = 31
@@ -166,7 +166,7 @@ def test_a_deadline_that_passes_within_a_call_leaves_no_time(monkeypatch: pytest
     invocation.leave(token)
 
 
-def test_a_deadline_that_has_passed_is_unknown_to_what_outlives_the_call(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deadline_that_has_passed_is_unknown_to_what_outlives_the_call(monkeypatch):
     """A thread or task that goes on in later invocations, in a copy of the context."""
     moved = Moved(monkeypatch)
     outer = invocation.enter(find((Context(30),), {}))
@@ -184,9 +184,7 @@ def test_a_deadline_that_has_passed_is_unknown_to_what_outlives_the_call(monkeyp
 
 
 @pytest.mark.parametrize(("trace", "left"), [("Root=1", 0), (None, None)])
-def test_a_registered_deadline_that_has_passed_leaves_no_time_where_the_invocation_is_known(
-    trace: str | None, left: float | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_registered_deadline_that_has_passed_leaves_no_time_where_the_invocation_is_known(trace, left, monkeypatch):
     if trace is not None:
         monkeypatch.setenv("_X_AMZN_TRACE_ID", trace)
     moved = Moved(monkeypatch)
@@ -197,27 +195,27 @@ def test_a_registered_deadline_that_has_passed_leaves_no_time_where_the_invocati
     assert found.remaining() == left
 
 
-def test_a_mock_among_the_arguments_is_not_taken_for_a_context() -> None:
+def test_a_mock_among_the_arguments_is_not_taken_for_a_context():
     context = Context()
     assert context_of(find((MagicMock(), context), {})) is context
     assert find((MagicMock(),), {}) is None
 
 
-def test_a_mock_with_a_number_is_a_context() -> None:
+def test_a_mock_with_a_number_is_a_context():
     mock = MagicMock()
     mock.get_remaining_time_in_millis.return_value = 3000
     assert context_of(find((mock,), {})) is mock
 
 
 @pytest.mark.parametrize("wrong", ["context", {}, MagicMock(), object()])
-def test_what_is_given_as_context_must_be_one(wrong: object) -> None:
+def test_what_is_given_as_context_must_be_one(wrong):
     with pytest.raises(TypeError, match=r"context= must be a Lambda context.*second argument"):
         find((), {}, wrong)
     with pytest.raises(TypeError, match=r"context= must be a Lambda context"):
         register_lambda_context(wrong)
 
 
-def test_a_registered_context_is_seen_by_the_threads_of_the_handler() -> None:
+def test_a_registered_context_is_seen_by_the_threads_of_the_handler():
     context = Context()
     register_lambda_context(context)
     seen: list[object] = []
@@ -228,7 +226,7 @@ def test_a_registered_context_is_seen_by_the_threads_of_the_handler() -> None:
     assert context.reads == 1
 
 
-def test_a_registered_context_ends_with_its_invocation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_registered_context_ends_with_its_invocation(monkeypatch):
     monkeypatch.setenv("_X_AMZN_TRACE_ID", "Root=1;Lineage=a")
     register_lambda_context(Context())
     assert find((), {}) is not None
@@ -236,14 +234,14 @@ def test_a_registered_context_ends_with_its_invocation(monkeypatch: pytest.Monke
     assert find((), {}) is None
 
 
-def test_registering_none_forgets_the_context() -> None:
+def test_registering_none_forgets_the_context():
     register_lambda_context(Context())
     register_lambda_context(None)
     assert find((), {}) is None
 
 
 @pytest.mark.usefixtures("in_lambda")
-def test_in_lambda_without_any_context_one_warning_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_in_lambda_without_any_context_one_warning_is_logged(caplog):
     find((), {})
     find((), {})
     [record] = caplog.records
@@ -251,12 +249,12 @@ def test_in_lambda_without_any_context_one_warning_is_logged(caplog: pytest.LogC
     assert "register_lambda_context" in record.message
 
 
-def test_outside_lambda_nothing_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_outside_lambda_nothing_is_logged(caplog):
     find((), {})
     assert not caplog.records
 
 
-def test_a_snapstart_function_is_initialising_until_its_first_invocation(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snapstart_function_is_initialising_until_its_first_invocation(monkeypatch):
     assert not snapstart_initializing()
     monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", "on-demand")
     assert not snapstart_initializing()
@@ -266,30 +264,30 @@ def test_a_snapstart_function_is_initialising_until_its_first_invocation(monkeyp
     assert not snapstart_initializing()
 
 
-def test_a_context_proves_an_invocation_where_no_trace_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_context_proves_an_invocation_where_no_trace_is_set(monkeypatch):
     monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", "snap-start")
     register_lambda_context(Context())
     assert not snapstart_initializing()
 
 
-def test_the_owner_of_an_invocation_is_named_after_function_and_request() -> None:
+def test_the_owner_of_an_invocation_is_named_after_function_and_request():
     assert owner_prefix(find((Context(request_id="abc"),), {})) == "orders/abc"
 
 
-def test_an_owner_elsewhere_is_named_after_host_and_process() -> None:
+def test_an_owner_elsewhere_is_named_after_host_and_process():
     assert owner_prefix(None) == f"{os.uname().nodename}/{os.getpid()}"
 
 
 @pytest.mark.usefixtures("in_lambda")
-def test_an_owner_in_lambda_without_context_is_named_after_function_and_process() -> None:
+def test_an_owner_in_lambda_without_context_is_named_after_function_and_process():
     assert owner_prefix(None) == f"orders/{os.getpid()}"
 
 
-def test_an_owner_prefix_is_bounded() -> None:
+def test_an_owner_prefix_is_bounded():
     assert len(owner_prefix(find((Context(request_id="x" * 5000),), {}))) == 200
 
 
-def test_a_context_whose_names_are_no_text_is_not_named_after_them() -> None:
+def test_a_context_whose_names_are_no_text_is_not_named_after_them():
     mock = MagicMock()
     mock.get_remaining_time_in_millis.return_value = 3000
     assert owner_prefix(find((mock,), {})) == owner_prefix(None)

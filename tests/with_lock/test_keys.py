@@ -71,11 +71,11 @@ def searched(expression: str, *args: Any) -> str:
         ("{{id}}", "{id}"),
     ],
 )
-def test_a_template_reaches_fields_of_the_event(template: str, expected: str) -> None:
+def test_a_template_reaches_fields_of_the_event(template, expected):
     assert key_of(template, EVENT, None) == expected
 
 
-def test_a_name_that_is_a_parameter_is_that_argument_and_any_other_a_field_of_the_first() -> None:
+def test_a_name_that_is_a_parameter_is_that_argument_and_any_other_a_field_of_the_first():
     def charge(order: Any, tenant: str, *, region: str = "eu") -> None: ...
 
     template = "{tenant}#{region}#{customer}"
@@ -84,20 +84,20 @@ def test_a_name_that_is_a_parameter_is_that_argument_and_any_other_a_field_of_th
     assert key_of(template, func=charge, region="us", tenant="t-2", order=order) == "t-2#us#c-1"
 
 
-def test_defaults_of_parameters_count() -> None:
+def test_defaults_of_parameters_count():
     def job(name: str, shard: int = 0) -> None: ...
 
     assert key_of("{name}#{shard}", "a", func=job) == "a#0"
     assert key_of("{name}#{shard}", "a", 3, func=job) == "a#3"
 
 
-def test_further_positional_and_keyword_arguments_are_reached_by_their_parameter() -> None:
+def test_further_positional_and_keyword_arguments_are_reached_by_their_parameter():
     def job(name: str, *rest: str, flag: bool = False, **options: str) -> None: ...
 
     assert key_of("{rest[1]}#{options[tenant]}", "a", "b", "c", func=job, flag=True, tenant="t") == "c#t"
 
 
-def test_the_first_of_starred_arguments_is_the_first_argument() -> None:
+def test_the_first_of_starred_arguments_is_the_first_argument():
     def job(*events: Any) -> None: ...
 
     assert key_of("{id}", EVENT, func=job) == "e-1"
@@ -112,23 +112,23 @@ class Service:
     def of_class(cls, event: Any) -> None: ...
 
 
-def test_self_and_cls_are_not_the_first_argument() -> None:
+def test_self_and_cls_are_not_the_first_argument():
     assert key_of("{id}", Service(), EVENT, func=Service.method) == "e-1"
     assert key_of("{id}", Service, EVENT, func=Service.__dict__["of_class"].__func__) == "e-1"
 
 
-def test_a_bound_method_has_its_self_already() -> None:
+def test_a_bound_method_has_its_self_already():
     assert key_of("{id}", EVENT, func=Service().method) == "e-1"
     assert key_of("{event[id]}", EVENT, func=Service.of_class) == "e-1"
 
 
-def test_a_record_handler_that_is_called_by_keyword_has_its_first_argument() -> None:
+def test_a_record_handler_that_is_called_by_keyword_has_its_first_argument():
     def record_handler(record: Any, lambda_context: Any = None) -> None: ...
 
     assert key_of("{messageId}", func=record_handler, lambda_context=None, record={"messageId": "m"}) == "m"
 
 
-def test_a_decorator_that_hides_the_signature_does_not_hide_the_names() -> None:
+def test_a_decorator_that_hides_the_signature_does_not_hide_the_names():
     @functools.wraps(handler)
     def wrapper(*args: Any, **kwargs: Any) -> None: ...
 
@@ -140,11 +140,11 @@ class Callee:
 
 
 @pytest.mark.parametrize("func", [Callee(), functools.partial(Callee(), region="eu"), functools.lru_cache(Callee())])
-def test_callable_objects_and_partials_have_parameters_too(func: Callable[..., Any]) -> None:
+def test_callable_objects_and_partials_have_parameters_too(func):
     assert key_of("{event[id]}#{region}", EVENT, func=func) == "e-1#eu"
 
 
-def test_a_function_without_a_signature_has_a_first_argument_all_the_same() -> None:
+def test_a_function_without_a_signature_has_a_first_argument_all_the_same():
     assert key_of("{id}", EVENT, func=dict.fromkeys) == "e-1"
     assert key_of("{id}", EVENT, func=getattr) == "e-1"
 
@@ -166,18 +166,18 @@ class Order(BaseModel):
 ORDER = Order(id=uuid.UUID(int=5), customer=Customer("Ann", ["vip"]))
 
 
-def test_fields_are_reached_through_dataclasses_and_models() -> None:
+def test_fields_are_reached_through_dataclasses_and_models():
     key = key_of("{id}#{customer[name]}#{customer[tags][0]}", ORDER, None)
     assert key == "00000000-0000-0000-0000-000000000005#Ann#vip"
 
 
-def test_fields_are_reached_through_powertools_event_classes() -> None:
+def test_fields_are_reached_through_powertools_event_classes():
     record = next(iter(SQSEvent({"Records": [{"messageId": "m", "body": EVENT["body"]}]}).records))
     assert key_of("{messageId}#{body[order][id]}", record) == "m#42"
     assert key_of("{detail[customer_id]}", EventBridgeEvent(EVENT), None) == "c-7"
 
 
-def test_a_function_under_powertools_decorators_has_the_parameters_of_the_decorator() -> None:
+def test_a_function_under_powertools_decorators_has_the_parameters_of_the_decorator():
     @event_source(data_class=EventBridgeEvent)
     def typed(placed: EventBridgeEvent, context: Any) -> None: ...
 
@@ -186,24 +186,24 @@ def test_a_function_under_powertools_decorators_has_the_parameters_of_the_decora
         compile_key(typed, "{placed[id]}", None)
 
 
-def test_an_event_class_that_is_no_mapping_is_reached_through_its_raw_event() -> None:
+def test_an_event_class_that_is_no_mapping_is_reached_through_its_raw_event():
     class Wrapped:
         raw_event = EVENT
 
     assert key_of("{event[id]}", Wrapped(), None) == "e-1"
 
 
-def test_bytes_are_parsed_as_a_body_is() -> None:
+def test_bytes_are_parsed_as_a_body_is():
     assert key_of("{event[id]}", b'{"id": "x"}', None) == "x"
 
 
-def test_methods_and_private_attributes_of_objects_are_out_of_reach() -> None:
+def test_methods_and_private_attributes_of_objects_are_out_of_reach():
     for step in ("__class__", "model_dump", "__dict__"):
         with pytest.raises(KeyTemplateError):
             key_of(f"{{event[{step}]}}", ORDER, None)
 
 
-def test_looking_up_changes_nothing() -> None:
+def test_looking_up_changes_nothing():
     event: defaultdict[str, str] = defaultdict(str)
     with pytest.raises(KeyTemplateError):
         key_of("{event[id]}", event, None)
@@ -213,7 +213,7 @@ def test_looking_up_changes_nothing() -> None:
 # --- several fields -----------------------------------------------------------------------------------------------
 
 
-def test_two_orders_of_two_tenants_have_two_keys() -> None:
+def test_two_orders_of_two_tenants_have_two_keys():
     def charge(tenant: str, order: str) -> None: ...
 
     assert key_of("{tenant}#{order}", "a", "b#c", func=charge) == "a#b#c"
@@ -244,9 +244,7 @@ def test_two_orders_of_two_tenants_have_two_keys() -> None:
         ("{a}{b}", ("a#", "b"), r"a\##b"),
     ],
 )
-def test_a_separator_within_a_field_is_escaped_except_in_the_last(
-    template: str, values: tuple[str, ...], expected: str
-) -> None:
+def test_a_separator_within_a_field_is_escaped_except_in_the_last(template, values, expected):
     assert key_of(template, dict(zip("abc", values, strict=False)), None) == expected
 
 
@@ -277,13 +275,13 @@ def composed(template: str, values: list[str]) -> str:
 
 @settings(max_examples=1000)
 @given(templates())
-def test_different_values_give_different_keys(drawn: tuple[str, list[str], tuple[list[str], list[str]]]) -> None:
+def test_different_values_give_different_keys(drawn):
     template, _, (one, other) = drawn
     assert (composed(template, one) == composed(template, other)) == (one == other)
 
 
 @pytest.mark.parametrize("literal", ["#", "##", "#:#", "\\", "\\#", "#\\", ""])
-def test_of_all_short_values_no_two_pairs_have_one_key(literal: str) -> None:
+def test_of_all_short_values_no_two_pairs_have_one_key(literal):
     texts = ["".join(text) for size in range(1, 5) for text in itertools.product("#:\\]", repeat=size)]
     separator = Separator(literal or "#")
     written = {separator.escaped(text) for text in texts}
@@ -295,9 +293,7 @@ def test_of_all_short_values_no_two_pairs_have_one_key(literal: str) -> None:
 
 @settings(max_examples=500)
 @given(templates())
-def test_values_without_the_separator_stay_as_they_are(
-    drawn: tuple[str, list[str], tuple[list[str], list[str]]],
-) -> None:
+def test_values_without_the_separator_stay_as_they_are(drawn):
     """Unless the separator begins in the value, or the value ends in an escape character."""
     template, literals, (values, _) = drawn
     assume(all(literals[1:-1]))
@@ -308,16 +304,16 @@ def test_values_without_the_separator_stay_as_they_are(
 
 
 @given(st.text(min_size=1))
-def test_a_single_field_is_never_escaped(value: str) -> None:
+def test_a_single_field_is_never_escaped(value):
     assert key_of("a#{event}#b", value, None) == f"a#{value}#b"
 
 
-def test_a_value_of_megabytes_is_refused_at_once() -> None:
+def test_a_value_of_megabytes_is_refused_at_once():
     with pytest.raises(KeyTemplateError, match="but DynamoDB allows 2048"):
         key_of("{event[id]}#{event[id]}", {"id": "#" * 5_000_000}, None)
 
 
-def test_a_key_that_is_too_long_only_once_it_is_escaped_is_refused() -> None:
+def test_a_key_that_is_too_long_only_once_it_is_escaped_is_refused():
     assert len(key_of("{a}#{b}", {"a": "#" * 1023, "b": "b"}, None)) == 2048
     with pytest.raises(KeyTemplateError, match="a key of 2050 bytes, but DynamoDB allows 2048"):
         key_of("{a}#{b}", {"a": "#" * 1024, "b": "b"}, None)
@@ -366,7 +362,7 @@ class Word(StrEnum):
         (Word.YES, "yes"),
     ],
 )
-def test_a_value_is_written_in_one_way(value: object, expected: str) -> None:
+def test_a_value_is_written_in_one_way(value, expected):
     assert key_of("{event}", value, None) == expected
 
 
@@ -377,7 +373,7 @@ def test_a_value_is_written_in_one_way(value: object, expected: str) -> None:
         datetime(9999, 12, 31, 23, 59, tzinfo=timezone(-timedelta(hours=12))),
     ],
 )
-def test_a_datetime_that_utc_has_no_year_for_is_refused_by_its_field_and_by_a_hash_of_it(value: datetime) -> None:
+def test_a_datetime_that_utc_has_no_year_for_is_refused_by_its_field_and_by_a_hash_of_it(value):
     said = "a datetime that UTC has no year for: pass it as a str"
     with pytest.raises(KeyTemplateError, match=said) as caught:
         key_of("{event[at]}", {"at": value}, None)
@@ -387,7 +383,7 @@ def test_a_datetime_that_utc_has_no_year_for_is_refused_by_its_field_and_by_a_ha
 
 
 @given(st.integers(-(2**53) + 1, 2**53 - 1))
-def test_equal_numbers_of_any_type_give_equal_keys(number: int) -> None:
+def test_equal_numbers_of_any_type_give_equal_keys(number):
     texts = {key_of("{event}", one, None) for one in (number, float(number), Decimal(number), Decimal(f"{number}.00"))}
     assert texts == {str(number)}
 
@@ -396,7 +392,7 @@ EXACT = st.floats(-(2**53), 2**53, exclude_min=True, exclude_max=True)
 
 
 @given(EXACT, EXACT)
-def test_different_numbers_give_different_keys(one: float, other: float) -> None:
+def test_different_numbers_give_different_keys(one, other):
     assert (key_of("{event}", one, None) == key_of("{event}", other, None)) == (one == other)
 
 
@@ -426,7 +422,7 @@ def test_different_numbers_give_different_keys(one: float, other: float) -> None
         pytest.param(10**5000, "too many digits", id="int"),
     ],
 )
-def test_a_value_that_would_be_one_lock_for_everybody_is_refused(value: object, found: str) -> None:
+def test_a_value_that_would_be_one_lock_for_everybody_is_refused(value, found):
     with pytest.raises(KeyTemplateError, match=found) as caught:
         key_of("a#{event[id]}", {"id": value}, None)
     assert caught.value.field == "event[id]"
@@ -451,18 +447,18 @@ def test_a_value_that_would_be_one_lock_for_everybody_is_refused(value: object, 
         ("{event[x]}", 5, "event is of type int, which has no fields"),
     ],
 )
-def test_a_field_that_is_missing_is_named_with_what_was_found(template: str, event: Any, message: str) -> None:
+def test_a_field_that_is_missing_is_named_with_what_was_found(template, event, message):
     with pytest.raises(KeyTemplateError, match=message) as caught:
         key_of(template, event, None)
     assert caught.value.field == template.strip("{}")
 
 
-def test_an_argument_that_is_not_given_is_named() -> None:
+def test_an_argument_that_is_not_given_is_named():
     with pytest.raises(KeyTemplateError, match="event: the argument is not given"):
         key_of("{event}")
 
 
-def test_messages_do_not_show_values() -> None:
+def test_messages_do_not_show_values():
     secret = "s3cret"
     for event in ({"id": [secret]}, {"id": {"x": secret}}, {"id": (secret,)}):
         with pytest.raises(KeyTemplateError) as caught:
@@ -497,12 +493,12 @@ def test_messages_do_not_show_values() -> None:
         ("x" * (MAX_KEY_BYTES + 1), "2049 bytes"),
     ],
 )
-def test_a_wrong_template_is_refused_when_decorating(template: str, message: str) -> None:
+def test_a_wrong_template_is_refused_when_decorating(template, message):
     with pytest.raises(KeyTemplateError, match=message):
         compile_key(handler, template, None)
 
 
-def test_a_field_of_nothing_is_refused_when_decorating() -> None:
+def test_a_field_of_nothing_is_refused_when_decorating():
     def job(*, region: str) -> None: ...
 
     compile_key(job, "{region}", None)
@@ -511,12 +507,12 @@ def test_a_field_of_nothing_is_refused_when_decorating() -> None:
 
 
 @pytest.mark.parametrize(("key", "expression"), [(None, None), ("a", "b")])
-def test_exactly_one_source_of_keys_is_needed(key: str | None, expression: str | None) -> None:
+def test_exactly_one_source_of_keys_is_needed(key, expression):
     with pytest.raises(TypeError, match=r"exactly one of key= .* and key_jmespath="):
         compile_key(handler, key, expression)
 
 
-def test_sources_of_keys_have_their_types() -> None:
+def test_sources_of_keys_have_their_types():
     with pytest.raises(TypeError, match="key= must be a str or a function that returns one, got int"):
         compile_key(handler, 5, None)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="key_jmespath= must be a str, got int"):
@@ -526,13 +522,13 @@ def test_sources_of_keys_have_their_types() -> None:
 # --- the key as a whole -------------------------------------------------------------------------------------------
 
 
-def test_a_key_may_have_2048_bytes_and_not_one_more() -> None:
+def test_a_key_may_have_2048_bytes_and_not_one_more():
     assert key_of("{event}", "ü" * 1024, None) == "ü" * 1024
     with pytest.raises(KeyTemplateError, match="2049 bytes"):
         key_of("{event}", "ü" * 1024 + "x", None)
 
 
-def test_half_a_surrogate_pair_is_no_key() -> None:
+def test_half_a_surrogate_pair_is_no_key():
     with pytest.raises(KeyTemplateError, match="not valid Unicode"):
         key_of("{event[id]}", '{"id": "\\ud800"}', None)
 
@@ -540,17 +536,17 @@ def test_half_a_surrogate_pair_is_no_key() -> None:
 # --- functions ----------------------------------------------------------------------------------------------------
 
 
-def test_a_key_function_gets_the_calls_own_arguments() -> None:
+def test_a_key_function_gets_the_calls_own_arguments():
     assert key_of(lambda event, context, shard=0: f"{event['id']}#{context}#{shard}", EVENT, "c", shard=2) == "e-1#c#2"
 
 
 @pytest.mark.parametrize("value", ["", None, 5, b"x", ["a"]])
-def test_a_key_function_must_return_a_non_empty_str(value: Any) -> None:
+def test_a_key_function_must_return_a_non_empty_str(value):
     with pytest.raises(KeyTemplateError, match=r"key function .* must be a non-empty str"):
         key_of(lambda event, context: value, EVENT, None)
 
 
-def test_an_error_in_a_key_function_comes_through() -> None:
+def test_an_error_in_a_key_function_comes_through():
     with pytest.raises(KeyError, match="nope"):
         key_of(lambda event, context: event["nope"], EVENT, None)
 
@@ -567,7 +563,7 @@ def test_an_error_in_a_key_function_comes_through() -> None:
         ('"detail-type"', "OrderPlaced"),
     ],
 )
-def test_an_expression_is_searched_in_the_first_argument(expression: str, expected: str) -> None:
+def test_an_expression_is_searched_in_the_first_argument(expression, expected):
     assert searched(expression, EVENT, None) == expected
     assert searched(expression, EventBridgeEvent(EVENT), None) == expected
 
@@ -590,17 +586,17 @@ def test_an_expression_is_searched_in_the_first_argument(expression: str, expect
         ("'a#b'", "a#b"),
     ],
 )
-def test_fields_that_an_expression_joins_are_kept_apart_as_in_a_template(expression: str, expected: str) -> None:
+def test_fields_that_an_expression_joins_are_kept_apart_as_in_a_template(expression, expected):
     fields = {"a": "1#2", "b": "3#4", "n": "1-2", "list": ["x#y", "z"]}
     assert searched(expression, fields | {"detail": fields}) == expected
 
 
-def test_an_expression_is_searched_in_models_and_dataclasses() -> None:
+def test_an_expression_is_searched_in_models_and_dataclasses():
     assert searched("customer.tags[0]", ORDER) == "vip"
     assert searched("join('#', tags)", Customer("Ann", ["a", "b"])) == "a#b"
 
 
-def test_an_expression_is_searched_after_self() -> None:
+def test_an_expression_is_searched_after_self():
     assert compile_key(Service.method, None, "id")((Service(), EVENT), {}) == "e-1"
 
 
@@ -621,13 +617,13 @@ def test_an_expression_is_searched_after_self() -> None:
         ("powertools_base64_gzip('aGk=')", "BadGzipFile"),
     ],
 )
-def test_a_result_that_is_no_key_is_refused(expression: str, message: str) -> None:
+def test_a_result_that_is_no_key_is_refused(expression, message):
     with pytest.raises(KeyTemplateError, match=message) as caught:
         searched(expression, EVENT, None)
     assert caught.value.field == expression
 
 
-def test_an_expression_without_a_first_argument_is_refused() -> None:
+def test_an_expression_without_a_first_argument_is_refused():
     with pytest.raises(KeyTemplateError, match="no first argument"):
         compile_key(lambda: None, None, "id")
     with pytest.raises(KeyTemplateError, match="not given"):
@@ -635,7 +631,7 @@ def test_an_expression_without_a_first_argument_is_refused() -> None:
 
 
 @pytest.mark.parametrize("expression", ["", "a..b", "[", "unknown_function(a"])
-def test_a_wrong_expression_is_refused_when_decorating(expression: str) -> None:
+def test_a_wrong_expression_is_refused_when_decorating(expression):
     with pytest.raises(KeyTemplateError, match="is not a valid JMESPath expression"):
         compile_key(handler, None, expression)
 
@@ -647,9 +643,7 @@ def test_a_wrong_expression_is_refused_when_decorating(expression: str) -> None:
         ("aws_lambda_powertools", "powertools_json(body)", r"pip install 'lambda-lock\[powertools\]'"),
     ],
 )
-def test_a_package_that_is_not_installed_is_named_with_the_remedy(
-    module: str, expression: str, remedy: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_package_that_is_not_installed_is_named_with_the_remedy(module, expression, remedy, monkeypatch):
     from lambda_lock.errors import LockConfigurationError
 
     for name in [name for name in sys.modules if name.split(".")[0] == module]:
@@ -659,7 +653,7 @@ def test_a_package_that_is_not_installed_is_named_with_the_remedy(
         compile_key(handler, None, expression)
 
 
-def test_a_plain_expression_does_not_load_powertools() -> None:
+def test_a_plain_expression_does_not_load_powertools():
     program = (
         "import sys\n"
         "from lambda_lock.keys.compile import compile_key\n"
@@ -669,7 +663,7 @@ def test_a_plain_expression_does_not_load_powertools() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-def test_templates_load_no_slow_module() -> None:
+def test_templates_load_no_slow_module():
     program = (
         "import sys\n"
         "from lambda_lock.keys.compile import compile_key\n"

@@ -18,7 +18,6 @@ from lambda_lock import (
 )
 from lambda_lock.testing import lambda_context
 from lambda_lock.web import LambdaContextWsgi
-from rig.wire import Wire
 
 Event = dict[str, Any]
 OVER = lambda_context(0)
@@ -37,7 +36,7 @@ OVER = lambda_context(0)
         rate_limit("{id}", 10),
     ],
 )
-def test_a_decorated_function_is_not_run(decorator: Any, wire: Wire) -> None:
+def test_a_decorated_function_is_not_run(decorator, wire):
     @decorator
     def handler(event: Event, context: object) -> None:
         pytest.fail("ran")
@@ -48,7 +47,7 @@ def test_a_decorated_function_is_not_run(decorator: Any, wire: Wire) -> None:
     assert wire.operations == []
 
 
-def test_clients_acquire_nothing(wire: Wire) -> None:
+def test_clients_acquire_nothing(wire):
     client = LockClient()
     for act in (
         lambda wait: client.acquire("a", wait=wait, context=OVER),
@@ -70,7 +69,7 @@ def test_clients_acquire_nothing(wire: Wire) -> None:
     assert wire.operations == []
 
 
-def test_a_registered_context_and_that_of_a_web_request_count_as_well(wire: Wire) -> None:
+def test_a_registered_context_and_that_of_a_web_request_count_as_well(wire):
     def app(environ: Any, start_response: Any) -> list[bytes]:
         LockClient().acquire("a")
         return []

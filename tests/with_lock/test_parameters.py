@@ -216,7 +216,7 @@ def calls() -> Iterator[tuple[tuple[Any, ...], dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_a_name_is_the_argument_to_which_python_binds_it(shape: str) -> None:
+def test_a_name_is_the_argument_to_which_python_binds_it(shape):
     called, counts, bound = SHAPES[shape]
     signature, parameters = inspect.signature(counts or called, follow_wrapped=False), Parameters(called)
     tried = 0
@@ -239,7 +239,7 @@ def test_a_name_is_the_argument_to_which_python_binds_it(shape: str) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_first_argument_is_the_first_that_a_call_has_after_self(shape: str) -> None:
+def test_the_first_argument_is_the_first_that_a_call_has_after_self(shape):
     called, counts, _ = SHAPES[shape]
     signature, parameters = inspect.signature(counts or called, follow_wrapped=False), Parameters(called)
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -253,7 +253,7 @@ def test_the_first_argument_is_the_first_that_a_call_has_after_self(shape: str) 
 # The issue's own cases
 
 
-def test_below_a_wrapper_with_names_of_its_own_the_key_is_of_the_call() -> None:
+def test_below_a_wrapper_with_names_of_its_own_the_key_is_of_the_call():
     called = with_session(session_first)
     assert compile_key(called, "account#{account}", None)(("A", 5), {}) == "account#A"
     assert compile_keys(called, ["a#{account}", "b#{amount}"])(("A", 5), {}) == ("a#A", "b#5")
@@ -268,12 +268,12 @@ def test_below_a_wrapper_with_names_of_its_own_the_key_is_of_the_call() -> None:
      declared(session_first), functools.partial(with_session(session_first), "A"), Deco(with_session(session_first))],
 )  # fmt: skip
 @pytest.mark.parametrize("key", ["{session}", payload_hash("session"), "{account}#{session[id]}"])
-def test_a_name_that_only_the_inner_function_has_is_refused_when_decorating(called: Any, key: Any) -> None:
+def test_a_name_that_only_the_inner_function_has_is_refused_when_decorating(called, key):
     with pytest.raises(KeyTemplateError, match=r"names a parameter of session_first\(\), but .*Write this decorator"):
         with_lock(key)(called)
 
 
-def test_a_name_that_is_passed_on_behind_the_names_of_a_wrapper_is_refused() -> None:
+def test_a_name_that_is_passed_on_behind_the_names_of_a_wrapper_is_refused():
     @some_named
     def pay(session: Any, account: Any, amount: Any = 0) -> None: ...
 
@@ -282,7 +282,7 @@ def test_a_name_that_is_passed_on_behind_the_names_of_a_wrapper_is_refused() -> 
         with_lock("{amount}")(pay)
 
 
-def test_a_wrapper_without_parameters_has_no_names_of_what_it_wraps() -> None:
+def test_a_wrapper_without_parameters_has_no_names_of_what_it_wraps():
     @functools.wraps(plain)
     def wrapper() -> None: ...
 
@@ -294,7 +294,7 @@ def adding(function: Function) -> Function:
     return functools.wraps(function)(lambda *args, **kwargs: function("a session", *args, **kwargs))
 
 
-def test_where_a_call_does_not_fit_what_is_wrapped_no_argument_is_told_by_its_position() -> None:
+def test_where_a_call_does_not_fit_what_is_wrapped_no_argument_is_told_by_its_position():
     @adding
     def pay(session: Any, account: Any, amount: Any) -> None: ...
 
@@ -306,7 +306,7 @@ def test_where_a_call_does_not_fit_what_is_wrapped_no_argument_is_told_by_its_po
     assert compile_key(pay, "{id}", None)(({"id": "e-1"}, 5), {}) == "e-1"  # the first argument of the call is known
 
 
-def test_what_mock_appends_is_never_taken_for_an_argument() -> None:
+def test_what_mock_appends_is_never_taken_for_an_argument():
     @mock.patch("os.getcwd")
     def job(order: Any, mocked: Any = None) -> None: ...
 
@@ -321,7 +321,7 @@ def test_what_mock_appends_is_never_taken_for_an_argument() -> None:
             compile_key(called, key, None)(("A",), {})
 
 
-def test_click_calls_by_name() -> None:
+def test_click_calls_by_name():
     keys = []
 
     @click.pass_context
@@ -333,7 +333,7 @@ def test_click_calls_by_name() -> None:
     assert keys == ["job#A"]
 
 
-def test_a_self_that_a_wrapper_does_not_name_is_not_the_first_argument() -> None:
+def test_a_self_that_a_wrapper_does_not_name_is_not_the_first_argument():
     def odd(function: Function) -> Function:
         @functools.wraps(function)
         def wrapper(instance: Any, *args: Any, **kwargs: Any) -> Any:
@@ -353,12 +353,12 @@ class Registers:
 
 
 @pytest.mark.parametrize("called", [Registers().pay, Registers.pay])
-def test_the_names_of_a_singledispatchmethod_are_refused_because_it_hides_self(called: Any) -> None:
+def test_the_names_of_a_singledispatchmethod_are_refused_because_it_hides_self(called):
     with pytest.raises(KeyTemplateError):
         with_lock("{account}")(called)
 
 
-def test_a_circle_of_wrappers_is_an_error() -> None:
+def test_a_circle_of_wrappers_is_an_error():
     def one(*args: Any) -> None: ...
 
     one.__wrapped__ = one  # type: ignore[attr-defined]
@@ -367,14 +367,14 @@ def test_a_circle_of_wrappers_is_an_error() -> None:
 
 
 @pytest.mark.skipif(sys.version_info < (3, 14), reason="Python has functools.Placeholder since 3.14")
-def test_a_placeholder_of_a_partial_is_filled_by_the_call() -> None:
+def test_a_placeholder_of_a_partial_is_filled_by_the_call():
     called = functools.partial(currency_first, functools.Placeholder, "A")  # type: ignore[attr-defined]
     parameters = Parameters(called)
     assert [parameters.argument(name, ("EUR", 5), {}) for name in ("currency", "account", "amount")] == ["EUR", "A", 5]
     assert parameters.argument("currency", (), {}) is MISSING
 
 
-def test_a_context_that_a_partial_has_bound_is_the_calls_context(table: str) -> None:
+def test_a_context_that_a_partial_has_bound_is_the_calls_context(table):
     from lambda_lock import current_lock
     from tests.support.context import Context
 
@@ -384,7 +384,7 @@ def test_a_context_that_a_partial_has_bound_is_the_calls_context(table: str) -> 
     assert with_lock("{id}")(functools.partial(handler, context=Context(7)))({"id": "a"}) < 8
 
 
-def test_what_does_not_fit_says_so_to_those_who_ask_for_the_first() -> None:
+def test_what_does_not_fit_says_so_to_those_who_ask_for_the_first():
     def method(self: Any, event: Any) -> None: ...
 
     with pytest.raises(Unusable):

@@ -21,12 +21,8 @@ from lambda_lock import (
     set_default_client,
     with_lock,
 )
-from rig.engine import Ministack
-from rig.wire import Wire
 from tests.support.decorated import Boom, done
 from tests.support.stand_ins import made
-
-from .conftest import Locked
 
 pytestmark = pytest.mark.usefixtures("table")
 ACCOUNTS = ["account#{detail[from]}", "account#{detail[to]}"]
@@ -49,7 +45,7 @@ def is_free(other: LockClient, key: str) -> bool:
     return lock is not None and lock.release()
 
 
-def test_the_function_runs_while_it_holds_all_of_them(locked: Locked, other: LockClient) -> None:
+def test_the_function_runs_while_it_holds_all_of_them(locked, other):
     @locked(ACCOUNTS)
     def handler(event: dict[str, Any]) -> tuple[str, ...]:
         locks = current_lock(AsyncMultiLock) if isinstance(current_lock(), AsyncMultiLock) else current_lock(MultiLock)
@@ -63,7 +59,7 @@ def test_the_function_runs_while_it_holds_all_of_them(locked: Locked, other: Loc
     assert is_free(other, "account#2")
 
 
-def test_templates_and_functions_mix_and_equal_keys_count_once(locked: Locked) -> None:
+def test_templates_and_functions_mix_and_equal_keys_count_once(locked):
     @locked(["a#{detail[from]}", lambda event: "a#" + event["detail"]["to"], payload_hash("detail[from]")])
     def handler(event: dict[str, Any]) -> tuple[str, ...]:
         return current_lock(MultiLock if isinstance(current_lock(), MultiLock) else AsyncMultiLock).keys
@@ -73,13 +69,13 @@ def test_templates_and_functions_mix_and_equal_keys_count_once(locked: Locked) -
     assert len(handler(transfer("1", "2"))) == 3
 
 
-def test_it_costs_two_requests_a_key(locked: Locked, wire: Wire) -> None:
+def test_it_costs_two_requests_a_key(locked, wire):
     handler = locked(ACCOUNTS)(lambda event: None)
     handler(transfer("1", "2"))
     assert wire.operations == ["UpdateItem"] * 4
 
 
-def test_a_key_that_is_held_is_named_and_nothing_else_stays_held(locked: Locked, other: LockClient) -> None:
+def test_a_key_that_is_held_is_named_and_nothing_else_stays_held(locked, other):
     handler = locked(ACCOUNTS, wait=0)(lambda event: None)
     with other.acquire("account#2") as holder:
         with pytest.raises(LockNotGrantedError) as refused:
@@ -88,7 +84,7 @@ def test_a_key_that_is_held_is_named_and_nothing_else_stays_held(locked: Locked,
         assert is_free(other, "account#1")
 
 
-def test_on_not_granted_is_for_them_too(locked: Locked, other: LockClient) -> None:
+def test_on_not_granted_is_for_them_too(locked, other):
     skipped = locked(ACCOUNTS, wait=0, on_not_granted="skip")(lambda event: "ran")
     named = locked(ACCOUNTS, wait=0, on_not_granted=lambda event, error: error.key)(lambda event: "ran")
     with other.acquire("account#1"):
@@ -97,7 +93,7 @@ def test_on_not_granted_is_for_them_too(locked: Locked, other: LockClient) -> No
     assert skipped(transfer("1", "2")) == "ran"
 
 
-def test_they_are_released_after_an_error(locked: Locked, other: LockClient) -> None:
+def test_they_are_released_after_an_error(locked, other):
     @locked(ACCOUNTS)
     def handler(event: dict[str, Any]) -> None:
         raise Boom
@@ -108,7 +104,7 @@ def test_they_are_released_after_an_error(locked: Locked, other: LockClient) -> 
     assert is_free(other, "account#2")
 
 
-def test_commit_ends_the_call_without_another_request(locked: Locked, wire: Wire, table: str) -> None:
+def test_commit_ends_the_call_without_another_request(locked, wire, table):
     @locked(ACCOUNTS)
     def handler(event: dict[str, Any], table: str) -> None:
         locks: Any = current_lock()
@@ -118,9 +114,7 @@ def test_commit_ends_the_call_without_another_request(locked: Locked, wire: Wire
     assert wire.operations == ["UpdateItem", "UpdateItem", "TransactWriteItems"]
 
 
-def test_a_lost_lock_is_logged_and_the_result_is_returned(
-    locked: Locked, engine: Ministack, table: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_lost_lock_is_logged_and_the_result_is_returned(locked, engine, table, caplog):
     @locked(ACCOUNTS)
     def handler(event: dict[str, Any]) -> str:
         engine.dynamodb("DeleteItem", {"TableName": table, "Key": {"key": {"S": "account#1"}}})
@@ -130,7 +124,7 @@ def test_a_lost_lock_is_logged_and_the_result_is_returned(
     assert "finished although its lock 'account#1, account#2' was lost" in caplog.text
 
 
-def test_on_lost_gets_the_multi_lock(locked: Locked, engine: Ministack, table: str) -> None:
+def test_on_lost_gets_the_multi_lock(locked, engine, table):
     lost, told = list[Any](), threading.Event()
 
     def on_lost(locks: Any) -> None:
@@ -146,7 +140,7 @@ def test_on_lost_gets_the_multi_lock(locked: Locked, engine: Ministack, table: s
     assert [type(locks) for locks in lost] == [MultiLock]
 
 
-def test_a_nested_lock_on_one_of_the_keys_is_refused_at_once(locked: Locked) -> None:
+def test_a_nested_lock_on_one_of_the_keys_is_refused_at_once(locked):
     def nothing() -> None: ...
 
     def handle(event: dict[str, Any]) -> None: ...
@@ -169,9 +163,7 @@ def test_a_nested_lock_on_one_of_the_keys_is_refused_at_once(locked: Locked) -> 
     handler(transfer("1", "2"), with_lock("account#4")(nothing))
 
 
-def test_a_nested_lock_on_a_key_that_is_held_still_is_refused_at_once_after_another_key_is_lost(
-    engine: Ministack, table: str
-) -> None:
+def test_a_nested_lock_on_a_key_that_is_held_still_is_refused_at_once_after_another_key_is_lost(engine, table):
     told = threading.Event()
     set_default_client(LockClient(lease_duration=1.0))
 
@@ -186,7 +178,7 @@ def test_a_nested_lock_on_a_key_that_is_held_still_is_refused_at_once_after_anot
     handler(transfer("1", "2"))
 
 
-def test_a_missing_field_names_the_template(locked: Locked) -> None:
+def test_a_missing_field_names_the_template(locked):
     handler = locked(ACCOUNTS)(lambda event: None)
     with pytest.raises(KeyTemplateError, match=r"account#\{detail\[to\]\}"):
         handler({"detail": {"from": "1"}})
@@ -205,17 +197,13 @@ def test_a_missing_field_names_the_template(locked: Locked) -> None:
         ({"a"}, {}, TypeError, "must be a str or a function"),
     ],
 )
-def test_mistakes_are_errors_when_decorating(
-    keys: Any, options: dict[str, Any], kind: type[Exception], says: str
-) -> None:
+def test_mistakes_are_errors_when_decorating(keys, options, kind, says):
     decorate: Any = with_lock
     with pytest.raises(kind, match=says):
         decorate(keys, **options)(transfer)
 
 
-def test_while_locks_are_disabled_a_stand_in_says_that_they_are_held(
-    locked: Locked, monkeypatch: pytest.MonkeyPatch, wire: Wire, table: str
-) -> None:
+def test_while_locks_are_disabled_a_stand_in_says_that_they_are_held(locked, monkeypatch, wire, table):
     monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
 
     @locked(ACCOUNTS)
@@ -237,7 +225,7 @@ def test_while_locks_are_disabled_a_stand_in_says_that_they_are_held(
 
 
 @pytest.mark.parametrize("kind", ["plain", "async"])
-def test_a_stand_in_has_every_public_name(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stand_in_has_every_public_name(kind, monkeypatch):
     from lambda_lock.decorators.disabled import AsyncStandIn, StandIn
 
     stand_in = made(StandIn if kind == "plain" else AsyncStandIn, ("b", "a"))

@@ -44,13 +44,7 @@ def memory(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Memo
 
 
 @pytest.mark.parametrize("error", ["unreachable", "throttled", "lost_reply"])
-def test_in_an_outage_a_call_runs_without_its_lock_if_asked_to(
-    error: Any,
-    memory: Memory,
-    caplog: pytest.LogCaptureFixture,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_in_an_outage_a_call_runs_without_its_lock_if_asked_to(error, memory, caplog, capsys, monkeypatch):
     monkeypatch.setenv("LAMBDA_LOCK_METRICS", "orders")
 
     @with_lock("a", wait=0, on_unavailable="run")
@@ -69,7 +63,7 @@ def test_in_an_outage_a_call_runs_without_its_lock_if_asked_to(
 
 
 @pytest.mark.usefixtures("memory")
-def test_by_default_an_outage_raises(memory: Memory) -> None:
+def test_by_default_an_outage_raises(memory):
     memory.fail("unreachable", times=None)
     for decorator in (with_lock("a", wait=0), deduplicate("{id}", on_not_granted="skip")):
         with pytest.raises(TransportError):
@@ -77,7 +71,7 @@ def test_by_default_an_outage_raises(memory: Memory) -> None:
 
 
 @pytest.mark.parametrize("wait", [0, 5])
-def test_contention_never_runs_a_call(wait: float, memory: Memory) -> None:
+def test_contention_never_runs_a_call(wait, memory):
     memory.hold("a", lease_duration=600)
     handler = with_lock("a", wait=wait, on_unavailable="run")(lambda: pytest.fail("must not run"))
     with pytest.raises(LockNotGrantedError):
@@ -99,9 +93,7 @@ class OutageLater:
 
 @pytest.mark.parametrize("queue", [True, False])
 @pytest.mark.parametrize("permits", [None, 1])
-def test_an_outage_while_somebody_is_known_to_hold_the_lock_never_runs_a_call(
-    permits: int | None, queue: bool, memory: Memory, clock: ManualClock
-) -> None:
+def test_an_outage_while_somebody_is_known_to_hold_the_lock_never_runs_a_call(permits, queue, memory, clock):
     """The wait ends in an outage, but the lease of the holder that it saw has not ended."""
     lock = LockClient(clock=clock, heartbeat_period=0).acquire("a", lease_duration=60, permits=permits)
     client = LockClient(clock=OutageLater(clock, memory), heartbeat_period=0)
@@ -115,9 +107,7 @@ def test_an_outage_while_somebody_is_known_to_hold_the_lock_never_runs_a_call(
 
 
 @pytest.mark.parametrize("permits", [None, 1])
-def test_an_outage_that_outlasts_the_lease_of_the_holder_is_one(
-    permits: int | None, memory: Memory, clock: ManualClock
-) -> None:
+def test_an_outage_that_outlasts_the_lease_of_the_holder_is_one(permits, memory, clock):
     lock = LockClient(clock=clock, heartbeat_period=0).acquire("a", lease_duration=4, permits=permits)
     client = LockClient(clock=OutageLater(clock, memory), heartbeat_period=0)
     handler = with_lock("a", wait=20, permits=permits, client=client, on_unavailable="run")(lambda: "done")
@@ -126,9 +116,7 @@ def test_an_outage_that_outlasts_the_lease_of_the_holder_is_one(
 
 
 @pytest.mark.parametrize("queue", [True, False])
-def test_a_holder_that_several_locks_have_seen_is_known_after_one_of_them_is_lost_too(
-    queue: bool, memory: Memory, clock: ManualClock
-) -> None:
+def test_a_holder_that_several_locks_have_seen_is_known_after_one_of_them_is_lost_too(queue, memory, clock):
     """ "a" is taken, "b" is seen to be held for long, and then an outage ends the lease of "a"."""
     memory.hold("b", lease_duration=600)
     client = LockClient(clock=OutageLater(clock, memory), heartbeat_period=0, queue=queue)
@@ -139,7 +127,7 @@ def test_a_holder_that_several_locks_have_seen_is_known_after_one_of_them_is_los
     assert isinstance(refused.value.__cause__, TransportError)
 
 
-def test_several_locks_run_after_the_lease_of_a_holder_that_they_have_seen(memory: Memory, clock: ManualClock) -> None:
+def test_several_locks_run_after_the_lease_of_a_holder_that_they_have_seen(memory, clock):
     memory.hold("b", lease_duration=30)
     client = LockClient(clock=OutageLater(clock, memory), heartbeat_period=0)
     handler = with_lock(["a", "b"], wait=60, client=client, on_unavailable="run")(lambda: "done")
@@ -153,7 +141,7 @@ class Contradicting:
         raise ConditionFailed(None, int(time.time()))
 
 
-def test_answers_that_contradict_each_other_are_no_outage() -> None:
+def test_answers_that_contradict_each_other_are_no_outage():
     """DynamoDB does answer, and others may be taking the lock whenever it is free."""
     client = LockClient("locks", transport=Contradicting(), clock=ManualClock(), heartbeat_period=0)
     handler = with_lock("a", wait=0, client=client, on_unavailable="run")(lambda: pytest.fail("must not run"))
@@ -161,7 +149,7 @@ def test_answers_that_contradict_each_other_are_no_outage() -> None:
         handler()
 
 
-def test_a_denied_permission_and_the_functions_own_errors_never_run_a_call_again(memory: Memory) -> None:
+def test_a_denied_permission_and_the_functions_own_errors_never_run_a_call_again(memory):
     calls: list[int] = []
 
     @with_lock("a", on_unavailable="run")
@@ -178,7 +166,7 @@ def test_a_denied_permission_and_the_functions_own_errors_never_run_a_call_again
     assert calls == [1]
 
 
-def test_an_event_that_ran_in_an_outage_is_not_done(memory: Memory) -> None:
+def test_an_event_that_ran_in_an_outage_is_not_done(memory):
     calls: list[str] = []
 
     @deduplicate("{id}", on_unavailable="run", validate=["id"], cache_size=1, result="json")
@@ -193,7 +181,7 @@ def test_an_event_that_ran_in_an_outage_is_not_done(memory: Memory) -> None:
     assert len(calls) == 2
 
 
-def test_several_locks_and_async_functions_run_too(memory: Memory) -> None:
+def test_several_locks_and_async_functions_run_too(memory):
     @with_lock(["a", "b"], wait=0, on_unavailable="run")
     def handler() -> bool:
         return current_lock(MultiLock).is_held
@@ -208,7 +196,7 @@ def test_several_locks_and_async_functions_run_too(memory: Memory) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["skip", None, True])
-def test_the_policy_is_one_of_two_words(wrong: Any) -> None:
+def test_the_policy_is_one_of_two_words(wrong):
     for decorator in (with_lock, deduplicate):
         with pytest.raises(TypeError, match="on_unavailable= must be 'raise' or 'run'"):
             decorator("a", on_unavailable=wrong)(lambda: None)
@@ -219,9 +207,7 @@ def test_the_policy_is_one_of_two_words(wrong: Any) -> None:
 
 @pytest.mark.parametrize("seconds", [0.25, 1.0, 5.0, 20.0])
 @pytest.mark.parametrize("error", ["unreachable", "lost_reply"])
-def test_a_decision_without_an_answer_takes_as_long_as_it_may(
-    error: Any, seconds: float, memory: Memory, clock: ManualClock
-) -> None:
+def test_a_decision_without_an_answer_takes_as_long_as_it_may(error, seconds, memory, clock):
     """A reply that was lost may have left a claim, so a release follows, within as long again."""
     memory.fail(error, times=None)
     began = clock.monotonic()
@@ -243,9 +229,7 @@ class Mute:
 
 
 @pytest.mark.parametrize("seconds", [0.25, 1.0, 3.0, 5.0, 20.0])
-def test_where_no_send_is_answered_a_decision_and_its_release_take_about_twice_as_long_as_it_may(
-    seconds: float,
-) -> None:
+def test_where_no_send_is_answered_a_decision_and_its_release_take_about_twice_as_long_as_it_may(seconds):
     clock = ManualClock()
     client = LockClient("locks", transport=Mute(clock), clock=clock, decision_time=seconds)
     began = clock.monotonic()
@@ -255,7 +239,7 @@ def test_where_no_send_is_answered_a_decision_and_its_release_take_about_twice_a
     assert clock.monotonic() - began <= 2 * seconds + more + 0.3  # the last send may take a moment more
 
 
-def test_a_hold_that_is_gone_on_with_is_decided_within_it_too(memory: Memory, clock: ManualClock) -> None:
+def test_a_hold_that_is_gone_on_with_is_decided_within_it_too(memory, clock):
     client = LockClient(clock=clock, decision_time=1.0, heartbeat_period=0)
     string = client.acquire("a", holder="run-7").hand_over()
     memory.fail("unreachable", times=None)
@@ -270,13 +254,13 @@ def test_a_hold_that_is_gone_on_with_is_decided_within_it_too(memory: Memory, cl
         assert clock.monotonic() - began <= 1.01
 
 
-def test_a_wait_outlasts_an_outage_that_is_longer_than_a_decision(memory: Memory, clock: ManualClock) -> None:
+def test_a_wait_outlasts_an_outage_that_is_longer_than_a_decision(memory, clock):
     memory.fail("unreachable", times=8)
     with LockClient(clock=clock, decision_time=0.25).acquire("a", wait=60) as lock:
         assert lock.is_held
 
 
 @pytest.mark.parametrize(("wrong", "error"), [(0, LockArgumentError), (61, LockArgumentError), ("5", TypeError)])
-def test_its_range_is_checked(wrong: Any, error: type[Exception]) -> None:
+def test_its_range_is_checked(wrong, error):
     with pytest.raises(error, match="decision_time"):
         LockClient("locks", decision_time=wrong)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from rig.engine import Ministack
 from rig.lambda_runtime import LambdaEnvironment
 
 HANDLER = """
@@ -36,7 +35,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_nested_functions_use_the_handlers_context(engine: Ministack, table: str, folder: Path) -> None:
+def test_nested_functions_use_the_handlers_context(engine, table, folder):
     variables = engine.environment() | {"LAMBDA_LOCK_TABLE": table}
     with LambdaEnvironment("function.handed", folder, environment=variables, function_name="orders") as environment:
         seen = environment.invoke({"id": "a"}, timeout_seconds=8, request_id="request-1").result()
@@ -45,7 +44,7 @@ def test_nested_functions_use_the_handlers_context(engine: Ministack, table: str
     assert seen["threads"] == 1
 
 
-def test_a_registered_context_does_not_outlive_its_invocation(engine: Ministack, table: str, folder: Path) -> None:
+def test_a_registered_context_does_not_outlive_its_invocation(engine, table, folder):
     variables = engine.environment() | {"LAMBDA_LOCK_TABLE": table}
     with LambdaEnvironment("function.registered", folder, environment=variables, function_name="orders") as environment:
         first = environment.invoke({"register": True}, timeout_seconds=8, request_id="request-1").result()

@@ -29,8 +29,6 @@ from lambda_lock import (
 )
 from lambda_lock.decorators.guard import default_client, set_default_client
 from lambda_lock.decorators.with_lock import current_lock, with_lock
-from rig.engine import Ministack
-from rig.wire import Wire
 from tests.support.context import Context
 from tests.support.decorated import Boom, done
 
@@ -55,7 +53,7 @@ def is_free(other: LockClient, key: str) -> bool:
 # --- held while the function runs ---------------------------------------------------------------------------------
 
 
-def test_the_lock_is_held_while_the_function_runs_and_free_afterwards(locked: Locked, other: LockClient) -> None:
+def test_the_lock_is_held_while_the_function_runs_and_free_afterwards(locked, other):
     @locked("order#{id}")
     def handler(event: dict[str, str], context: object) -> str:
         assert other.try_acquire("order#7") is None
@@ -67,7 +65,7 @@ def test_the_lock_is_held_while_the_function_runs_and_free_afterwards(locked: Lo
     assert is_free(other, "order#7")
 
 
-def test_a_call_takes_one_request_to_acquire_and_one_to_release(locked: Locked, wire: Wire) -> None:
+def test_a_call_takes_one_request_to_acquire_and_one_to_release(locked, wire):
     @locked("order#{id}")
     def handler(event: dict[str, str], context: object) -> None: ...
 
@@ -77,18 +75,14 @@ def test_a_call_takes_one_request_to_acquire_and_one_to_release(locked: Locked, 
 
 
 @pytest.mark.parametrize("error", [Boom("boom"), LockNotGrantedError("mine")], ids=repr)
-def test_an_error_of_the_function_comes_through_unchanged_and_the_lock_is_free(
-    error: Exception, locked: Locked, other: LockClient
-) -> None:
+def test_an_error_of_the_function_comes_through_unchanged_and_the_lock_is_free(error, locked, other):
     raises_unchanged(error, locked, other)
 
 
 @pytest.mark.parametrize(
     "error", [KeyboardInterrupt(), SystemExit(3), StopIteration("of an iterator"), GeneratorExit()], ids=repr
 )
-def test_what_ends_a_plain_function_comes_through_unchanged_and_the_lock_is_free(
-    error: BaseException, other: LockClient
-) -> None:
+def test_what_ends_a_plain_function_comes_through_unchanged_and_the_lock_is_free(error, other):
     raises_unchanged(error, with_lock, other)
 
 
@@ -105,7 +99,7 @@ def raises_unchanged(error: BaseException, locked: Locked, other: LockClient) ->
     assert is_free(other, "k")
 
 
-def test_arguments_and_result_pass_through(locked: Locked) -> None:
+def test_arguments_and_result_pass_through(locked):
     @locked("{a}")
     def function(a: str, /, b: int = 2, *rest: int, c: int, **more: int) -> tuple[object, ...]:
         return a, b, rest, c, more
@@ -113,7 +107,7 @@ def test_arguments_and_result_pass_through(locked: Locked) -> None:
     assert function("x", 3, 4, c=5, d=6) == ("x", 3, (4,), 5, {"d": 6})
 
 
-def test_methods_lock_by_their_arguments_and_their_own_self(locked: Locked, other: LockClient) -> None:
+def test_methods_lock_by_their_arguments_and_their_own_self(locked, other):
     class Service:
         def __init__(self) -> None:
             self.done: list[str] = []
@@ -140,7 +134,7 @@ def test_methods_lock_by_their_arguments_and_their_own_self(locked: Locked, othe
     assert service.check("o-4") == "o-4"
 
 
-def test_keys_come_from_functions_and_expressions_too(locked: Locked) -> None:
+def test_keys_come_from_functions_and_expressions_too(locked):
     @locked(lambda event, context: f"f#{event['id']}")
     def by_function(event: dict[str, str], context: object) -> str:
         return current_lock().key
@@ -153,7 +147,7 @@ def test_keys_come_from_functions_and_expressions_too(locked: Locked) -> None:
     assert by_expression({"id": "1", "a": {"b": "x"}}, None) == "x#1"
 
 
-def test_a_call_whose_arguments_give_no_key_sends_nothing(locked: Locked, wire: Wire) -> None:
+def test_a_call_whose_arguments_give_no_key_sends_nothing(locked, wire):
     @locked("{id}")
     def handler(event: dict[str, str], context: object) -> None:
         pytest.fail("must not run")
@@ -174,7 +168,7 @@ async def awaited(event: dict[str, str], context: object = None) -> str:
 
 
 @pytest.mark.parametrize("handler", [plain, awaited])
-def test_the_wrapper_looks_like_the_function(handler: Callable[..., Any]) -> None:
+def test_the_wrapper_looks_like_the_function(handler):
     wrapped = with_lock("k")(handler)
     assert inspect.iscoroutinefunction(wrapped) == (handler is awaited)
     assert (wrapped.__name__, wrapped.__doc__, wrapped.__module__) == (handler.__name__, "What it does.", __name__)
@@ -183,7 +177,7 @@ def test_the_wrapper_looks_like_the_function(handler: Callable[..., Any]) -> Non
     assert inspect.unwrap(wrapped) is handler
 
 
-def test_partial_and_callable_objects_can_be_decorated() -> None:
+def test_partial_and_callable_objects_can_be_decorated():
     class Callee:
         def __call__(self, event: dict[str, str]) -> str:
             return current_lock().key
@@ -195,7 +189,7 @@ def test_partial_and_callable_objects_can_be_decorated() -> None:
 # --- contention ---------------------------------------------------------------------------------------------------
 
 
-def test_a_held_lock_is_an_error_that_names_the_holder(locked: Locked, other: LockClient) -> None:
+def test_a_held_lock_is_an_error_that_names_the_holder(locked, other):
     @locked("k", wait=0)
     def handler(event: object, context: object) -> None:
         pytest.fail("must not run")
@@ -205,7 +199,7 @@ def test_a_held_lock_is_an_error_that_names_the_holder(locked: Locked, other: Lo
     assert caught.value.holder == held.owner
 
 
-def test_a_call_that_does_not_get_the_lock_is_skipped(locked: Locked, other: LockClient) -> None:
+def test_a_call_that_does_not_get_the_lock_is_skipped(locked, other):
     @locked("k", wait=0, on_not_granted="skip")
     def handler(event: object, context: object) -> str:
         return "done"
@@ -215,9 +209,7 @@ def test_a_call_that_does_not_get_the_lock_is_skipped(locked: Locked, other: Loc
     assert handler({}, Context()) == "done"
 
 
-def test_a_call_that_does_not_get_the_lock_is_answered_with_its_own_arguments(
-    locked: Locked, other: LockClient
-) -> None:
+def test_a_call_that_does_not_get_the_lock_is_answered_with_its_own_arguments(locked, other):
     def answer(event: dict[str, str], context: object, *, error: LockNotGrantedError) -> dict[str, Any]:
         with pytest.raises(LookupError):
             current_lock()
@@ -232,9 +224,7 @@ def test_a_call_that_does_not_get_the_lock_is_answered_with_its_own_arguments(
     assert handler({"id": "k"}, Context()) == {"statusCode": 200}
 
 
-def test_an_error_of_the_answer_comes_through_with_the_refusal_as_its_context(
-    locked: Locked, other: LockClient
-) -> None:
+def test_an_error_of_the_answer_comes_through_with_the_refusal_as_its_context(locked, other):
     def answer(event: object, context: object, *, error: LockNotGrantedError) -> None:
         raise Boom
 
@@ -246,7 +236,7 @@ def test_an_error_of_the_answer_comes_through_with_the_refusal_as_its_context(
     assert isinstance(caught.value.__context__, LockNotGrantedError)
 
 
-def test_an_answer_finds_the_refusal_as_the_error_that_is_being_handled(other: LockClient) -> None:
+def test_an_answer_finds_the_refusal_as_the_error_that_is_being_handled(other):
     @with_lock("k", wait=0, on_not_granted=lambda *, error: sys.exc_info()[1] is error)
     def handler() -> bool:
         return False
@@ -255,7 +245,7 @@ def test_an_answer_finds_the_refusal_as_the_error_that_is_being_handled(other: L
         assert handler() is True
 
 
-def test_an_iterator_that_is_exhausted_in_key_or_answer_raises_what_it_raises(other: LockClient) -> None:
+def test_an_iterator_that_is_exhausted_in_key_or_answer_raises_what_it_raises(other):
     def exhausted(**_: object) -> str:
         return next(iter(()))
 
@@ -267,7 +257,7 @@ def test_an_iterator_that_is_exhausted_in_key_or_answer_raises_what_it_raises(ot
     assert isinstance(caught.value.__context__, LockNotGrantedError)
 
 
-def test_an_error_is_freed_with_its_last_reference() -> None:
+def test_an_error_is_freed_with_its_last_reference():
     @with_lock("k")
     def handler() -> None:
         raise Boom("boom")
@@ -284,9 +274,7 @@ def test_an_error_is_freed_with_its_last_reference() -> None:
 
 
 @pytest.mark.parametrize("on_not_granted", ["skip", lambda event, context, error: "answered"])
-def test_a_refusal_from_within_the_function_is_not_the_decorators_own(
-    locked: Locked, on_not_granted: Any, other: LockClient
-) -> None:
+def test_a_refusal_from_within_the_function_is_not_the_decorators_own(locked, on_not_granted, other):
     @locked("inner", wait=0)
     def inner() -> None: ...
 
@@ -300,7 +288,7 @@ def test_a_refusal_from_within_the_function_is_not_the_decorators_own(
 
 
 @pytest.mark.parametrize("on_not_granted", ["skip", lambda event, context, error: "answered"])
-def test_an_outage_is_not_contention_and_always_raises(locked: Locked, on_not_granted: Any, wire: Wire) -> None:
+def test_an_outage_is_not_contention_and_always_raises(locked, on_not_granted, wire):
     @locked("k", wait=0, on_not_granted=on_not_granted)
     def handler(event: object, context: object) -> None: ...
 
@@ -309,7 +297,7 @@ def test_an_outage_is_not_contention_and_always_raises(locked: Locked, on_not_gr
         handler({}, Context())
 
 
-def test_too_little_time_is_not_contention_and_always_raises(locked: Locked, wire: Wire) -> None:
+def test_too_little_time_is_not_contention_and_always_raises(locked, wire):
     @locked("k", on_not_granted="skip")
     def handler(event: object, context: object) -> None: ...
 
@@ -318,7 +306,7 @@ def test_too_little_time_is_not_contention_and_always_raises(locked: Locked, wir
     assert wire.operations == []
 
 
-def test_a_wait_that_runs_out_is_a_timeout(locked: Locked, other: LockClient) -> None:
+def test_a_wait_that_runs_out_is_a_timeout(locked, other):
     @locked("k", wait=0.2, refresh_period=0.05)
     def handler(event: object, context: object) -> None: ...
 
@@ -326,7 +314,7 @@ def test_a_wait_that_runs_out_is_a_timeout(locked: Locked, other: LockClient) ->
         handler({}, Context())
 
 
-def test_a_waiting_call_goes_on_when_the_lock_is_released(locked: Locked, other: LockClient, wire: Wire) -> None:
+def test_a_waiting_call_goes_on_when_the_lock_is_released(locked, other, wire):
     @locked("k", refresh_period=0.05)
     def handler(event: object, context: object) -> str:
         return "done"
@@ -346,7 +334,7 @@ def test_a_waiting_call_goes_on_when_the_lock_is_released(locked: Locked, other:
 # --- nesting ------------------------------------------------------------------------------------------------------
 
 
-def test_current_lock_is_the_innermost_of_this_call(locked: Locked) -> None:
+def test_current_lock_is_the_innermost_of_this_call(locked):
     @locked("inner")
     def inner() -> str:
         return current_lock().key
@@ -360,7 +348,7 @@ def test_current_lock_is_the_innermost_of_this_call(locked: Locked) -> None:
         current_lock()
 
 
-def test_current_lock_reaches_threads_that_carry_the_context() -> None:
+def test_current_lock_reaches_threads_that_carry_the_context():
     def keys_in_threads() -> list[str | None]:
         found: list[str | None] = []
 
@@ -379,7 +367,7 @@ def test_current_lock_reaches_threads_that_carry_the_context() -> None:
     assert with_lock("k")(keys_in_threads)() == [None, "k"]
 
 
-def test_a_nested_call_for_the_same_key_raises_at_once_and_not_as_contention(wire: Wire) -> None:
+def test_a_nested_call_for_the_same_key_raises_at_once_and_not_as_contention(wire):
     @with_lock("{name}", on_not_granted="skip")
     def enter(name: str, then: Callable[[], object] = lambda: None) -> object:
         return then() or "entered"
@@ -392,7 +380,7 @@ def test_a_nested_call_for_the_same_key_raises_at_once_and_not_as_contention(wir
     assert wire.operations == ["UpdateItem"] * 4
 
 
-def test_a_reentrant_call_enters_again_and_only_the_last_leaving_releases(wire: Wire, other: LockClient) -> None:
+def test_a_reentrant_call_enters_again_and_only_the_last_leaving_releases(wire, other):
     @with_lock("k", reentrant=True)
     def depth(levels: int) -> int:
         below = depth(levels - 1) if levels else 0
@@ -404,7 +392,7 @@ def test_a_reentrant_call_enters_again_and_only_the_last_leaving_releases(wire: 
     assert is_free(other, "k")
 
 
-def test_a_key_that_was_released_early_may_be_taken_again_within_the_call() -> None:
+def test_a_key_that_was_released_early_may_be_taken_again_within_the_call():
     @with_lock("k")
     def inner() -> str:
         return "inner"
@@ -420,9 +408,7 @@ def test_a_key_that_was_released_early_may_be_taken_again_within_the_call() -> N
 # --- leaving ------------------------------------------------------------------------------------------------------
 
 
-def test_a_function_may_release_its_lock_itself(
-    locked: Locked, other: LockClient, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_function_may_release_its_lock_itself(locked, other, caplog):
     @locked("k")
     def handler() -> bool:
         done(current_lock().release())
@@ -433,9 +419,7 @@ def test_a_function_may_release_its_lock_itself(
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_release_that_fails_is_logged_and_hides_neither_result_nor_error(
-    locked: Locked, fails: bool, wire: Wire, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_release_that_fails_is_logged_and_hides_neither_result_nor_error(locked, fails, wire, caplog):
     error = Boom()
 
     @locked("k")
@@ -473,7 +457,7 @@ class Awkward(LockClient):
 
 
 @pytest.mark.parametrize("error", [Boom("broken"), TransportError(ambiguous=True), RuntimeError("at exit")])
-def test_no_error_of_the_release_is_raised(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+def test_no_error_of_the_release_is_raised(error, caplog):
     client = Awkward()
     client.error = error
     assert with_lock("k", client=client)(lambda: "done")() == "done"
@@ -483,8 +467,8 @@ def test_no_error_of_the_release_is_raised(error: Exception, caplog: pytest.LogC
 
 
 def test_a_function_that_finished_although_its_lock_was_lost_gives_its_result_with_a_warning(
-    locked: Locked, engine: Ministack, table: str, caplog: pytest.LogCaptureFixture
-) -> None:
+    locked, engine, table, caplog
+):
     @locked("k")
     def handler() -> str:
         engine.dynamodb("DeleteItem", {"TableName": table, "Key": {"key": {"S": "k"}}})
@@ -496,9 +480,7 @@ def test_a_function_that_finished_although_its_lock_was_lost_gives_its_result_wi
     assert "handler() finished although its lock 'k' was lost" in finished[0].message
 
 
-def test_a_commit_is_the_functions_last_act(
-    locked: Locked, other: LockClient, table: str, engine: Ministack, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_commit_is_the_functions_last_act(locked, other, table, engine, caplog):
     @locked("k")
     def handler() -> None:
         lock: Any = current_lock()
@@ -510,7 +492,7 @@ def test_a_commit_is_the_functions_last_act(
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-def test_a_function_that_returns_a_coroutine_is_refused_before_it_runs(other: LockClient) -> None:
+def test_a_function_that_returns_a_coroutine_is_refused_before_it_runs(other):
     async def work() -> None:
         pytest.fail("must not run")
 
@@ -526,7 +508,7 @@ def test_a_function_that_returns_a_coroutine_is_refused_before_it_runs(other: Lo
 # --- the invocation -----------------------------------------------------------------------------------------------
 
 
-def test_the_lease_ends_with_the_invocation_and_the_owner_is_named_after_it(locked: Locked) -> None:
+def test_the_lease_ends_with_the_invocation_and_the_owner_is_named_after_it(locked):
     @locked("k")
     def handler(event: object, context: object) -> tuple[float, str]:
         return current_lock().lease_duration, current_lock().owner
@@ -536,7 +518,7 @@ def test_the_lease_ends_with_the_invocation_and_the_owner_is_named_after_it(lock
     assert owner.startswith("orders/request-1#")
 
 
-def test_functions_that_are_not_handed_the_context_share_the_handlers_deadline(locked: Locked) -> None:
+def test_functions_that_are_not_handed_the_context_share_the_handlers_deadline(locked):
     @locked("helper")
     def helper() -> float:
         return current_lock().lease_duration
@@ -558,7 +540,7 @@ def test_functions_that_are_not_handed_the_context_share_the_handlers_deadline(l
     assert 8 < helper() <= 9
 
 
-def test_the_time_left_is_read_once_for_nested_functions(locked: Locked) -> None:
+def test_the_time_left_is_read_once_for_nested_functions(locked):
     class Counting(Context):
         reads = 0
 
@@ -579,7 +561,7 @@ def test_the_time_left_is_read_once_for_nested_functions(locked: Locked) -> None
     assert context.reads == 1
 
 
-def test_no_thread_is_started_where_the_lease_reaches_to_the_deadline() -> None:
+def test_no_thread_is_started_where_the_lease_reaches_to_the_deadline():
     before = threading.enumerate()
 
     @with_lock("k")
@@ -592,7 +574,7 @@ def test_no_thread_is_started_where_the_lease_reaches_to_the_deadline() -> None:
 # --- the client ---------------------------------------------------------------------------------------------------
 
 
-def test_the_default_client_is_made_once_from_the_environment(table: str, engine: Ministack) -> None:
+def test_the_default_client_is_made_once_from_the_environment(table, engine):
     @with_lock("k")
     def handler() -> None: ...
 
@@ -607,9 +589,7 @@ def test_the_default_client_is_made_once_from_the_environment(table: str, engine
     assert [item["key"]["S"] for item in engine.scan(table)] == ["k"]
 
 
-def test_key_names_come_from_the_environment_too(
-    locked: Locked, table: str, engine: Ministack, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_key_names_come_from_the_environment_too(locked, table, engine, monkeypatch):
     own = engine.create_table(f"{table}-own-names", "pk", "sk")
     monkeypatch.setenv("LAMBDA_LOCK_TABLE", own)
     monkeypatch.setenv("LAMBDA_LOCK_PARTITION_KEY", "pk")
@@ -618,7 +598,7 @@ def test_key_names_come_from_the_environment_too(
     assert [(item["pk"]["S"], item["sk"]["S"]) for item in engine.scan(own)] == [("k", "s")]
 
 
-def test_a_client_that_is_given_beats_the_default_one(other: LockClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_is_given_beats_the_default_one(other, monkeypatch):
     monkeypatch.delenv("LAMBDA_LOCK_TABLE")
 
     @with_lock("k", client=other)
@@ -628,7 +608,7 @@ def test_a_client_that_is_given_beats_the_default_one(other: LockClient, monkeyp
     assert handler().startswith("other#")
 
 
-def test_the_default_client_can_be_set_and_functions_decorated_before_use_it(other: LockClient) -> None:
+def test_the_default_client_can_be_set_and_functions_decorated_before_use_it(other):
     @with_lock("k")
     def handler() -> str:
         return current_lock().owner
@@ -638,7 +618,7 @@ def test_the_default_client_can_be_set_and_functions_decorated_before_use_it(oth
     assert handler().startswith("other#")
 
 
-def test_without_a_table_the_call_says_what_to_set(locked: Locked, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_table_the_call_says_what_to_set(locked, monkeypatch):
     monkeypatch.delenv("LAMBDA_LOCK_TABLE")
     with pytest.raises(LockConfigurationError, match="LAMBDA_LOCK_TABLE"):
         locked("k")(lambda: None)()
@@ -648,9 +628,7 @@ def test_without_a_table_the_call_says_what_to_set(locked: Locked, monkeypatch: 
 
 
 @pytest.mark.parametrize("word", ["1", "true", "YES", " on "])
-def test_with_the_switch_on_a_call_runs_unprotected_with_a_warning(
-    locked: Locked, word: str, wire: Wire, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_with_the_switch_on_a_call_runs_unprotected_with_a_warning(locked, word, wire, monkeypatch, caplog):
     @locked("{id}")
     def handler(event: dict[str, str], context: object) -> tuple[str, bool]:
         return current_lock().key, current_lock().is_held
@@ -666,23 +644,14 @@ def test_with_the_switch_on_a_call_runs_unprotected_with_a_warning(
 
 
 @pytest.mark.parametrize(("word", "warnings"), [("", 0), ("0", 0), ("false", 0), ("No", 0), ("off", 0), ("maybe", 1)])
-def test_with_the_switch_off_or_unreadable_the_lock_is_taken(
-    locked: Locked,
-    word: str,
-    warnings: int,
-    wire: Wire,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_with_the_switch_off_or_unreadable_the_lock_is_taken(locked, word, warnings, wire, monkeypatch, caplog):
     monkeypatch.setenv("LAMBDA_LOCK_DISABLED", word)
     locked("k")(lambda: None)()
     assert wire.operations == ["UpdateItem"] * 2
     assert len([record for record in caplog.records if record.levelno == logging.WARNING]) == warnings
 
 
-def test_with_the_switch_on_nothing_about_locks_keeps_a_call_from_running(
-    locked: Locked, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_the_switch_on_nothing_about_locks_keeps_a_call_from_running(locked, monkeypatch):
     monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
     monkeypatch.delenv("LAMBDA_LOCK_TABLE")
 

@@ -16,7 +16,7 @@ LONG = {"beside those in the queue", "beside those in the queue, permits"}
     "runs", [pytest.param(2, id="a few"), pytest.param(40 if SHORT else 150, id="more", marks=pytest.mark.slow)]
 )
 @pytest.mark.parametrize("name", sorted(PLANS))
-def test_nobody_works_beside_another_and_no_sleeper_is_forgotten(name: str, runs: int) -> None:
+def test_nobody_works_beside_another_and_no_sleeper_is_forgotten(name, runs):
     total, runs = Totals(), -(-runs // 4) if name in LONG else runs
     for seed in range(1000, 1000 + runs):
         total.note(play(seed, name))
@@ -26,14 +26,14 @@ def test_nobody_works_beside_another_and_no_sleeper_is_forgotten(name: str, runs
 
 @pytest.mark.planted
 @pytest.mark.parametrize("name", sorted(MUTATIONS))
-def test_a_broken_rule_of_the_waker_is_caught(name: str) -> None:
+def test_a_broken_rule_of_the_waker_is_caught(name):
     assert shown_by(name), f"{MUTATIONS[name].runs} runs did not show: {name}"
 
 
 @pytest.mark.parametrize("runs", [pytest.param(1, id="one"), pytest.param(30, id="more", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("after", [False, True], ids=["before a step", "after its request"])
 @pytest.mark.parametrize("step", range(1, 16))
-def test_a_waker_that_is_killed_at_any_of_its_steps_forgets_nobody(step: int, after: bool, runs: int) -> None:
+def test_a_waker_that_is_killed_at_any_of_its_steps_forgets_nobody(step, after, runs):
     for seed in range(runs):
         for permits in (None, 2):
             result = simulate(seed, {"kill_at": step, "after": after, "permits": permits, "executions": 5})
@@ -41,7 +41,7 @@ def test_a_waker_that_is_killed_at_any_of_its_steps_forgets_nobody(step: int, af
             assert result.counts["grants"] >= 5
 
 
-def test_a_run_can_be_repeated_event_for_event() -> None:
+def test_a_run_can_be_repeated_event_for_event():
     first: list[str] = []
     second: list[str] = []
     play(7, "all", first.append)
