@@ -240,7 +240,8 @@ def queued_starts(record: LockRecord) -> tuple[float, int] | None:
 
 def waiting(record: LockRecord) -> int:
     """How many wait: acquires in the queue, or starts of a rate limit that are not due."""
-    return (queued_starts(record) or (0, record.waiters))[1]
+    found = None if record.rate is None else queued_starts(record)
+    return record.waiters if found is None else found[1]
 
 
 def next_start(record: LockRecord) -> float | None:
