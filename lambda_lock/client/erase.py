@@ -4,10 +4,10 @@ It reads the row, and deletes it under the condition that it is still as seen: e
 or a completion writes has the same value, or is absent as before. So a late or second copy of the delete is refused by
 a row that came afterwards, because versions and tokens of grants differ.
 
-Two holders cannot be (tests/simulation/erasing.py): a row that is free has no holder, permits whose expiry has passed by
-the Date have none any more, and a claim after the read changes what the condition compares.
-A late copy of a claim may find no row and make one. That is a lock that nobody believes in, as after ``release(delete=
-True)``, and it ends with its stored expiry.
+Two holders cannot be (tests/simulation/erasing.py): a row that is free has no holder, nor have permits whose expiry has
+passed by the Date, and a claim after the read changes what the condition compares. A late copy of a claim may find no
+row and make one. That is a lock that nobody believes in, as after ``release(delete=True)``, and it ends with its stored
+expiry.
 
 The tokens of a new row start above the time at which its claim was sent, and so above those of the erased row, which
 started at an earlier time and rose by one a grant. That fails for a late claim from before the erased row was made, and

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from .lease import ClockReading, Observation, Observations
     from .outcome import Item
-    from .requests import Place
     from .schema import Schema
 
 SEAL = "semaphore"  # the version, owner and lease of a semaphore's row: held, for a time that no client can read
@@ -408,19 +407,19 @@ def whole_of(item: Item, name: str, digits: int) -> int | None:
 class Watch:
     """What is to be told of rows that changed under a client. It decides nothing.
 
-    noticed: by event and row, its place, and what its message says.
+    noticed: by event and row, its Place (requests.py), and what its message says.
     """
 
     def __init__(self) -> None:
-        self.noticed: dict[object, tuple[str, Place, tuple[int, ...]]] = {}
+        self.noticed: dict[object, tuple[str, Any, tuple[int, ...]]] = {}
         # The newest grant that rows have shown: its token, expiry and owner, and when it was seen, in elapsed seconds.
         self._newest: dict[object, tuple[int, int, str | None, float]] = {}
 
-    def notice(self, event: str, place: Place, *about: int) -> None:
+    def notice(self, event: str, place: Any, *about: int) -> None:
         if len(self.noticed) < _MOST_NOTICED:
             self.noticed[event, place.where] = event, place, about
 
-    def look(self, place: Place, row: Row, began: float, now: float) -> None:
+    def look(self, place: Any, row: Row, began: float, now: float) -> None:
         """Note the newest grant that a row shows. Notice one that is of the past: "token_fell".
 
         Tokens rise with grants, versions with the renewals of one, and no two grants have one token. So an older one

@@ -143,6 +143,7 @@ class PermitJudge(Judge):
         """The row's token rises with each grant, and is the grant's."""
         if after is None:  # erased: a new life
             self._tokens.pop(key, None)
+            self._all_tokens.pop(key, None)
             return
         old = (before or {}).get("permitTokens", {}).get("M", {})
         new = after.get("permitTokens", {}).get("M", {})
