@@ -80,10 +80,10 @@ def write_line(
     if not log.isEnabledFor(LEVELS[event]):  # the usual case: prepare nothing for a line that will not be written
         return
     try:
-        if os.environ.get(KEYS_VARIABLE):
+        if asked := os.environ.get(KEYS_VARIABLE):
             from .keys import line_of
 
-            message, cause = line_of(message, arguments, cause, about.get("key"))
+            message, cause = line_of(asked, message, arguments, cause, about.get("key"))
             message, arguments = "%s", (message,)
         log.log(LEVELS[event], message, *map(shown, arguments), exc_info=cause, extra=extras(event, about))
     except expected(Exception):
@@ -119,8 +119,8 @@ def shown(argument: object) -> object:
 
 def extras(event: str, about: dict[str, object]) -> dict[str, object]:
     """Return the keys of an event for a log record and for a metric's line, without those that are None."""
-    if isinstance(key := about.get("key"), str) and os.environ.get(KEYS_VARIABLE):
+    if isinstance(key := about.get("key"), str) and (asked := os.environ.get(KEYS_VARIABLE)):
         from .keys import shown_key
 
-        about = {**about, "key": shown_key(key)}
+        about = {**about, "key": shown_key(asked, key)}
     return {"lock_event": event} | {f"lock_{name}": value for name, value in about.items() if value is not None}

@@ -43,10 +43,13 @@ class Observer:
         # "1": metrics of times too, for clients that are made from then on.
         self.times = os.environ.get("LAMBDA_LOCK_METRICS_TIMES", "0") not in ("", "0")
         self._told: dict[str, set[object]] = {}  # by event, so that one leaves room for the others
-        if os.environ.get(KEYS_VARIABLE):
-            from . import keys as _keys  # noqa: F401 - now: a finalizer that logs loads nothing
-
         self._hooks = None
+        if asked := os.environ.get(KEYS_VARIABLE):
+            from .keys import mode_of  # now: a finalizer that logs loads nothing
+
+            if mode_of(asked) is None:
+                message = "%s=%r is not yes, hash or no, so keys are hidden: write one of these"
+                self.tell("switch_unreadable", message, KEYS_VARIABLE, asked)
         if hooks != ():
             from .hooks import Hooks
 

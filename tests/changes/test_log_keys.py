@@ -25,7 +25,6 @@ from lambda_lock import (
     set_default_client,
     with_lock,
 )
-from lambda_lock.observe import keys
 from lambda_lock.observe.log import KEYS_VARIABLE
 from lambda_lock.observe.metrics import METRICS_VARIABLE
 from rig.wire import Wire
@@ -94,7 +93,6 @@ def test_no_key_is_shown_anywhere(mode, wire, rows, log, monkeypatch, capsys):
     monkeypatch.setenv(KEYS_VARIABLE, mode)
     monkeypatch.setenv(METRICS_VARIABLE, "shop")
     monkeypatch.setenv("LAMBDA_LOCK_METRICS_TIMES", "1")
-    monkeypatch.setattr(keys, "_told", [])
     spans, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(spans))
     monkeypatch.setattr(trace, "get_tracer", provider.get_tracer)
