@@ -115,9 +115,7 @@ def test_tokens_rise_through_a_restore_whose_locks_are_dropped(client, rows):
         assert lock.fencing_token > max(tokens)
 
 
-def test_a_restore_is_told_after_a_deploy_that_changed_many_semaphores(
-    client: LockClient, rows: Rows, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_restore_is_told_after_a_deploy_that_changed_many_semaphores(client, rows, caplog):
     """What is told once is bounded for each event."""
     for number in range(150):
         client.__session__.observer.tell("permits_differ", "%s", number, once=number)
