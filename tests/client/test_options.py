@@ -240,7 +240,7 @@ def test_a_wait_for_a_row_that_never_comes_runs_out_and_says_why(impatient, rows
     with pytest.raises(LockTimeoutError, match="'a' does not exist") as caught:
         impatient.acquire("a", only_if_exists=True, wait=3)
     assert caught.value.holder is None
-    assert caught.value.waited >= 3
+    assert caught.value.waited > 2.9
     assert rows.get("a") is None
 
 
