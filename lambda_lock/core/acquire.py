@@ -13,7 +13,7 @@ from ..errors import (
 from . import lease, requests
 from .outcome import ConditionFailed, Reply, ServiceError, another_answer, is_interrupt, may_pass, undated
 from .protocol import DECISION, SEND, STEPS, Hold, row_of, undone
-from .row import make_version
+from .row import WEIGHED, make_version
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -181,7 +181,8 @@ class Acquisition:
         """Start with a claim, the only request without contention. A replacement first reads what it replaces."""
         if self.wanted.replace:
             return Read()
-        return Take(queue=requests.NOBODY_WAITS if self.wanted.place.weighs else None)  # rule 5 of permit_queue.py
+        weighs = self.wanted.place.format == WEIGHED  # rule 3 of permit_queue.py
+        return Take(queue=requests.NOBODY_WAITS if weighs else None)
 
     # -- requests ---------------------------------------------------------------------------------------------------
 

@@ -27,11 +27,9 @@ takes, by its name, if that is not 1, and ``permitsTaken`` the sum of all. Where
 | request      | condition                                                            | effect                         |
 |--------------|----------------------------------------------------------------------|--------------------------------|
 | first        | the same                                                             | and both attributes            |
-| claim of k   | permitsTaken <= N - k + what the dead take, instead of the size      | permitsTaken + k - that;       |
-|              |                                                                      | my entry in permitTakes        |
+| claim of k   | permitsTaken <= N - k + what the dead take, instead of the size      | + k - that; permitTakes.mine   |
 | change over  | SEAL, instead of WEIGHED; size = the dead entries                    | WEIGHED; both attributes       |
-| release      | the same                                                             | permitsTaken - what mine takes,|
-|              |                                                                      | which the row knows; mine goes |
+| release      | the same                                                             | - what the row says of mine    |
 
 Why there are never more than N valid holders, if all callers pass the same N
 ------------------------------------------------------------------------------
@@ -56,14 +54,12 @@ Why there are never more than N valid holders, if all callers pass the same N
    endanger the entries of others. So KEPT has to rise a version before the longest lease does.
 8. **One entry for each token, always.** A row with two entries of one hold was not written by us.
 9. **Where weights count, permitsTaken is their sum.** Each request that adds or removes an entry changes it in the
-   same write, by what that entry takes. What a dead one took was observed with its entry, which the claim requires: its
-   version belongs to one claim. A row whose sum is wrong was not written by us. So rule 2 holds with the sum in the
-   place of the size.
-10. **While anybody holds, a row never changes over, and never back.** Whoever neither counts nor writes weights, such
-    as an older version of this library, names SEAL in each claim, which a row that counts weights refuses. Its other
-    requests name the token of a hold that was claimed under SEAL, and such a hold is never in a row that counts
-    weights. A claim of 1 joins either kind of row. One of more waits until nobody holds, where weights do not count. In
-    a new row, or one that nobody holds, weights count from then on if the caller says what it takes, even if that is 1.
+   same write, by what that entry takes. What a dead one took was observed with its entry, and belongs to that version.
+   A row whose sum is wrong was not written by us. So rule 2 holds with the sum in the place of the size.
+10. **While anybody holds, a row never changes over, and never back.** Whoever knows no weights, such as older versions
+    of this library, names SEAL in each claim. Its other requests name a token that is in no row that counts weights. A
+    claim of 1 joins either kind. One of more waits until nobody holds, where weights do not count. In a new row, or one
+    that nobody holds, weights count from then on if the caller says what it takes, even if that is 1.
 
 A row with a version that is neither is a lock's, and a semaphore never touches it.
 """
@@ -208,6 +204,7 @@ class PermitRow(Row):
         self.seen = {}
         attempt = self.own[0] if self.own else name
         mine = self.entries.get(attempt)
+        self.own_take = self.takes.get(attempt, 1)
         self.is_free = mine is None
         self.version = self.owner = self.lease_ms = self.expiry_ms = self.token = None
         if mine is not None:
@@ -268,12 +265,9 @@ class PermitRow(Row):
 
     def is_free_for_all(self, date: int | None, ticket: str | None = None) -> bool:
         """Whether every caller sees as many free permits as the owner of a ticket needs, judged by the Date alone."""
-        left = [
-            self.takes[name]
-            for name, entry in self.entries.items()
-            if not (entry and date is not None and date * 1000 >= entry.expiry_ms)
-        ]
-        return sum(left) + (1 if ticket is None else self.need(ticket)) <= self.permits
+        over = [name for name, one in self.entries.items() if one and date is not None and date * 1000 >= one.expiry_ms]
+        left = sum(take for name, take in self.takes.items() if name not in over)
+        return left + (1 if ticket is None else self.need(ticket)) <= self.permits
 
     def ends(self, now: float, reading: ClockReading) -> list[float]:
         """Return in how many seconds each permit may become free without a release."""
@@ -301,9 +295,7 @@ class PermitRow(Row):
         by = f"{', '.join(owners[:_NAMED])}{more}"
         takes = [take for name, take in self.takes.items() if name not in self.dead]
         if self.weighed and self.permits == MOST_PERMITS and {1, MOST_PERMITS}.issuperset(takes):
-            readers = (
-                "a writer" if MOST_PERMITS in takes else "a reader" if len(takes) == 1 else f"{len(takes)} readers"
-            )
+            readers = "a writer" if MOST_PERMITS in takes else f"{len(takes)} reader{'s' * (len(takes) > 1)}"
             return f"is held by {readers}: {by}"
         said = f"{sum(takes)} of {self.permits} are held, by {by}"
         if self.take == 1:
@@ -460,9 +452,7 @@ class PermitPlace(Place):
     update_type = PermitUpdate  # type: ignore[assignment]
 
     def __init__(self, place: Place, permits: int, owner: str, take: int | None = None) -> None:
-        """place: the row. permits: N. owner: that of any attempt of the hold. take: how many of them a claim takes.
-        None: 1, and it does not let weights count.
-        """
+        """permits: N. owner: of any attempt of the hold. take: of a claim. None: 1, and weights need not count."""
         for name in Place.__slots__:
             setattr(self, name, getattr(place, name))
         self.permits = permits

@@ -278,7 +278,7 @@ class Hold:
         self.ttl = wanted.content.ttl
         self.delete_on_release = wanted.delete_on_release
         self.lease_end = wanted.lease_end
-        self.item = row.item
+        self.item, self.take = row.item, row.own_take
         self.token = row.token
         self.completed_until = row.completed_until
         self.window = wanted.window

@@ -249,7 +249,6 @@ class Place:
     permits: int | None = None  # how many may hold at once; None for a lock
     seal: str | None = None  # what the row has as its owner, if the row is not the holder's alone
     take = 1  # how many permits a holder takes
-    weighs = False  # whether new rows count what each holder takes
     update_type = Update  # builds the writes to this slot
 
     def __init__(
@@ -261,9 +260,8 @@ class Place:
         sort_key_name: str | None,
         sort_key: str | None,
     ) -> None:
+        self.table, self.schema = table, schema
         self.format: str | None = None  # of a semaphore's row as it was seen last, or as the newest claim wants it
-        self.table = table
-        self.schema = schema
         self.key = key
         self.sort_key = sort_key
         self.where = (key, sort_key)
@@ -302,16 +300,14 @@ class Grant:
     started: elapsed seconds, before its first send.
     may_land: whether it may have landed, or still land.
     struck: it is to be corrected, and never counts (rule 4 of protocol.py).
-    format: of the row that it can land in: `Place.format` when it was sent.
     """
-
-    format: str | None = None
 
     def __init__(
         self, owner: str, version: str, lease_ms: int, expiry_ms: int, seed_ms: int = 0, started: float = 0.0
     ) -> None:
         self.started = started
         self.may_land = True
+        self.format: str | None = None  # `Place.format` when it was sent
         self.struck = False
         self.owner = owner
         self.version = version

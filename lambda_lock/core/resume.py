@@ -29,7 +29,8 @@ to those of protocol.py:
    goes on, and a claim of its own that has landed meanwhile is a grant as usual. If the resume is granted, no claim of
    its own is in the row. One without an answer can land only after the hold's release. Then it is like one that comes
    after its release by rule 5 of protocol.py. In a semaphore, the entries of others do not matter. It finds the entry
-   under the holder's name (permits.py), and its claims are refused while there is one.
+   under the holder's name (permits.py), and its claims are refused while there is one. A hold does not
+   grow: if it has fewer permits than the call asks for, that is an error, or its caller would believe to have them.
 7. **It does not pass sleepers** (waker/): while their ticket counts, a free lock is for one of them. So its first claim
    requires that the waker has noted none. It passes those who wait awake, like every acquire without the queue.
 
@@ -46,7 +47,7 @@ from .handover import damaged
 from .keep import not_there
 from .outcome import ConditionFailed, Reply, undated, unknown
 from .protocol import DECISION, STEPS, Hold, row_of
-from .row import base_of, make_version
+from .row import WEIGHED, base_of, make_version
 from .schema import ASLEEP
 
 TYPE_CHECKING = False
@@ -285,7 +286,7 @@ class HolderAcquisition(Acquisition):
             return  # the next answer will raise it
 
     def first(self) -> Next:
-        return Take(queue=requests.NOBODY_WAITS if self.wanted.place.weighs else _NobodySleeps({}))
+        return Take(queue=requests.NOBODY_WAITS if self.wanted.place.format == WEIGHED else _NobodySleeps({}))
 
     def see(self, item: Item | None, date: int | None) -> Next:
         step, row = super().see(item, date), self.row
@@ -293,6 +294,13 @@ class HolderAcquisition(Acquisition):
             return step
         names_hold = not row.is_free and row.token is not None and row.expiry_ms is not None
         if names_hold and self.holder is not None and holder_of(row.owner) == self.holder:
+            if row.own_take < self.wanted.place.take:
+                raise LockFormatError(
+                    f"{self.holder} has {row.own_take} of the permits of {self.wanted.place.key!r} already, and asks "
+                    f"for {self.wanted.place.take}: a hold does not grow. Take as many in each acquire of one "
+                    "holder, or release what it has first",
+                    key=self.wanted.place.key,
+                )
             raise _FoundError(row)
         return Blocked() if isinstance(step, Take) and row.sleepers_come(date) else step
 

@@ -96,6 +96,7 @@ class Row:
     permits = 1  # how many may hold at once
     free = 1  # how many permits can be taken now, if the row can be claimed
     take = 1  # how many the caller takes
+    own_take = 1  # how many the hold has that the caller asks for
     at_once = 1  # how many holders the caller expects at once
 
     seen: Observation

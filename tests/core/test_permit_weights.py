@@ -9,7 +9,7 @@ import pytest
 from lambda_lock.core import acquire, resume
 from lambda_lock.core.outcome import TransportError
 from lambda_lock.core.permit_queue import queue_for_permit
-from lambda_lock.core.permits import PermitPlace
+from lambda_lock.core.permits import PermitPlace, name_of
 from lambda_lock.core.protocol import AcquireRequest, Resumption, Send
 from lambda_lock.core.row import LONGEST_BELIEVED, MOST_PERMITS, SEAL, WEIGHED, counts, ticket_expiry, ticket_take
 from lambda_lock.core.tickets import make_ticket
@@ -159,6 +159,23 @@ def test_a_string_releases_what_its_hold_took_without_knowing_it():
     there = PermitPlace(place(), 5, hold.owner)
     assert driver.run(resume.release(there, hold.owner, hold.token, driver.talk()))
     assert driver.taken == (0, {})
+
+
+def by_holder(driver, take):
+    wanted = driver.wanted(permits=5, take=take)
+    owner = f"me#{name_of('me')}/{driver.entropy.nonce()}"
+    return driver.run(resume.acquire(wanted.like(PermitPlace(place(), 5, owner, take), owner), driver.talk()))
+
+
+def test_a_hold_does_not_grow_when_its_holder_asks_for_more():
+    driver = Weighing()
+    first = by_holder(driver, 2)
+    assert (by_holder(driver, 1).take, first.take) == (2, 2)
+    with pytest.raises(
+        LockFormatError, match=r"me has 2 of the permits of .* already, and asks for 5: a hold does not"
+    ):
+        by_holder(driver, 5)
+    assert driver.taken == (2, {name_of("me"): 2})
 
 
 def test_a_claim_given_up_gives_back_what_it_took_in_the_row_in_which_it_landed():

@@ -109,7 +109,7 @@ class Form:
         if isinstance(value, Schema):
             return "schema", value.name
         if isinstance(value, Place):
-            name, weights = getattr(value, "name", None), (value.take, value.weighs, value.format)
+            name, weights = getattr(value, "name", None), (value.take, getattr(value, "weighs", None), value.format)
             return "place", kind.__name__, value.key, name, value.permits, *weights
         if isinstance(value, BaseException):
             return "e", kind.__name__, of(vars(value)) if isinstance(value, _OUTCOMES) else None

@@ -72,6 +72,8 @@ class HolderWaiter(Waiter):
 
     def _is_its_own(self) -> bool:
         row = self._row()
+        if row is not None and row.own_take < self.wanted.place.take:
+            return False  # a hold does not grow
         return row is not None and resume.holder_of(row.owner) == resume.holder_of(self.wanted.owner)
 
     def _is_free(self) -> bool:
@@ -244,7 +246,7 @@ class Attempt(clients.Client):
 
     def wish_for(self, owner: str) -> AcquireRequest:
         wanted = self.draw_wish()
-        take = getattr(wanted.place, "take", 1) if wanted.place.weighs else None
+        take = getattr(wanted.place, "take", 1) if getattr(wanted.place, "weighs", False) else None
         wanted.place, wanted.owner = self.place(owner), owner
         if take is not None and self.execution.hold is None:  # afterwards nobody needs to know it
             wanted.place = PermitPlace(wanted.place, self.world.permits, owner, take)
@@ -296,7 +298,8 @@ class Attempt(clients.Client):
         return (yield from self.take(wanted, Resumer(world, self.process, wanted, token), resume.resume, token))
 
     def judge_error(self, error: BaseException) -> None:
-        super().judge_error(error)
+        if "a hold does not grow" not in str(error):
+            super().judge_error(error)
         self.lost = isinstance(error, LockLostError)
 
     lost = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from lambda_lock.core.permits import hold_of
 from lambda_lock.core.queue import LONGEST_NAP, PATIENCE
 from lambda_lock.core.row import MOST_WAITERS, TICKET_NAME, counts, expiry_of, ticket_expiry, ticket_take
 from lambda_lock.core.schema import JAVA
@@ -226,6 +227,8 @@ class Line:
         what those ahead want is left to them; all are ahead of one without a ticket. So also of a last try, and of
         those who do not wait at all."""
         weighed = is_weighed(before)
+        if hold_of(attempt_of(waiter.wanted.owner)) in map(hold_of, by_attempt(before)):
+            return  # resumed
         if last_write >= waiter.shown if waiter.shown is not None else not weighed:
             return  # it claimed from what an earlier look had shown, or without any look a row that counts no weights
         names = list(old)

@@ -1043,6 +1043,10 @@ MUTATIONS: dict[str, Mutation] = {
         "permits-beside-given-up", 400, alter("Acquisition.release_of", "line format", ""),
         shows=("maps", "left behind"),
     ),
+    "a holder that resumes a hold of less than it asks for": Mutation(
+        "permit-holds permit-holds-zombies-released", 100, alter("HolderAcquisition.see", "if own_take", "False"),
+        shows=_TOO_MANY,
+    ),
     "those ahead counted, whatever they take": Mutation(
         "permits-heavy permits-queue-calm", 200, alter("Queue.condition", "set needs need", "[1 for _ in living]"),
         shows=(*_ORDER, "passed"),
