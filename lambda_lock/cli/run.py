@@ -68,8 +68,9 @@ def block_signals() -> None:
 
 
 def pending_signal() -> int | None:
-    """A signal that asks us to end and arrived while signals are blocked."""
-    pending = signal.sigpending() & _PASSED_ON
+    """A signal that asks us to end and arrived while signals are blocked. None also for one that we were started to
+    ignore, as by nohup: blocked, it is pending all the same."""
+    pending = {each for each in signal.sigpending() & _PASSED_ON if signal.getsignal(each) != signal.SIG_IGN}
     return int(min(pending)) if pending else None
 
 

@@ -137,6 +137,18 @@ def test_a_signal_ends_the_wait_and_nothing_is_held(start: Start, rows: Rows, nu
     assert "a signal arrived: lock 'deploy' is not held" in err
 
 
+def test_a_signal_that_is_ignored_as_by_nohup_ends_no_wait(run: Run, rows: Rows) -> None:
+    rows.put_held("deploy")
+    command = ["sh", "-c", 'trap \'\' HUP; exec "$0" "$@"', *PROGRAM, "acquire", "deploy", "--wait", "100"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as waiting:
+        wait_until(lambda: "waiters" in (rows.get("deploy") or {}))
+        waiting.send_signal(signal.SIGHUP)
+        assert run("release", "deploy", "--force", "--yes").returncode == 0
+        out, _ = waiting.communicate(timeout=60)
+    assert (waiting.returncode, bool(out)) == (0, True)
+    assert rows.is_held("deploy")
+
+
 def test_ctrl_c_while_the_lock_is_granted_releases_it(
     terminal: Callable[..., Terminal], wire: Wire, rows: Rows
 ) -> None:
