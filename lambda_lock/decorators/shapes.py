@@ -20,7 +20,7 @@ def shape_of(wanted: Any, around: tuple[Any, ...] = ()) -> list[object]:
         return shape_of(wanted.__supertype__, around)
     arguments = typing.get_args(wanted)
     kind = typing.get_origin(wanted) or wanted
-    if kind is typing.Annotated:
+    if kind in (typing.Annotated, typing.Final) and arguments:
         return shape_of(arguments[0], around)
     name = "Union" if kind in (Union, types.UnionType) else getattr(kind, "__qualname__", None) or str(kind)
     found: list[object] = [name]
@@ -29,7 +29,8 @@ def shape_of(wanted: Any, around: tuple[Any, ...] = ()) -> list[object]:
         found = [{one: shape_of(hint, (*around, kind)) for one, hint in sorted(fields.items())}]
     elif hasattr(kind, "__value__") and kind not in around:  # an alias made by ``type``
         found = list(shape_of(kind.__value__, (*around, kind)))
-    return [*found, *(shape_of(argument, around) for argument in arguments)]
+    parts = [shape_of(argument, around) for argument in arguments]
+    return [*found, *(sorted(parts, key=str) if name == "Union" else parts)]
 
 
 def _fields(kind: Any) -> dict[str, Any] | None:
@@ -42,6 +43,9 @@ def _fields(kind: Any) -> dict[str, Any] | None:
     if not (dataclasses.is_dataclass(kind) or typing.is_typeddict(kind) or hasattr(kind, "_fields")):
         return None
     try:
-        return typing.get_type_hints(kind)
+        hints = typing.get_type_hints(kind)
     except Exception:  # noqa: BLE001 - an annotation of the application's. Where it matters, decorating has refused it
-        return dict(getattr(kind, "__annotations__", {}))
+        hints = dict(getattr(kind, "__annotations__", {}))
+    if dataclasses.is_dataclass(kind):  # it may have annotations of what is not stored: a ClassVar, an InitVar
+        return {field.name: hints.get(field.name) for field in dataclasses.fields(kind) if field.init}
+    return hints

@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, make_dataclass
+from dataclasses import dataclass, field, make_dataclass
 from types import ModuleType
-from typing import Any, NamedTuple, Optional, TypedDict
+from typing import Any, ClassVar, Final, NamedTuple, Optional, TypedDict
 
 import pytest
 from pydantic import BaseModel
@@ -229,6 +229,13 @@ class Entry(TypedDict):
 
 
 @dataclass
+class Marked:
+    KIND: ClassVar[str] = "a constant"
+    id: Final[str]
+    length: int = field(init=False, default=0)
+
+
+@dataclass
 class Node:
     id: str
     next: Optional[Node] = None  # noqa: UP045
@@ -249,6 +256,8 @@ class Link:
         (list[Old], list[New], False),
         (dict[str, Old], dict[str, Old], True),
         (Optional[int], int | None, True),  # noqa: UP045
+        (Old | None, None | Old, True),
+        (Marked, Old, True),  # only what is stored counts
         (int | None, int, False),
         (Node, Node, True),
     ],
