@@ -190,6 +190,7 @@ class PermitRow(Row):
     def __init__(self, item: Item, schema: Schema, name: str, permits: int, take: int = 1) -> None:
         super().__init__(item, schema)
         self.take = take
+        self.format = self.version
         self.weighed = self.version == WEIGHED
         self.is_held = self.version is not None
         self.released = False
@@ -360,6 +361,8 @@ class PermitUpdate(Update):
             return
         dead = row.dead if isinstance(row, PermitRow) else {}
         changes = place.weighs and isinstance(row, PermitRow) and not row.weighed and len(dead) == len(row.entries)
+        if place.take > 1:  # rule 10, also for a claim from no row: a holder's hold is gone, and was in the other kind
+            place.format = WEIGHED
         self.expect(version={"S": SEAL if changes else place.format or SEAL})
         self.require("attribute_not_exists(#t.#mine)")
         for attempt, entry in dead.items():

@@ -98,6 +98,7 @@ class Row:
     take = 1  # how many the caller takes
     own_take = 1  # how many the hold has that the caller asks for
     at_once = 1  # how many holders the caller expects at once
+    format: str | None = None  # of a semaphore's row: its version
 
     seen: Observation
 

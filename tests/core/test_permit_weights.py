@@ -290,3 +290,44 @@ def test_those_who_wait_for_one_are_passed_by_a_call_that_does_not_wait_as_ever(
     driver.acquire(permits=3, take=2)
     driver.damage(waiters=places("somebody"))
     driver.acquire(permits=3, take=1)
+
+
+# -- late copies -------------------------------------------------------------------------------------
+
+
+def test_more_than_one_is_never_claimed_where_weights_do_not_count_whatever_was_seen_before() -> None:
+    driver = Weighing()
+    others = driver.acquire(permits=5, take=None)
+    wanted = driver.wanted(permits=5, take=4)
+    wanted.place.row(driver.row)
+    with pytest.raises(LockNotGrantedError):
+        driver.run(acquire.acquire(wanted, driver.talk()))
+    assert driver.entries.keys() == {nonce(others)}
+
+
+def test_a_release_gives_back_what_a_late_claim_of_its_acquire_took_in_a_row_of_the_other_kind() -> None:
+    driver, beside = Weighing(), Weighing()
+    beside.table = driver.table
+    assert beside.release(beside.acquire(permits=5, take=None))
+    original, sent = driver.answer, []
+
+    def answer(operation: str, request: dict[str, Any]) -> Any:
+        sent.append((operation, request))
+        if len(sent) == 1:
+            return TransportError(True)  # this claim comes late
+        if len(sent) == 2:  # the same, sent again; now the row is shown
+            beside.acquire(permits=5, take=None)
+        return original(operation, request)
+
+    driver.answer = answer
+    hold = driver.acquire(permits=5, take=1)
+    assert driver.format == SEAL
+    driver.now += 60  # all are dead
+    beside.now = driver.now
+    assert beside.release(beside.acquire(permits=5, take=2))  # and the row changes over
+    original(*sent[0])
+    assert driver.taken == (1, {})
+    assert not driver.release(hold)
+    assert not driver.entries
+    assert driver.taken == (0, {})
+    beside.acquire(permits=5, take=5)
