@@ -299,13 +299,17 @@ class Acquisition:
             self.last = Held(row)
             if row.free < 0:
                 self.talk.memory.watch.notice("permits_differ", place, row.permits - row.free, row.permits)
-            if not may_take_over or (self.queue is None and row.is_awaited(date)):
+            if not may_take_over or self.is_left_to_others(row, date):
                 return self.last
         else:
             observations.forget(place.where)
             self.last = Blocked()
         row.check_token(place.key)
         return Take(row.taken_over, row)
+
+    def is_left_to_others(self, row: Row, date: int | None) -> bool:
+        """Whether all that is free is for those who wait in the queue, which this acquisition does not."""
+        return self.queue is None and row.is_awaited(date)
 
     def own(self, row: Row, version: str, date: int | None) -> Hold | Take:
         """Judge a row with a version that this acquisition sent: it is a grant, or one to correct (rules 3 and 4)."""

@@ -114,6 +114,9 @@ class Claim(Acquisition):
     def first(self) -> Next:
         return self.see(self.read_before.item, self.read_before.date)
 
+    def is_left_to_others(self, row: Row, date: int | None) -> bool:
+        return False  # the sleepers have a ticket: those behind it do not come first, whatever they take
+
     def see(self, item: Item | None, date: int | None) -> Next:
         """As an acquisition does. All sleepers share a ticket. While they have none, every waiter is ahead of them.
 
@@ -134,10 +137,11 @@ class Claim(Acquisition):
                 gone[index] = ticket
             elif is_before:
                 self.ahead.append(ticket)
-        if self.ahead and (not ours or len(self.ahead) >= row.free):
+        needed = sum(map(row.need, self.ahead))
+        if self.ahead and (not ours or needed + row.take > row.free):
             self.is_due = False
             return Blocked()
-        condition = QueueCondition(gone, alone=not ours, behind=len(self.ahead))
+        condition = QueueCondition(gone, alone=not ours, behind=needed)
         self.ahead = []
         return Take(step.version, row, condition)
 
