@@ -488,6 +488,7 @@ class PermitPlace(Place):
                 takes, holds = _map(item, schema.permit_takes), maps[1] or {}
                 taken = sum(takes_of(item, schema, holds).values())
                 sound = sound and takes is not None and takes.keys() <= holds.keys()
+                sound = sound and set(map(hold_of, maps[0] or ())) == holds.keys()
                 sound = sound and all(whole_of(takes or {}, name, _TAKE_DIGITS) for name in takes or ())
                 sound = sound and whole_of(item, schema.permits_taken or "", _TAKE_DIGITS + 2) == taken
             self.format = version

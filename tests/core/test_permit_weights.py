@@ -214,6 +214,7 @@ def _run_until_thrown(driver: Any, steps: Any, error: BaseException) -> None:
         {"permitsTaken": {"N": "3"}},
         {"permitsTaken": {"S": "2"}},
         {"permitsTaken": None},
+        {"permits": {"M": {}}},
         {"permitTakes": {"M": {}}},
         {"permitTakes": {"M": {"somebody": {"N": "2"}}}},
         {"recordVersionNumber": {"S": "semaphore3"}},
