@@ -361,9 +361,9 @@ class PermitUpdate(Update):
             return
         dead = row.dead if isinstance(row, PermitRow) else {}
         changes = place.weighs and isinstance(row, PermitRow) and not row.weighed and len(dead) == len(row.entries)
-        if place.take > 1:  # rule 10, also for a claim from no row: a holder's hold is gone, and was in the other kind
-            place.format = WEIGHED
-        self.expect(version={"S": SEAL if changes else place.format or SEAL})
+        # Rule 10, also for a claim from no row: a holder's hold is gone, and was in the other kind.
+        place.format = WEIGHED if place.take > 1 else place.format or SEAL
+        self.expect(version={"S": SEAL if changes else place.format})
         self.require("attribute_not_exists(#t.#mine)")
         for attempt, entry in dead.items():
             name, hold = self.name(attempt), hold_of(attempt)

@@ -1003,7 +1003,7 @@ MUTATIONS: dict[str, Mutation] = {
         "permits-heavy permits-calm", 40, alter("PermitUpdate.take", "argument take freed", "0"), shows="maps",
     ),
     "a claim that does not say what it takes": Mutation(
-        "permits-heavy permits-calm", 40, alter("PermitUpdate.take", "if take 1 -row -all", "False"), shows="maps",
+        "permits-heavy permits-calm", 40, alter("PermitUpdate.take", "line if take 1 -row -format", ""), shows="maps",
     ),
     "a claim that asks for one permit, whatever it takes": Mutation(
         "permits-heavy permits-calm", 40, alter("PermitRow.free", "operand sum", "... - self.take + 1"),
