@@ -47,8 +47,10 @@ if TYPE_CHECKING:
         owner: str | None
         expires_at: float | None
         fencing_token: int | None
+        take: int = 1
 else:
-    _Holder = namedtuple("_Holder", ("owner", "expires_at", "fencing_token"))  # without the import of typing
+    # Without the import of typing.
+    _Holder = namedtuple("_Holder", ("owner", "expires_at", "fencing_token", "take"), defaults=(1,))
 
 
 class Holder(_Holder):
@@ -57,6 +59,7 @@ class Holder(_Holder):
     owner: ``prefix#nonce``; None if the row names none.
     expires_at: the stored expiry in epoch seconds; None for a row that another client library wrote.
     fencing_token: the token of the grant; None if it is absent or cannot be read.
+    take: how many permits of a semaphore it has taken; 1 for a lock.
 
     Example: ``owners = [holder.owner for holder in record.holders]``
     """

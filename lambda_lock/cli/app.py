@@ -117,6 +117,7 @@ class _Run(click.Command):
     metavar="N",
     help="Let N commands run at once: KEY is a semaphore. Pass the same N everywhere.",
 )
+@click.option("--take", type=click.IntRange(1, MOST_PERMITS), metavar="K", help="Take K of the N permits.")
 @options.sort_value
 @options.shared_without_json
 @click.argument("key")

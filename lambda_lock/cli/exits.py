@@ -41,6 +41,13 @@ _CODES: dict[type[errors.LockError], int] = {
 #: What messages of the library say for Python, and what that is on the command line.
 _WORDS = (
     ("Pass permits= to acquire as well (a list of keys takes locks only)", "Pass --permits N, as the others do"),
+    (
+        "Pass shared=False to acquire to be the only one, or permits= and take= as the others do (a list of keys takes "
+        "locks only)",
+        "Pass --permits N --take K, as the others do",
+    ),
+    ("needs permits=:", "needs --permits:"),
+    ("Pass permits=N, or leave take out", "Pass --permits N, or leave --take out"),
     ("permits=.", "--permits."),
     ("permits= ", "--permits "),
     ("pass wait=seconds", "use --wait SECONDS"),

@@ -34,6 +34,7 @@ from .options import Shared
     metavar="N",
     help="Let N hold KEY at once: it is a semaphore. Pass the same N everywhere.",
 )
+@click.option("--take", type=click.IntRange(1, MOST_PERMITS), metavar="K", help="Take K of the N permits.")
 @options.of_lock
 @options.with_shared
 def acquire(
@@ -45,6 +46,7 @@ def acquire(
     holder: str | None,
     no_ttl: bool,
     permits: int | None,
+    take: int | None,
 ) -> None:
     """Take the lock KEY, and print a string that `release` takes, in another command or on another machine.
 
@@ -73,6 +75,7 @@ def acquire(
                 wait=wait,
                 holder=holder,
                 permits=permits,
+                take=take,
                 sort_key=sort_key,
                 cancel_check=lambda: pending_signal() is not None,
             )

@@ -27,15 +27,16 @@ from ..client.reads import ask
 from ..client.record import LockRecord
 from ..core.rate import in_words
 from ..core.requests import encode_data
+from ..core.row import MOST_PERMITS
 from ..errors import LockError, printable
 from .exits import say
 
 _STYLES = {"held": "green", "expired": "yellow", "free": "dim", "completed": "cyan", "unreadable": "red", "rate": "dim"}
 STATES = tuple(_STYLES)  # the words of `state`
-_HOLDER_FIELDS = ("owner", "expires_at", "fencing_token")
+_HOLDER_FIELDS = ("owner", "expires_at", "fencing_token", "take")
 _FIELDS = (
-    *("key", "sort_key", "state", "owner", "holders", "fencing_token", "lease_duration", "seconds_left", "expires_at"),
-    *("read_at", "version", "data", "attributes", "completed_until", "result", "waiters", "sleepers"),
+    *("key", "sort_key", "state", "owner", "holders", "taken", "fencing_token", "lease_duration", "seconds_left"),
+    *("expires_at", "read_at", "version", "data", "attributes", "completed_until", "result", "waiters", "sleepers"),
     *("unreadable", "rate", "next_at"),
 )
 _NONCE_SHOWN = 6  # digits of an owner's nonce in the table: enough to tell two owners apart at a glance
@@ -103,6 +104,7 @@ def _holding(record: LockRecord) -> list[str]:
     return [
         owner.ljust(width)
         + (f" until {moment(holder.expires_at)}, token {holder.fencing_token}" if holder.owner else "")
+        + (f", takes {holder.take}" if holder.take > 1 else "")
         for owner, holder in zip(owners, holders, strict=True)
     ]
 
@@ -269,10 +271,18 @@ def _with_time(record: LockRecord) -> str:
     if name in ("unreadable", "never a lock", "rate"):
         return name
     if is_semaphore(record):
-        return f"held by {len(record.holders)}"
+        return _held_by(record)
     if left is None:
         return "held, no expiry" if name == "held" else name
     return f"held, {duration(left)} left" if name == "held" else f"expired {duration(-left)} ago"
+
+
+def _held_by(record: LockRecord) -> str:
+    """How many hold a semaphore. Its row does not say N, so readers look like all who take one."""
+    if any(holder.take == MOST_PERMITS for holder in record.holders):
+        return "held by a writer"
+    count = len(record.holders)
+    return f"held by {count}" if record.taken == count else f"held by {count}, who take {record.taken}"
 
 
 def duration(seconds: float) -> str:

@@ -251,6 +251,33 @@ def permit_count(value: object, key: str | None = None) -> int:
     return permits
 
 
+def take_count(value: object) -> int:
+    """Check how many permits one holder takes, 1 to 100."""
+    take: int = of_kind("take", value, int, "an int")
+    if not 1 <= take <= MOST_PERMITS:
+        raise LockArgumentError(f"take={value} is out of range: pass 1 to the number that permits= has")
+    return take
+
+
+def weight(given: dict[str, Any]) -> None:
+    """Check that ``take`` and ``shared`` fit ``permits``, and write what ``shared`` stands for in the place of it."""
+    shared, permits, take = (given.get(name) for name in ("shared", "permits", "take"))
+    if shared is not None:
+        for name, value in (("permits", permits), ("take", take)):
+            if value is not None:
+                raise LockArgumentError(
+                    f"{name}={value} is not possible with shared={shared}: shared=True is permits={MOST_PERMITS}, "
+                    f"take=1, and shared=False is permits={MOST_PERMITS}, take={MOST_PERMITS}. Leave {name} out"
+                )
+        given.update(shared=None, permits=MOST_PERMITS, take=1 if shared else MOST_PERMITS)
+    elif permits is None:
+        raise LockArgumentError(
+            f"take={take} needs permits=: a lock has nothing to take several of. Pass permits=N, or leave take out"
+        )
+    elif take > permits:
+        raise LockArgumentError(f"take={take} is more than permits={permits}: pass 1 to {permits}, or more permits")
+
+
 def permits(value: int, schema: Schema, key: str | None) -> None:
     """Check that a row of ``schema`` can be a semaphore's. value: how many may hold at once, checked before."""
     if schema.released is None:
@@ -259,7 +286,7 @@ def permits(value: int, schema: Schema, key: str | None) -> None:
             "Use a client with the schema JAVA or GO, and a table of its own",
             key=key,
         )
-    for field in ("permits", "permit_tokens"):
+    for field in ("permits", "permit_tokens", "permit_takes", "permits_taken"):
         if getattr(schema, field) is None:
             raise LockConfigurationError(
                 f"permits={value} needs the attributes of a semaphore, but the schema {schema.name} has {field}=None. "

@@ -84,6 +84,11 @@ class Handle(HandleBase):
         return self.__held__.hold.place.permits
 
     @property
+    def take(self) -> int:
+        """How many of the permits this holder has taken. 1 for a lock."""
+        return self.__held__.hold.take
+
+    @property
     def version(self) -> str:
         """The newest version that was sent for this lock."""
         return self.__held__.hold.version

@@ -31,7 +31,7 @@ def under(session: Session, terms: Terms, key: str) -> Operation[Lock]:
 
         return by_holder(session, wanted(session, terms, key))
     if asked["reentrant"]:
-        again = entered_before(session, key, asked["sort_key"], asked["permits"])
+        again = entered_before(session, key, asked["sort_key"], asked["permits"], asked["take"] or 1)
         if again is not None:
             return again
     return Taking(session, wanted(session, terms, key))
@@ -92,6 +92,8 @@ class LockClient(AskingClient):
         only_if_exists: bool = False,
         queue: bool = True,
         permits: int | None = None,
+        take: int | None = None,
+        shared: bool | None = None,
         reentrant: bool = False,
         safe_time: float | None = None,
         on_danger: Callback | None = None,
@@ -121,6 +123,12 @@ class LockClient(AskingClient):
         permits: let at most this many hold the key at once, 1 to 100. Each caller compares with its own number, so pass
             the same everywhere. None: a lock, which one holds. A key is a lock or a semaphore, never both, and
             ``permits=1`` is a semaphore. Not together with replace or delete_on_release.
+        take: how many of the permits to take, 1 to ``permits``. All are taken in one write, or none. None: one. Every
+            caller of a key passes take=, or none does: until nobody holds it, take=2 or more waits for those who came
+            without.
+        shared: True: be one of at most 100 readers (``permits=100, take=1``). False: be the one writer, with no reader
+            beside (``permits=100, take=100``). None: neither. Not together with permits or take. A reader never
+            becomes a writer: release first.
         reentrant: if the same thread or task already holds the lock, return the same Lock. It is then released by as
             many releases as there were acquires.
         safe_time: seconds before the end of validity at which ``on_danger`` is called, above 0 and below the lease.

@@ -68,6 +68,8 @@ if TYPE_CHECKING:
 
         queue: bool
         permits: int | None
+        take: int | None
+        shared: bool | None
 
     class SeveralDecoratorOptions(TimeOptions, total=False):
         """What `with_lock` passes on to acquire_all, for a list of keys."""
@@ -141,6 +143,8 @@ TABLE = {
     "only_if_exists": Option(False, checks.flag, ACQUIRE),
     "queue": Option(True, checks.flag, ACQUIRE, SEVERAL, LOCK, LOCKS),
     "permits": Option(None, lambda _, value: checks.permit_count(value), ACQUIRE, LOCK),
+    "take": Option(None, lambda _, value: checks.take_count(value), ACQUIRE, LOCK),
+    "shared": Option(None, checks.flag, ACQUIRE, LOCK),
     "reentrant": Option(False, checks.flag, ACQUIRE, LOCK, EVENT),
     "safe_time": Option(None, _SECONDS, *_BUT_RECORD),
     "on_danger": Option(None, checks.callback, *_BUT_RECORD),
@@ -159,7 +163,8 @@ _defaults: Any = {name: option.default for name, option in TABLE.items()}
 
 
 def checked(taker: str, given: dict[str, Any], called: str = "", own: Collection[str] | None = ()) -> Any:
-    """Check the options that ``taker`` was given, as far as one alone can be wrong. Returns those that it was given.
+    """Check the options that ``taker`` was given, as far as one alone can be wrong. Returns those that it was given,
+    with ``permits`` and ``take`` for ``shared``.
 
     called: what errors call the taker, if not that. own: options of its own, which are not in the table.
     Raises LockArgumentError, and TypeError also for an option that the taker does not take.
@@ -170,6 +175,8 @@ def checked(taker: str, given: dict[str, Any], called: str = "", own: Collection
             checks.options(called or taker, [*(own or ()), *names_of(taker)], given, _takers)
         elif value is not option.default and option.check is not None:
             given[name] = option.check(name, value)
+    if given.get("take") is not None or given.get("shared") is not None:
+        checks.weight(given)
     return given
 
 
@@ -307,11 +314,13 @@ def wanted(
             prefix = f"{holder or settings.owner_prefix or invocation.owner_prefix(found)}#"
         owner = prefix + session.entropy.nonce()
     if permits is not None:
-        from ..core.permits import PermitPlace, name_of
+        from ..core.permits import PermitPlace
 
         if holder is not None:  # an attempt of the one hold that the holder has
+            from ..core.resume import name_of
+
             owner = f"{holder}#{name_of(holder)}/{session.entropy.nonce()}"
-        place = PermitPlace(place, permits, owner)
+        place = PermitPlace(place, permits, owner, asked["take"])
     request = protocol.AcquireRequest(
         place,
         owner,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..core.row import RATE, SEAL, WEIGHED, Row
+from ..core.row import RATE, SEAL, WEIGHED, Row, text_of, whole_of
 from ..errors import printable
 from .event_results import result_parts
 from .values import row_attributes, row_data
@@ -19,9 +19,11 @@ if TYPE_CHECKING:
 
 def _of_semaphore(item: Item, schema: Schema) -> tuple[tuple[Holder, ...], list[str]]:
     """Who holds permits in a semaphore's row, and the names of its attributes that cannot be read."""
-    from ..core.permits import entries_of, hold_of, holder_of, read_entry
+    from ..core.permits import entries_of, hold_of, holder_of, read_entry, takes_of
 
-    holders = tuple(holder_of(name, entry) for name, entry in entries_of(item, schema).items())
+    entries = entries_of(item, schema)
+    takes = takes_of(item, schema, entries)
+    holders = tuple(holder_of(name, entry, takes[name]) for name, entry in entries.items())
     permits, tokens = (item.get(name or "", {}).get("M") for name in (schema.permits, schema.permit_tokens))
     unreadable = []
     if schema.permits is not None and (permits is None or not all(map(read_entry, permits.values()))):
@@ -30,6 +32,9 @@ def _of_semaphore(item: Item, schema: Schema) -> tuple[tuple[Holder, ...], list[
         tokens is None or sorted(tokens) != sorted(map(hold_of, tokens if permits is None else permits))
     ):
         unreadable.append(schema.permit_tokens)
+    counted = schema.permits_taken if text_of(item, schema.version) == WEIGHED else None
+    if counted is not None and whole_of(item, counted, 6) != sum(takes.values()):
+        unreadable.append(counted)
     return holders, unreadable
 
 
@@ -42,7 +47,8 @@ class LockRecord:
     sort_key: its sort key; None if the table has none.
     owner: the owner that holds the lock, or held it last; None if the row names none.
     holders: who holds the lock now, or permits of a semaphore, the oldest grant first: a tuple of Holder (owner,
-        expires_at, fencing_token). () if the lock is free or its stored expiry has passed.
+        expires_at, fencing_token, take). () if the lock is free or its stored expiry has passed.
+    taken: how many permits the ``holders`` have taken together; 1 for a lock that is held, 0 if nobody holds.
     data, attributes: the application's bytes (None: none), and its additional attributes as plain Python values.
     version: the version in the row; None if no client has ever held the lock.
     lease_duration: the lease in seconds; None if it is absent or cannot be read.
@@ -95,6 +101,7 @@ class LockRecord:
         self.read_at: int | None = read_at
         self.fencing_token: int | None = row.token
         self.holders: tuple[Holder, ...] = holders
+        self.taken: int = sum(holder.take for holder in holders)
         self.is_released: bool = is_free or row.version == RATE
         self.is_expired: bool = (
             not row.is_free and read_at is not None and expires_at is not None and read_at >= expires_at

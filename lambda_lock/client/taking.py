@@ -171,11 +171,12 @@ class Entering(Operation["Lock"]):
 
 
 def entered_before(
-    session: Session, key: str, sort_key: str | None, permits: int | None, *, event: bool = False
+    session: Session, key: str, sort_key: str | None, permits: int | None, take: int = 1, *, event: bool = False
 ) -> Entering | None:
     """For a re-entrant acquire: return an Entering for the lock that this thread or task holds. None: it holds none.
 
-    event: the lock must be an event's. If it is not, the result raises LockConfigurationError.
+    take: how many permits are asked for. event: the lock must be an event's. If it is not, the result raises
+    LockConfigurationError. So does this if the lock has fewer permits: a hold does not grow.
     """
     place, line = session.settings.place(key, sort_key), line_of_execution()
     for held in session.open_locks.handled():
@@ -183,6 +184,12 @@ def entered_before(
         if is_lock is not (permits is None):  # a lock and a semaphore: the row will show which is wrong
             continue
         if held.is_held() and held.hold.place.where == place.where and held.options.line == line:
+            if held.hold.take < take:  # its caller would believe to have what others hold
+                raise LockConfigurationError(
+                    f"this call asks for {take} of the permits of {key!r}, and the lock that its thread or task holds "
+                    f"already has {held.hold.take}: a hold does not grow. Release that first, or take as many there",
+                    key=key,
+                )
             return Entering(held, event=event)
     return None
 

@@ -5,9 +5,9 @@ A semaphore is one row with two maps. ``permits`` has an entry for each holder: 
 a lease that no client can read. So every client that takes locks refuses it.
 
 A permit is a hold as resume.py has it. Its base owner is ``<prefix>#<name>``. The name is a nonce. For ``holder=h`` it
-is made of h (`name_of`), so all acquisitions of h claim under one name, and each as an attempt of its own. A token is
-kept by the name of the *hold*. An entry is kept by that of the *attempt*: ``<name>``, ``<name>/<32 hex>``, or parked
-``<name>/``. So the two maps look alike until a permit is resumed.
+is made of h (`name_of` there), so all acquisitions of h claim under one name, and each as an attempt of its own. A
+token is kept by the name of the *hold*. An entry is kept by that of the *attempt*: ``<name>``, ``<name>/<32 hex>``, or
+parked ``<name>/``. So the two maps look alike until a permit is resumed.
 
 | request      | condition                                                            | effect                         |
 |--------------|----------------------------------------------------------------------|--------------------------------|
@@ -80,6 +80,7 @@ from .row import (
     counts,
     expiry_of,
     kind_of,
+    map_of,
     read_row,
     text_of,
     ticket_take,
@@ -100,13 +101,6 @@ KEPT = int(LONGEST_LEASE) + 86_400  # seconds that a row is kept past an expiry:
 _VERSION_LENGTH = 49
 _NAMED = 5  # holders that an error names
 _TAKE_DIGITS = 4  # of what all holders take
-
-
-def name_of(holder: str) -> str:
-    """Return the name of a holder's hold: 32 hex digits that follow from the holder."""
-    from hashlib import sha256  # only those who pass holder= need it
-
-    return sha256(holder.encode()).hexdigest()[:32]
 
 
 def hold_of(attempt: str) -> str:
@@ -149,27 +143,22 @@ def read_entry(value: Any, token: int | None = None) -> Entry | None:
 
 def entries_of(item: Item, schema: Schema) -> dict[str, Entry | None]:
     """Return the entries of a semaphore's row by attempt, the oldest grant first. None for one that cannot be read."""
-    permits, tokens = _map(item, schema.permits) or {}, _map(item, schema.permit_tokens) or {}
+    permits, tokens = map_of(item, schema.permits) or {}, map_of(item, schema.permit_tokens) or {}
     found = {name: read_entry(value, whole_of(tokens, hold_of(name), TOKEN_DIGITS)) for name, value in permits.items()}
     return dict(sorted(found.items(), key=lambda one: (one[1] and one[1].token) or 0))
 
 
-def holder_of(attempt: str, entry: Entry | None) -> Holder:
+def holder_of(attempt: str, entry: Entry | None, take: int = 1) -> Holder:
     """Return who an entry says holds a permit."""
     if entry is None:
-        return Holder(None, None, None)
-    return Holder(f"{entry.prefix}#{attempt}", entry.expiry_ms / 1000, entry.token)
+        return Holder(None, None, None, take)
+    return Holder(f"{entry.prefix}#{attempt}", entry.expiry_ms / 1000, entry.token, take)
 
 
 def takes_of(item: Item, schema: Schema, attempts: Iterable[str]) -> dict[str, int]:
     """Return how many permits attempts take. Where the row does not count weights, each takes 1."""
-    takes = (_map(item, schema.permit_takes) if text_of(item, schema.version) == WEIGHED else None) or {}
+    takes = (map_of(item, schema.permit_takes) if text_of(item, schema.version) == WEIGHED else None) or {}
     return {name: whole_of(takes, hold_of(name), _TAKE_DIGITS) or 1 for name in attempts}
-
-
-def _map(item: Item, name: str | None) -> dict[str, Any] | None:
-    content = None if name is None else item.get(name, {}).get("M")
-    return content if isinstance(content, dict) else None
 
 
 class PermitRow(Row):
@@ -189,14 +178,9 @@ class PermitRow(Row):
 
     def __init__(self, item: Item, schema: Schema, name: str, permits: int, take: int = 1) -> None:
         super().__init__(item, schema)
-        self.take = take
-        self.format = self.version
-        self.weighed = self.version == WEIGHED
-        self.is_held = self.version is not None
-        self.released = False
-        self.taken_over = None
-        self.permits = permits
-        self.name = name
+        self.take, self.format, self.weighed = take, self.version, self.version == WEIGHED
+        self.is_held, self.released, self.taken_over = self.version is not None, False, None
+        self.permits, self.name = permits, name
         self.entries = entries_of(item, schema)
         self.own = [attempt for attempt in self.entries if hold_of(attempt) == name]
         self.dead: dict[str, Entry] = {}
@@ -222,7 +206,8 @@ class PermitRow(Row):
 
     def holders(self) -> tuple[Holder, ...]:
         """Return who holds the permits: all but the dead."""
-        return tuple(holder_of(name, entry) for name, entry in self.entries.items() if name not in self.dead)
+        found = self.entries.items()
+        return tuple(holder_of(name, entry, self.takes[name]) for name, entry in found if name not in self.dead)
 
     def may_take_over(
         self, where: tuple[str, str | None], observations: Observations, reading: ClockReading, date: int | None
@@ -292,8 +277,7 @@ class PermitRow(Row):
         if self.own:
             return f"has a permit of this hold already, under {self.owner}"
         owners = [holder.owner or "somebody" for holder in self.holders()]
-        more = f" and {len(owners) - _NAMED} more" if len(owners) > _NAMED else ""
-        by = f"{', '.join(owners[:_NAMED])}{more}"
+        by = ", ".join(owners[:_NAMED]) + (f" and {len(owners) - _NAMED} more" if len(owners) > _NAMED else "")
         takes = [take for name, take in self.takes.items() if name not in self.dead]
         if self.weighed and self.permits == MOST_PERMITS and {1, MOST_PERMITS}.issuperset(takes):
             readers = "a writer" if MOST_PERMITS in takes else f"{len(takes)} reader{'s' * (len(takes) > 1)}"
@@ -479,13 +463,13 @@ class PermitPlace(Place):
                 "key, or erase the row once nobody uses it (lambda-lock erase)"
             )
             raise LockFormatError(f"{self.key!r} is {kind_of(version)}, not a semaphore: {advice}", key=self.key)
-        maps = [_map(item, name) for name in (schema.permits, schema.permit_tokens)]
+        maps = [map_of(item, name) for name in (schema.permits, schema.permit_tokens)]
         if schema.version in item:
             # With the mark of a release in it, the row would be free for the claim of a lock.
             sound = None not in maps and schema.released not in item
             sound = sound and all(len(one or ()) <= MOST_PERMITS for one in maps)
             if version == WEIGHED:
-                takes, holds = _map(item, schema.permit_takes), maps[1] or {}
+                takes, holds = map_of(item, schema.permit_takes), maps[1] or {}
                 taken = sum(takes_of(item, schema, holds).values())
                 sound = sound and takes is not None and takes.keys() <= holds.keys()
                 sound = sound and set(map(hold_of, maps[0] or ())) == holds.keys()

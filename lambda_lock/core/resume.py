@@ -233,6 +233,13 @@ class _NobodySleeps(requests.QueueCondition):
         update.require(f"attribute_not_exists({update.name(ASLEEP)})")
 
 
+def name_of(holder: str) -> str:
+    """Return the name of a holder's hold: 32 hex digits that follow from the holder."""
+    from hashlib import sha256  # only those who pass holder= need it
+
+    return sha256(holder.encode()).hexdigest()[:32]
+
+
 class HolderAcquisition(Acquisition):
     """An acquisition by a holder that may have the lock already. See rule 6."""
 

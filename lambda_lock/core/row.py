@@ -33,7 +33,10 @@ _NO_LOCKS = {
     "takes locks only)",
     RATE: "a rate limit, not a lock: it was taken by rate_limit. Leave it to that",
 }
-_NO_LOCKS[WEIGHED] = _NO_LOCKS[SEAL]
+_NO_LOCKS[WEIGHED] = (
+    "a semaphore, not a lock: it was acquired with take= or shared=. Pass shared=False to acquire to be the only one, "
+    "or permits= and take= as the others do (a list of keys takes locks only)"
+)
 RELEASED = "1"  # the only value of `isReleased`: with any other, the Java client never grants and the Go client hangs
 _VERSION_PREFIX = "L1:"
 _HEX = frozenset("0123456789abcdef")
@@ -353,6 +356,11 @@ def is_attempt(owner: str) -> bool:
 def text_of(item: Item, name: str) -> str | None:
     value = item.get(name, {}).get("S")
     return value if isinstance(value, str) else None
+
+
+def map_of(item: Item, name: str | None) -> dict[str, Any] | None:
+    content = None if name is None else item.get(name, {}).get("M")
+    return content if isinstance(content, dict) else None
 
 
 def split_result(text: str | None) -> tuple[str | None, str | None]:

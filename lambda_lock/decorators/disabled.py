@@ -37,6 +37,7 @@ class StandIn:
     owner = "disabled"
     fencing_token = 0
     version = ""
+    take = 1
     lost = False
     data: bytes | None = None
 

@@ -151,6 +151,8 @@ def with_lock(
     refresh_period: float | None = None,
     queue: bool = True,
     permits: int | None = None,
+    take: int | None = None,
+    shared: bool | None = None,
     reentrant: bool = False,
     sort_key: str | None = None,
     safe_time: float | None = None,
@@ -179,6 +181,9 @@ def with_lock(
     queue: wait first come, first served. False: poll, and take the lock when it is found free.
     permits: let at most this many calls run at once for one key, 1 to 100. Pass the same number everywhere. None: one,
         under a lock. A key is a lock or a semaphore, never both.
+    take: how many of the permits each call takes, 1 to ``permits``. None: one. `LockClient.acquire` says more.
+    shared: True: run beside other readers. False: run alone, as the writer. None: neither. Not together with permits
+        or take.
     reentrant: whether a call that already holds the lock may enter again. If not, that raises LockConfigurationError.
         Not with a list of keys.
     sort_key: the value of the table's sort key, if it has one.

@@ -37,10 +37,10 @@ from __future__ import annotations
 from ..core import keep, lease, requests, sleepers
 from ..core.acquire import Acquisition, Blocked, Take
 from ..core.outcome import ConditionFailed, Reply
-from ..core.permits import PermitPlace, name_of
+from ..core.permits import PermitPlace
 from ..core.protocol import STEPS, AcquireRequest, Wait
 from ..core.requests import NOBODY_WAITS, Content, QueueCondition, Update
-from ..core.resume import holder_of
+from ..core.resume import holder_of, name_of
 from ..core.row import MOST_WAITERS, SLEEPERS, counts, is_of_sleepers, ticket_expiry, whole_of
 from ..core.schema import ASLEEP, WAKE_AT
 from ..core.tickets import make_ticket

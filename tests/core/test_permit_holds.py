@@ -9,8 +9,9 @@ import pytest
 from lambda_lock.core import handover, requests, resume
 from lambda_lock.core.handover import read_handover
 from lambda_lock.core.outcome import ConditionFailed
-from lambda_lock.core.permits import KEPT, PermitPlace, hold_of, name_of
+from lambda_lock.core.permits import KEPT, PermitPlace, hold_of
 from lambda_lock.core.protocol import AcquireRequest, Hold
+from lambda_lock.core.resume import name_of
 from lambda_lock.core.row import base_of
 from lambda_lock.errors import LockFormatError, LockLostError, LockNotGrantedError
 

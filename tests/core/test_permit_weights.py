@@ -9,8 +9,9 @@ import pytest
 from lambda_lock.core import acquire, resume
 from lambda_lock.core.outcome import TransportError
 from lambda_lock.core.permit_queue import queue_for_permit
-from lambda_lock.core.permits import PermitPlace, name_of
+from lambda_lock.core.permits import PermitPlace
 from lambda_lock.core.protocol import AcquireRequest, Resumption, Send
+from lambda_lock.core.resume import name_of
 from lambda_lock.core.row import LONGEST_BELIEVED, MOST_PERMITS, SEAL, WEIGHED, counts, ticket_expiry, ticket_take
 from lambda_lock.core.tickets import make_ticket
 from lambda_lock.errors import LockFormatError, LockNotGrantedError

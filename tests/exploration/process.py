@@ -16,10 +16,11 @@ from typing import Any
 from lambda_lock.core import acquire, handover, keep, lease, resume, transaction
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
 from lambda_lock.core.permit_queue import queue_for_permit
-from lambda_lock.core.permits import PermitPlace, name_of
+from lambda_lock.core.permits import PermitPlace
 from lambda_lock.core.protocol import AcquireRequest, ClientMemory, Conversation, Entropy, Hold, Resumption
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
+from lambda_lock.core.resume import name_of
 from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import LockError
 from tests.simulation import application, clients

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 
 from lambda_lock.core import acquire, handover, resume
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
-from lambda_lock.core.permits import PermitPlace, name_of
+from lambda_lock.core.permits import PermitPlace
 from lambda_lock.core.protocol import AcquireRequest, Conversation, Send, Wait
 from lambda_lock.core.requests import Place
+from lambda_lock.core.resume import name_of
 from lambda_lock.core.row import base_of
 from lambda_lock.errors import LockLostError, TransportError
 

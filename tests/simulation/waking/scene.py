@@ -10,10 +10,11 @@ from lambda_lock.core import acquire, keep, resume, sleepers
 from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.permit_queue import queue_for_permit
-from lambda_lock.core.permits import PermitPlace, name_of
+from lambda_lock.core.permits import PermitPlace
 from lambda_lock.core.protocol import AcquireRequest, ClientMemory, Conversation, Send, Wait
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content
+from lambda_lock.core.resume import name_of
 from lambda_lock.core.row import counts, is_of_sleepers
 from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import LockError, LockNotGrantedError, TransportError
