@@ -22,7 +22,7 @@ from collections import namedtuple  # the Lambda runtime has it loaded
 
 TYPE_CHECKING = False  # importing typing adds about 5 ms to a cold start, so only type checkers enter such blocks
 if TYPE_CHECKING:
-    from typing import Any, NamedTuple
+    from typing import Any, NamedTuple, Self
 
 
 _LONGEST = 8_000  # characters in an error or a log line; a key may have 2,048 bytes, and a value in a row 400 KB
@@ -47,10 +47,8 @@ if TYPE_CHECKING:
         owner: str | None
         expires_at: float | None
         fencing_token: int | None
-        take: int = 1
 else:
-    # Without the import of typing.
-    _Holder = namedtuple("_Holder", ("owner", "expires_at", "fencing_token", "take"), defaults=(1,))
+    _Holder = namedtuple("_Holder", ("owner", "expires_at", "fencing_token"))  # without the import of typing
 
 
 class Holder(_Holder):
@@ -64,7 +62,13 @@ class Holder(_Holder):
     Example: ``owners = [holder.owner for holder in record.holders]``
     """
 
-    __slots__ = ()
+    take = 1  # not in the tuple: callers unpack three
+
+    def __new__(cls, owner: str | None, expires_at: float | None, fencing_token: int | None, take: int = 1) -> Self:
+        made = super().__new__(cls, owner, expires_at, fencing_token)
+        if take != 1:
+            made.take = take
+        return made
 
 
 class LockError(Exception):

@@ -17,10 +17,11 @@ from lambda_lock.core import acquire, keep, resume, sleepers
 from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
 from lambda_lock.core.permit_queue import queue_for_permit
-from lambda_lock.core.permits import PermitPlace, name_of
+from lambda_lock.core.permits import PermitPlace
 from lambda_lock.core.protocol import AcquireRequest, ClientMemory, Conversation, Entropy, Resumption, Send, Wait
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
+from lambda_lock.core.resume import name_of
 from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import LockNotGrantedError
 from lambda_lock.testing.table import Table

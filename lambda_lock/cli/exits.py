@@ -74,7 +74,8 @@ def failure(error: errors.LockError) -> Failure:
     waited = f" after {error.waited:.1f} s" if error.waited >= 0.1 else ""
     held = f"it is held by {error.holder}{left}"
     if len(error.holders) > 1:  # of a semaphore
-        held = f"all permits are held, by {error.holder} and {len(error.holders) - 1} more"
+        which = "all" if all(holder.take == 1 for holder in error.holders) else "too many"
+        held = f"{which} permits are held, by {error.holder} and {len(error.holders) - 1} more"
     return Failure(f"lock {error.key!r} was not granted{waited}: {held}. To wait longer, use --wait SECONDS", code)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from lambda_lock import LockClient
 from tests.support.waiting import wait_until
@@ -25,6 +26,38 @@ def test_run_lets_n_commands_in_and_no_more(start, tmp_path):
             process.communicate()
             assert process.returncode == 0
         assert start("run", "encode", "--permits", "2", "--wait", "0", "--", "true").wait() == 0
+
+
+def ended(process: Any) -> tuple[int, str, str]:
+    out, err = process.communicate()
+    return process.returncode, out, err
+
+
+def test_a_command_takes_several_permits_and_get_says_how_many(run, start):
+    three = ("--permits", "5", "--take", "3", "--wait", "0")
+    with LockClient() as client, client.acquire("gpus", permits=5, take=2):
+        string = ended(start("acquire", "gpus", *three))[1].strip()
+        assert "held by 2, who take 5" in run("get", "gpus").stdout
+        found = parsed(run("get", "gpus", "--json"))
+        assert (found["taken"], [holder["take"] for holder in found["holders"]]) == (5, [2, 3])
+        code, _, said = ended(start("run", "gpus", *three, "--", "true"))
+        assert code == 75
+        assert "too many permits are held, by " in said
+        assert run("release", string).returncode == 0
+        assert ended(start("run", "gpus", *three, "--", "true"))[0] == 0
+        assert "Pass --permits N --take K, as the others do" in ended(start("run", "gpus", "--", "true"))[2]
+
+
+def test_get_says_that_a_writer_holds(run):
+    with LockClient() as client, client.acquire("config", shared=False):
+        assert "held by a writer" in run("get", "config").stdout
+
+
+def test_run_refuses_to_take_permits_of_a_lock_or_more_than_there_are(start):
+    for options, said in ((("--take", "2"), "Pass --permits N"), (("--permits", "2", "--take", "3"), "more than")):
+        code, _, told = ended(start("run", "gpus", *options, "--", "true"))
+        assert code == 2
+        assert said in told
 
 
 def test_run_refuses_a_number_of_permits_out_of_range(run):
