@@ -206,8 +206,7 @@ class PermitRow(Row):
 
     def holders(self) -> tuple[Holder, ...]:
         """Return who holds the permits: all but the dead."""
-        found = self.entries.items()
-        return tuple(holder_of(name, entry, self.takes[name]) for name, entry in found if name not in self.dead)
+        return tuple(holder_of(n, one, self.takes[n]) for n, one in self.entries.items() if n not in self.dead)
 
     def may_take_over(
         self, where: tuple[str, str | None], observations: Observations, reading: ClockReading, date: int | None

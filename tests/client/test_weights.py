@@ -18,8 +18,10 @@ from lambda_lock import (
     LockConfigurationError,
     LockFormatError,
     LockNotGrantedError,
+    deduplicate,
     with_lock,
 )
+from lambda_lock.batch import process_sqs
 from lambda_lock.testing import in_memory
 
 #: What is refused before anything is sent: the options, and what the error says.
@@ -79,6 +81,22 @@ def test_several_keys_are_taken_without_weights(options):
         with_lock(["a", "b"], **options)
     with in_memory(), LockClient("locks") as client, pytest.raises(TypeError, match=name):
         client.acquire_all(["a"], **options)
+
+
+@pytest.mark.parametrize("options", [{"take": 2}, {"shared": True}], ids=str)
+def test_what_has_no_weights_refuses_them_by_name(options):
+    name = next(iter(options))
+    record = {"messageId": "m", "eventSource": "aws:sqs", "eventSourceARN": "arn:aws:sqs:eu-west-1:1:q", "body": "{}"}
+    unexpected = pytest.raises(TypeError, match=f"unexpected keyword argument '{name}'")
+    with in_memory(), LockClient("locks") as client:
+        with unexpected:
+            deduplicate("{event}", **options)
+        with unexpected:
+            client.sleep("a", holder="work", task_token="t", **options)
+        with unexpected:
+            client.resume(key="a", owner="o#n", fencing_token=1, permits=5, **options)
+        with unexpected:
+            process_sqs({"Records": [record]}, print, context=None, lock_key="b", client=client, **options)
 
 
 @pytest.mark.parametrize("field", ["permit_takes", "permits_taken"])
