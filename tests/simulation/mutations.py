@@ -1028,7 +1028,7 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "one who takes more let into a row that does not count weights": Mutation(
         "permits-beside-old permits-heavy", 60, alter("PermitRow.free", "if weighed", "False"),
-        shows=("maps", "format", *_TOO_MANY),
+        alter("PermitUpdate.take", "set format take", "place.format or SEAL"), shows=("maps", "format", *_TOO_MANY),
     ),
     "a claim without weights in whatever row": Mutation(
         "permits-beside-old", 100,
