@@ -148,12 +148,12 @@ def test_a_second_synthesis_makes_no_new_layer(tmp_path):
 def test_layers_for_different_runtimes_in_one_app_have_their_own_files():
     stack = new_stack(files=True)
     LockLayer(stack, "One", runtimes=runtimes(RUNNING))
-    # Of no family: cdk-nag would take it for the newest Python in every later test of this process.
-    LockLayer(stack, "None", runtimes=[lambda_.Runtime("python3.99", lambda_.RuntimeFamily.OTHER)])
+    # One that exists: cdk-nag would take another for the newest Python in every later test of this process.
+    LockLayer(stack, "Other", runtimes=runtimes(next(name for name in NAMES if name != RUNNING)))
     LockLayer(stack, "Again", runtimes=runtimes(RUNNING))
     layers = cdk.assertions.Template.from_stack(stack).find_resources(KIND)
     keys = {id[:-8]: each["Properties"]["Content"]["S3Key"] for id, each in layers.items()}
-    assert keys["One"] == keys["Again"] != keys["None"]
+    assert keys["One"] == keys["Again"] != keys["Other"]
 
 
 def test_without_staging_the_files_stay_where_the_template_says(tmp_path):
