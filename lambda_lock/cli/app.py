@@ -13,7 +13,6 @@ import click
 from .. import __version__
 from ..client import checks
 from ..client.settings import TABLE_VARIABLE
-from ..core.row import MOST_PERMITS
 from ..errors import LockError, LockFormatError, LockNotGrantedError
 from ..observe import metrics
 from ..table import check_table, create_table, table_exists
@@ -110,14 +109,7 @@ class _Run(click.Command):
 )
 @click.option("--holder", metavar="NAME", help="Go on at once with the lock of an earlier run of this name that died.")
 @options.seconds("--kill-after", 0, 2.0, "Time from SIGTERM to SIGKILL, once the lock is lost.")
-@click.option("--no-ttl", is_flag=True, help="Write no time to live. Needed if Java or Go clients share the table.")
-@click.option(
-    "--permits",
-    type=click.IntRange(1, MOST_PERMITS),
-    metavar="N",
-    help="Let N commands run at once: KEY is a semaphore. Pass the same N everywhere.",
-)
-@click.option("--take", type=click.IntRange(1, MOST_PERMITS), metavar="K", help="Take K of the N permits.")
+@options.permits
 @options.sort_value
 @options.shared_without_json
 @click.argument("key")

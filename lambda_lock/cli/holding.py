@@ -15,7 +15,7 @@ from ..client.lock import Lock
 from ..client.lock_client import LockClient
 from ..client.record import LockRecord
 from ..core.handover import parked
-from ..core.row import MOST_PERMITS, is_attempt
+from ..core.row import is_attempt
 from ..errors import Holder, LockError, LockFormatError, LockLostError, LockTimeoutError
 from . import exits, options, show
 from .exits import LOST, SIGNALLED, Failure, failure, say
@@ -27,14 +27,7 @@ from .options import Shared
 @options.seconds("--lease", 1, 3600.0, "For how long the lock is held if nobody releases it. Nothing renews it.")
 @options.seconds("--wait", 0, 25.0, "How long to wait for the lock. 0 tries once, inf waits for ever.")
 @click.option("--holder", metavar="NAME", help="Go on with the lock that an earlier acquire of this name has taken.")
-@click.option("--no-ttl", is_flag=True, help="Write no time to live. Needed if Java or Go clients share the table.")
-@click.option(
-    "--permits",
-    type=click.IntRange(1, MOST_PERMITS),
-    metavar="N",
-    help="Let N hold KEY at once: it is a semaphore. Pass the same N everywhere.",
-)
-@click.option("--take", type=click.IntRange(1, MOST_PERMITS), metavar="K", help="Take K of the N permits.")
+@options.permits
 @options.of_lock
 @options.with_shared
 def acquire(

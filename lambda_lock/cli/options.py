@@ -13,6 +13,7 @@ import click
 
 from ..client.lock_client import LockClient
 from ..client.settings import PARTITION_KEY_VARIABLE, SORT_KEY_VARIABLE, TABLE_VARIABLE
+from ..core.row import MOST_PERMITS
 from ..core.schema import GO, JAVA, PYTHON, Schema
 from . import show
 from .exits import CONFIGURATION, Failure, say
@@ -111,6 +112,16 @@ sort_value = click.option(
 of_event = together(
     click.option("--scope", metavar="TEXT", default="", help="The scope of the function, if KEY is without it."),
     click.option("--if-result", metavar="JSON", callback=_json_value, help="Only while this is the stored result."),
+)
+permits = together(
+    click.option("--no-ttl", is_flag=True, help="Write no time to live. Needed if Java or Go clients share the table."),
+    click.option(
+        "--permits",
+        type=click.IntRange(1, MOST_PERMITS),
+        metavar="N",
+        help="Let N hold KEY at once: it is a semaphore. Pass the same N everywhere.",
+    ),
+    click.option("--take", type=click.IntRange(1, MOST_PERMITS), metavar="K", help="Take K of the N permits."),
 )
 prefix = click.option("--prefix", metavar="TEXT", default="", help="Only keys that begin with TEXT.")
 port = click.option(
