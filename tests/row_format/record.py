@@ -22,7 +22,7 @@ from tests.core.driver import NOW
 
 from .play import FOLDER, REFUSED, SCHEMAS, Json, Player, place_of
 
-FORMAT = "1.0"
+FORMAT = "1.1"
 _WIDTH = 120
 N = int(NOW)  # the epoch second in which each scenario begins
 NONCES = [f"{digit:x}" * 32 for digit in range(1, 10)]
