@@ -542,7 +542,7 @@ MUTATIONS: dict[str, Mutation] = {
         "stormy fast", 4000, alter("_end_late", "term copied", ""), shows="copy left",
     ),
     "a late copy that lands where release freed what is not answered for": Mutation(
-        "interrupted-permit-holds-claims", 600,
+        "interrupted-permit-holds-claims", 4000,
         alter("_end_late", "argument STEPS", "1"), shows="copy left",
     ),
     "whatever a refused release shows released as a late copy": Mutation(

@@ -86,6 +86,7 @@ def test_every_bias_is_drawn_at_least_now_and_then():
 
 NEEDED = [name for name, mutation in MUTATIONS.items() if not mutation.redundant]
 LONGEST = [  # to notice: as long as all others together. The short form leaves them to `make prove`
+    "a late copy that lands where release freed what is not answered for",
     "a permit that an attempt hands over parked under the first handle's name",
     "a second refusal by the application's conditions counted as final",
     "all those ahead removed once the first one is dead",
