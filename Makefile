@@ -260,28 +260,8 @@ $(DEV): requirements/dev.txt
 	  pathlib.Path(sysconfig.get_path("purelib"), "lambda_lock.pth").write_text("$(CURDIR)\n")'
 	@touch $@
 
-$(ENGINE): requirements/engine.txt
-	$(call install,.venv-engine,requirements/engine.txt)
-	@touch $@
-
-$(BENCH): requirements/bench.txt
-	$(call install,.venv-bench,requirements/bench.txt)
-	@touch $@
-
-$(INTEROP): requirements/interop.txt
-	$(call install,.venv-interop,requirements/interop.txt)
-	@touch $@
-
-$(DOCS): requirements/docs.txt
-	$(call install,.venv-docs,requirements/docs.txt)
-	@touch $@
-
-$(LINT): requirements/lint.txt
-	$(call install,.venv-lint,requirements/lint.txt)
-	@touch $@
-
-$(MIDDLEWARES): requirements/middlewares.txt
-	$(call install,.venv-middlewares,requirements/middlewares.txt)
+$(ENGINE) $(BENCH) $(INTEROP) $(DOCS) $(LINT) $(MIDDLEWARES): .venv-%/.installed: requirements/%.txt
+	$(call install,.venv-$*,requirements/$*.txt)
 	@touch $@
 
 $(CDK_OLDEST): requirements/cdk-oldest.txt
