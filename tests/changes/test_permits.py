@@ -45,6 +45,16 @@ def test_one_who_waits_and_is_granted_says_so_too(make, caplog, rows):
     assert len(told(caplog, "permits_differ")) == 1
 
 
+def test_one_who_wants_several_says_so_too_where_those_who_hold_took_one_each(make, caplog):
+    old, new = make(), make()
+    held = [new.acquire("gpu", permits=5, wait=0) for _ in range(3)]
+    assert old.try_acquire("gpu", permits=2, take=2) is None
+    (record,) = told(caplog, "permits_differ")
+    assert "3 permits are taken, and its callers here let in 2" in record.getMessage()
+    for lock in held:
+        lock.release()
+
+
 def test_equal_numbers_and_permits_of_the_dead_are_nothing_to_tell(make, caplog):
     one, other = make(), make()
     first = one.acquire("gpu", permits=2, wait=0)

@@ -46,8 +46,9 @@ class Line:
         self._released: dict[str, float] = {}  # when each was released, if it is
         self._owners: dict[str, Waiter] = {}  # by each ticket that was ever asked for
         self._written: dict[str, float] = {}  # the true time of each row's newest write
-        # By request: whose, whether it is a last try, and for how many seconds all looks have been answered.
-        self._claims: dict[int, tuple[Waiter, bool, float, Any]] = {}
+        # By request: whose, whether it is a last try, for how many seconds all looks have been answered, and when the
+        # row that it was made from was shown.
+        self._claims: dict[int, tuple[Waiter, bool, float, float | None, Any]] = {}
 
     def sends(self, waiter: Waiter, action: Send) -> None:
         """A waiter sends a request."""
@@ -58,7 +59,7 @@ class Line:
         elif "ReturnValues" in action.request or action.operation == "PutItem":
             last = waiter.looked >= waiter.wanted.wait_until  # as it decided: a clock may be stepped before it sends
             answered = self.world.now - waiter.troubled
-            self._claims.setdefault(id(action.request), (waiter, last, answered, action.request))
+            self._claims.setdefault(id(action.request), (waiter, last, answered, waiter.shown, action.request))
 
     def wrote(self, process: Process, key: str, action: Send, before: Any, after: Any) -> None:
         """Judge what a write did to those who wait."""
@@ -75,7 +76,7 @@ class Line:
             return
         if old == new and id(action.request) not in self._claims:
             return
-        waiter, last, answered, _ = self._claims.get(id(action.request), (None, False, 0.0, None))
+        waiter, last, answered, shown, _ = self._claims.get(id(action.request), (None, False, 0.0, None, None))
         self._came(key, action, before, after)
         removed = [name for name in old if name not in new]
         if action.operation in ("PutItem", "DeleteItem"):  # the Java client's, replace=True, or the row is gone
@@ -93,8 +94,11 @@ class Line:
         if waiter is not None and granted and waiter.wanted.queue is not None and not last:
             self._granted(key, waiter, old, removed)
             self._judge_dead(key, waiter, old, removed)
-        if waiter is not None and granted and self.world.permits and not self.world.settings.answered_twice:
-            self._judge_passed(key, waiter, before, old, removed, last_write)
+        # One may pass that claims from what an earlier look has shown, or without any look a row of no weights.
+        is_as_shown = last_write < shown if shown is not None else is_weighed(before)
+        is_judged = is_as_shown and self.world.permits and not self.world.settings.answered_twice
+        if waiter is not None and granted and is_judged:
+            self._judge_passed(key, waiter, before, old, removed)
 
     def _came(self, key: str, action: Send, before: Any, after: Any) -> None:
         """Judge who came, who was renewed, and whether anybody was moved."""
@@ -220,22 +224,18 @@ class Line:
             said = f"{waiter.wanted.owner} got {key}, though {alive[0].wanted.owner} waits"
             self.world.judge.fail("out of order", said)
 
-    def _judge_passed(
-        self, key: str, waiter: Waiter, before: Any, old: dict[str, str], removed: list[str], last_write: float
-    ) -> None:
+    def _judge_passed(self, key: str, waiter: Waiter, before: Any, old: dict[str, str], removed: list[str]) -> None:
         """A claim landed in a row as its sender saw it. While one waits for more than 1 permit, whose ticket counts,
         what those ahead want is left to them; all are ahead of one without a ticket. So also of a last try, and of
-        those who do not wait at all."""
-        weighed = is_weighed(before)
+        those who do not wait at all. Nobody wants more than the sender's N."""
+        weighed, permits = is_weighed(before), waiter.wanted.place.permits or 1
         if hold_of(attempt_of(waiter.wanted.owner)) in map(hold_of, by_attempt(before)):
             return  # resumed
-        if last_write >= waiter.shown if waiter.shown is not None else not weighed:
-            return  # it claimed from what an earlier look had shown, or without any look a row that counts no weights
         names = list(old)
         mine = next((at for at, name in enumerate(names) if name in waiter.tickets), None)
         ahead = [name for name in names[:mine] if name not in removed and self._counts(old[name])]
         wants = [ticket_take(old[name]) for name in ahead]
-        wants = [self.world.permits if want > 1 and not weighed else want for want in wants]
+        wants = [permits if want > 1 and not weighed else min(want, permits) for want in wants]
         if max(wants, default=1) > 1 and sum(wants) > self._left(key, waiter):
             self.world.judge.fail("passed", f"{waiter.wanted.owner} got {key}, though {ahead} wait for {wants}")
 
