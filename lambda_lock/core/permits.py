@@ -201,8 +201,9 @@ class PermitRow(Row):
     def free(self) -> int:  # type: ignore[override]
         """How many permits can be taken. Below 0: others let in more than N."""
         left = self.permits - sum(take for name, take in self.takes.items() if name not in self.dead)
-        waits = self.take > 1 and not self.weighed and len(self.dead) < len(self.entries)  # rule 10
-        return min(left, 0) if waits else left
+        if self.take > 1 and not self.weighed and len(self.dead) < len(self.entries):
+            return min(left, 0)  # rule 10
+        return left
 
     def holders(self) -> tuple[Holder, ...]:
         """Return who holds the permits: all but the dead."""
