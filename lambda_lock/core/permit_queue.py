@@ -14,10 +14,11 @@ Where the row counts weights (permits.py), a ticket says what its owner takes, a
    nobody may say that it let it go by.
 3. **Nobody passes one who waits for more than 1**, whether by a last try, without the queue, by holder, or asleep:
    while its ticket counts, a caller without a ticket claims only if enough is free for all whose tickets count, and for
-   itself. Otherwise callers that take one whenever one becomes free would starve it. So the first claim of a row that
-   counts weights requires that nobody waits. If its refusal shows that enough is free, the next claim follows at once.
-   A heavy waiter that died costs the others its ticket: 10 to 35 s. Where callers pass different N, each believes that
-   nobody needs more than its own.
+   itself. Otherwise callers that take one whenever one becomes free would starve it. The same holds for a caller that
+   takes more than 1, whoever waits: else writers that try whenever the row is free would starve a reader. So the first
+   claim of a row that counts weights requires that nobody waits. If its refusal shows that enough is free, the next
+   claim follows at once. A heavy waiter that died costs the others its ticket: 10 to 35 s. Where callers pass different
+   N, each believes that nobody needs more than its own.
 4. In a row that does not count weights yet, one who takes more than 1 needs all N: the row changes over while nobody
    holds (rule 10 of permits.py).
 """

@@ -247,7 +247,7 @@ class PermitRow(Row):
 
     def is_awaited(self, date: int | None) -> bool:
         needs = [self.need(ticket) for ticket in self.waiters or () if counts(ticket, date)]
-        return max(needs, default=1) > 1 and sum(needs) + self.take > self.free
+        return bool(needs) and max(*needs, self.take) > 1 and sum(needs) + self.take > self.free
 
     def is_free_for_all(self, date: int | None, ticket: str | None = None) -> bool:
         """Whether every caller sees as many free permits as the owner of a ticket needs, judged by the Date alone."""

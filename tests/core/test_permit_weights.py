@@ -287,6 +287,15 @@ def test_a_last_try_does_not_pass_one_who_waits_for_more():
         driver.acquire(permits=100, take=1, waits=True, wait_until=driver.now + 2.0, queue=queue_for_permit)
 
 
+def test_one_who_takes_more_passes_nobody_without_a_ticket_also_not_those_who_wait_for_one():
+    driver = Weighing()
+    assert driver.release(driver.acquire(permits=100, take=100))
+    driver.damage(waiters=places("a-reader"))
+    with pytest.raises(LockNotGrantedError, match="but 1 waits before this one"):
+        driver.acquire(permits=100, take=100)
+    driver.acquire(permits=100, take=99)  # one is left to it
+
+
 def test_those_who_wait_for_one_are_passed_by_a_call_that_does_not_wait_as_ever():
     driver = Weighing()
     driver.acquire(permits=3, take=2)

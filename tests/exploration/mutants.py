@@ -230,6 +230,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("permit queue 2", "patience with one who waits for five while one is free"),
     Mutant("permit queue 2", "who passes the dead leaves nothing to the others ahead"),
     Mutant("permit queue 3", "a caller without a ticket that passes one who waits for more"),
+    Mutant("permit queue 3", "one who takes more that passes those who wait for one"),
     Mutant("permit queue 3", "a first claim that does not ask whether one waits for more"),
     Mutant("permit queue 3", "a last try that passes one who waits for more"),
     Mutant("permit queue 4", "one who takes more let in beside others where weights do not count"),

@@ -227,7 +227,8 @@ class Line:
     def _judge_passed(self, key: str, waiter: Waiter, before: Any, old: dict[str, str], removed: list[str]) -> None:
         """A claim landed in a row as its sender saw it. While one waits for more than 1 permit, whose ticket counts,
         what those ahead want is left to them; all are ahead of one without a ticket. So also of a last try, and of
-        those who do not wait at all. Nobody wants more than the sender's N."""
+        those who do not wait at all. Who takes more than 1 without a ticket passes nobody. Nobody wants more than the
+        sender's N."""
         weighed, permits = is_weighed(before), waiter.wanted.place.permits or 1
         if hold_of(attempt_of(waiter.wanted.owner)) in map(hold_of, by_attempt(before)):
             return  # resumed
@@ -236,7 +237,8 @@ class Line:
         ahead = [name for name in names[:mine] if name not in removed and self._counts(old[name])]
         wants = [ticket_take(old[name]) for name in ahead]
         wants = [permits if want > 1 and not weighed else min(want, permits) for want in wants]
-        if max(wants, default=1) > 1 and sum(wants) > self._left(key, waiter):
+        is_heavy = max(wants, default=1) > 1 or (mine is None and waiter.wanted.place.take > 1)
+        if is_heavy and sum(wants) > self._left(key, waiter):
             self.world.judge.fail("passed", f"{waiter.wanted.owner} got {key}, though {ahead} wait for {wants}")
 
     def _judge_dead(self, key: str, waiter: Waiter, old: dict[str, str], removed: list[str]) -> None:

@@ -1064,6 +1064,9 @@ MUTATIONS: dict[str, Mutation] = {
     "a caller without a ticket that passes one who waits for more": Mutation(
         "permits-pollers", 60, alter("PermitRow.is_awaited", "return max", "False"), shows="passed",
     ),
+    "one who takes more that passes those who wait for one": Mutation(
+        "permits-pollers permits-heavy", 200, alter("PermitRow.is_awaited", "argument take", "1"), shows="passed",
+    ),
     "a first claim that does not ask whether one waits for more": Mutation(
         "permits-pollers", 60, alter("Acquisition.first", "set queue", "None"), shows="passed",
     ),
