@@ -125,7 +125,7 @@ class Player(Driver):
     def wanted_of(self, step: Json, owner: str) -> AcquireRequest:
         place = place_of(self.scenario)
         if "permits" in step:
-            place = PermitPlace(place, step["permits"], owner)
+            place = PermitPlace(place, step["permits"], owner, step.get("take"))
         return AcquireRequest(
             place,
             owner,
@@ -195,6 +195,8 @@ class Player(Driver):
     def release_by_string(self, step: Json) -> Json:
         given = handover.read_handover(self.strings[step["string"]], "locks")
         place = place_of(self.scenario)
+        if "permits" in step:
+            place = PermitPlace(place, step["permits"], given.owner)
         steps = resume.release(place, given.owner, given.token, self.talk())
         return {"released": self.run(steps)}
 

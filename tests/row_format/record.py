@@ -213,6 +213,69 @@ PERMITS = [
     ),
 ]
 
+_DAMAGED: Json = {
+    "key": {"S": "k"},
+    "ownerName": {"S": "semaphore"},
+    "leaseDuration": {"S": "semaphore"},
+    "recordVersionNumber": {"S": "semaphore2"},
+    "permits": {"M": {"a" * 32: {"S": f"L1:{(N + 15) * 1000}:{'0' * 32}:20000:one"}}},
+    "permitTokens": {"M": {"a" * 32: {"N": "41"}}},
+    "permitTakes": {"M": {"a" * 32: {"N": "2"}}},
+    "permitsTaken": {"N": "1"},
+    "fencingToken": {"N": "41"},
+}
+_TWO_OF_THREE: Json = {"permits": 3, "take": 2}
+T3 = make_ticket("cccccccc", N + 30, 2)
+WEIGHTS = [
+    scenario(
+        "Two of three permits, and one that is free; one who wants two is refused until two are released",
+        acquire(ONE, **_TWO_OF_THREE, client="one"),
+        acquire(TWO, at=1.0, permits=3, take=1, client="two"),
+        acquire(THREE, at=2.0, **_TWO_OF_THREE, client="three"),
+        act("renew", 3.0, client="one"),
+        act("release", 4.0, client="one"),
+        acquire(THREE, at=5.0, **_TWO_OF_THREE, client="three"),
+        act("release", 6.0, client="three"),
+        act("release", 7.0, client="two"),
+    ),
+    scenario(
+        "What the dead had is given back by the claim that replaces them",
+        acquire(ONE, **_TWO_OF_THREE, client="one"),
+        acquire(TWO, at=22.0, permits=3, take=3, client="two"),
+        acquire(TWO, at=23.0, permits=3, take=3, client="two"),
+        act("release", 24.0, client="one"),
+    ),
+    scenario(
+        "A row that does not count weights changes over once nobody holds",
+        acquire(ONE, permits=3, client="one"),
+        acquire(TWO, at=1.0, **_TWO_OF_THREE, client="two"),
+        act("release", 2.0, client="one"),
+        acquire(TWO, at=3.0, **_TWO_OF_THREE, client="two"),
+        acquire(THREE, at=4.0, permits=3, client="three"),
+        act("release", 5.0, client="three"),
+    ),
+    scenario(
+        "A claim of two that is given up",
+        acquire(ONE, permits=3, take=1, client="one"),
+        acquire(TWO, at=1.0, **_TWO_OF_THREE, client="two", lost=1, given_up=True),
+    ),
+    scenario(
+        "A release by string takes off what the row says",
+        acquire(ONE, **_TWO_OF_THREE, client="one"),
+        act("hand over", 1.0, lease_ms=60_000, string="first", client="one"),
+        act("release by string", 2.0, string="first", permits=3, client="two"),
+    ),
+    scenario("A row whose sum is wrong is damaged", acquire(TWO, permits=3, take=1), before=_DAMAGED),
+    scenario(
+        "Who waits for two has a longer ticket; one who does not wait claims nothing that it needs",
+        acquire(ONE, **_TWO_OF_THREE, client="one"),
+        act("take a ticket", 1.0, ticket=T3),
+        acquire(TWO, at=2.0, permits=3, take=1, client="two"),
+        act("release", 3.0, client="one"),
+        acquire(TWO, at=4.0, permits=3, take=1, client="two"),
+    ),
+]
+
 T1, T2, T2B = make_ticket("aaaaaaaa", N + 30), make_ticket("bbbbbbbb", N + 10), make_ticket("bbbbbbbb", N + 16)
 WAITING = [
     scenario("One who would wait claims a free lock: nobody may be waiting", acquire(TWO, wait=30.0)),
@@ -417,6 +480,7 @@ SCENARIOS = {
     "locks": LOCKS,
     "events": EVENTS,
     "permits": PERMITS,
+    "weights": WEIGHTS,
     "waiting": WAITING,
     "holds": HOLDS,
     "sleeping": SLEEPING,
