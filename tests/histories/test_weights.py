@@ -1,0 +1,103 @@
+"""Permits of more than one, and readers and a writer, while the network fails and processes are killed and frozen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rig.engine import Engine
+
+from .weights import PERMITS, Plan, Round, judge, play
+
+SECOND = 1_000_000_000
+
+
+@pytest.mark.long
+def test_never_more_than_n_permits_are_held_and_nothing_is_left_of_the_dead(engine: Engine, table: str) -> None:
+    found = play(engine, table, Plan(seed=1, seconds=4.0, processes=3))
+    assert found.wrong == []
+    assert found.happened["more than one"] > 0
+    assert found.happened["killed"] + found.happened["frozen"] > 0
+    assert found.peaks["gpus"] > 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "a claim that asks for one permit, whatever it takes",
+        "a sum that does not count at all",
+        "a release that takes off one permit, whatever it had",
+        "a claim that does not count what it takes",
+        "what the dead had not given back",
+        "one who takes more let into a row that does not count weights",
+    ],
+)
+def test_a_broken_rule_shows(rule, engine, new_table):
+    for seed in range(10):
+        if play(engine, new_table(), Plan(seed, mutation=rule)).wrong:
+            return
+    pytest.fail(f"10 rounds did not show: {rule}")
+
+
+class Lines:
+    """Writes what a process would have written, for a judge."""
+
+    def __init__(self) -> None:
+        self.lines: list[tuple[int, Any]] = []
+
+    def granted(self, at: int, key: str, token: int, take: int, until: int, **more: Any) -> None:
+        learnt = {"token": token, "take": take, "attempt": token, **more}
+        self.did(at, "acquire", key, token, "ok", learnt, {})
+        self.lines.append((0, ["held", at, at, key, token, token, until * SECOND]))
+
+    def did(
+        self, at: int, kind: str, key: str, token: int, outcome: str, learnt: dict[str, Any], known: dict[str, Any]
+    ) -> None:
+        number = len(self.lines)
+        self.lines.append((0, ["begin", number, at * SECOND, kind, key, token, known]))
+        self.lines.append((0, ["end", number, at * SECOND, outcome, learnt]))
+
+    def ended(self, at: int, kind: str, key: str, token: int, outcome: str = "ok") -> None:
+        self.did(at, kind, key, token, outcome, {}, {"token": token})
+
+    def judged(self) -> Round:
+        judge(self.lines, found := Round())
+        return found
+
+
+def test_the_judge_adds_up_what_is_held_at_once():
+    lines = Lines()
+    lines.granted(1, "gpus", token=11, take=3, until=20)
+    lines.granted(2, "gpus", token=12, take=2, until=20)
+    lines.ended(3, "release", "gpus", token=12)
+    lines.granted(4, "gpus", token=13, take=2, until=9)
+    lines.granted(9, "gpus", token=14, take=2, until=20)  # at the end of what 13 was promised
+    found = lines.judged()
+    assert (found.wrong, found.peaks) == ([], {"gpus": PERMITS["gpus"]})
+    lines.granted(10, "gpus", token=15, take=1, until=20)
+    assert [each.partition(":")[0] for each in lines.judged().wrong] == ["too many"]
+
+
+def test_the_judge_rejects_a_reader_beside_a_writer():
+    lines = Lines()
+    lines.granted(1, "config", token=11, take=100, until=20)
+    lines.granted(2, "config", token=12, take=1, until=20)
+    assert len(lines.judged().wrong) == 1
+
+
+def test_the_judge_rejects_a_loss_before_the_end_that_was_promised_unless_somebody_resumed():
+    for resumed, wrong in ((False, ["lost early"]), (True, [])):
+        lines = Lines()
+        lines.granted(1, "gpus", token=11, take=3, until=20, is_resumed=resumed)
+        lines.ended(5, "renew", "gpus", token=11, outcome="lost")
+        assert [each.partition(":")[0] for each in lines.judged().wrong] == wrong
+
+
+def test_the_judge_counts_the_newest_attempt_of_a_hold():
+    lines = Lines()
+    lines.granted(1, "gpus", token=11, take=3, until=20)
+    lines.ended(2, "resume", "gpus", token=11)
+    lines.granted(3, "gpus", token=12, take=5, until=20)
+    assert lines.judged().wrong == []

@@ -1,0 +1,384 @@
+"""Permits of more than one, and readers and a writer, over HTTP: ``python -m tests.histories.weights --rounds 20``.
+
+Processes of callers take permits of a few keys while requests are lost, doubled and late, and while processes are
+killed (SIGKILL) and frozen (SIGSTOP). Each notes what it was granted, and for how long its handle said that it is held.
+The judge knows nothing of the protocol. It adds up, from outside, what was held at the same time:
+
+- **Too many**: more than N permits of a key were held at one instant.
+- **Lost early**: a holder that nobody resumed was told that its permits are lost, though they had been promised longer.
+- **Left**: when all is over, nobody can take all N within bounded time, or the row's count is not zero after that.
+
+Of a hold that is resumed, the newest attempt counts, from its grant on (docs/holds.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import dataclasses
+import itertools
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from lambda_lock import Lock, LockClient
+from lambda_lock.core.lease import GRACE
+from lambda_lock.core.row import LONGEST_BELIEVED
+from lambda_lock.errors import LockLostError, LockNotGrantedError, TransportError
+from rig.engine import ROOT, Engine, Ministack
+from tests.support.waiting import wait_until
+
+from .record import AHEAD, Recorder
+from .storm import Storm
+
+_LEASES = (1.0, 1.5, 2.5)
+_WAITS = (0.0, 0.0, 0.0, 0.2, 1.5)
+_BUSY = 20.0  # seconds that a busy machine may take beyond what the protocol allows
+_FAULTS = {"cut after": 25, "cut before": 15, "cut, and delivered late": 15, "doubled late": 40, "doubled at once": 25}
+#: The options of those who want each key: few and many permits, and readers and a writer.
+WANTS: dict[str, list[dict[str, Any]]] = {
+    "gpus": [{"permits": 5, "take": take} for take in (1, 1, 2, 3, 5)],
+    "config": [{"shared": shared} for shared in (True, True, True, False)],
+    "mixed": [{"permits": 3}, {"permits": 3, "take": 1}, {"permits": 3, "take": 2}],  # some say nothing of weights
+}
+PERMITS = {"gpus": 5, "config": 100, "mixed": 3}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A round. seconds: how long processes are killed and frozen. mutation: a rule that is broken, or ""."""
+
+    seed: int
+    seconds: float = 8.0
+    processes: int = 4
+    threads: int = 5
+    mutation: str = ""
+
+
+@dataclass(frozen=True)
+class Orders:
+    """What one process is to do, until SIGTERM. url: of the network; table: of the locks; record: the file to write."""
+
+    number: int
+    plan: Plan
+    url: str
+    table: str
+    record: str
+
+
+class Caller:
+    """A thread that takes permits, works, and gives them back in one of several ways."""
+
+    def __init__(self, orders: Orders, number: int, recorder: Recorder, stop: threading.Event) -> None:
+        self.stop, self.number, self.recorder = stop, number, recorder
+        self.attempts = itertools.count((orders.number * orders.plan.threads + number) * 1_000_000)
+        self.random = random.Random(f"{orders.plan.seed}-{number}-{orders.number}")
+        self.client = LockClient(
+            orders.table,
+            endpoint_url=orders.url,
+            owner_prefix=f"c{number}",
+            lease_duration=self.random.choice(_LEASES),
+            heartbeat_period=self.random.choice((None, 0)),
+            refresh_period=0.2,
+        )
+
+    def run(self) -> None:
+        try:
+            while not self.stop.is_set():
+                self._acquire(self.random.choice([*WANTS]))
+        except BaseException:
+            self.recorder.trouble(traceback.format_exc())
+            raise
+
+    def _acquire(self, key: str) -> None:
+        options = dict(self.random.choice(WANTS[key]))
+        if self.random.random() < 0.2:
+            options["holder"] = f"{self.number}, {options}"  # a holder takes as many each time
+        wait, queue = self.random.choice(_WAITS), self.random.random() < 0.8
+        number = self.recorder.begin("acquire", key, next(self.attempts))
+        try:
+            lock = self.client.acquire(key, wait=wait, queue=queue, **options)
+        except (LockNotGrantedError, TransportError) as error:
+            self.recorder.end(number, type(error).__name__)
+            return
+        attempt = next(self.attempts)
+        held_by = "holder" in options
+        self.recorder.end(number, "ok", token=lock.fencing_token, take=lock.take, attempt=attempt, is_resumed=held_by)
+        self._work(lock, attempt)
+
+    def _work(self, lock: Lock, attempt: int) -> None:
+        self.recorder.look(lock, attempt)
+        while self.random.random() < 0.6 and not self.stop.is_set():
+            if self.random.random() < 0.4:
+                self._act("renew", lock, attempt, lock.heartbeat)
+            else:
+                time.sleep(self.random.choice((0.01, 0.05, 0.05, 0.3, 1.5)))
+            self.recorder.look(lock, attempt)
+        way = self.random.random()
+        if way < 0.65:
+            self._act("release", lock, attempt, lock.release)
+        elif way < 0.9:
+            self._hand_over(lock, attempt)
+        # else the permits are kept until their lease ends, and the handle is forgotten
+
+    def _hand_over(self, lock: Lock, attempt: int) -> None:
+        """Hand it over, and release it or go on with it, by its string."""
+        string = self._act("hand_over", lock, attempt, lock.hand_over)
+        if not isinstance(string, str):
+            return
+        number = self.recorder.begin("resume", lock.key, attempt, token=lock.fencing_token)
+        try:
+            if self.random.random() < 0.4:
+                self.recorder.end(number, "released" if self.client.release(string) else "gone")
+                return
+            resumed = self.client.resume(string)
+        except (LockLostError, LockNotGrantedError, TransportError) as error:
+            self.recorder.end(number, type(error).__name__)
+            return
+        attempt = next(self.attempts)
+        self.recorder.end(number, "resumed", take=resumed.take, attempt=attempt)
+        self._work(resumed, attempt)
+
+    def _act(self, kind: str, lock: Lock, attempt: int, act: Any) -> Any:
+        number = self.recorder.begin(kind, lock.key, attempt, token=lock.fencing_token)
+        try:
+            given = act()
+        except (LockLostError, TransportError) as error:
+            self.recorder.end(number, "lost" if isinstance(error, LockLostError) else "unknown")
+            return error
+        self.recorder.end(number, "lost" if given is False else "ok")
+        return given
+
+
+def work(orders: Orders) -> None:
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: stop.set())
+    recorder = Recorder(Path(orders.record))
+    with contextlib.ExitStack() as stack:
+        if orders.plan.mutation:
+            from tests.simulation.mutations import broken
+
+            stack.enter_context(broken(orders.plan.mutation))
+        callers = [Caller(orders, each, recorder, stop) for each in range(orders.plan.threads)]
+        threads = [threading.Thread(target=caller.run, daemon=True) for caller in callers]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(0.5)  # a signal is handled in between
+    # Whatever is still held is left to its lease.
+
+
+@dataclass
+class Hold:
+    """What was granted: from when to when each attempt counted, by its number. over: those that count no more."""
+
+    take: int
+    counted: dict[int, tuple[int, int]] = field(default_factory=dict)
+    over: set[int] = field(default_factory=set)
+    is_resumed: bool = False
+
+    def begin(self, attempt: int, begun: int, at: int) -> None:
+        """An attempt that was begun at one instant was granted at another. Those before it count no more."""
+        self.end_all(begun)
+        self.counted[attempt] = (at, at)
+
+    def end(self, attempt: int, at: int) -> None:
+        since, until = self.counted[attempt]
+        self.counted[attempt] = (since, min(until, at))
+        self.over.add(attempt)
+
+    def end_all(self, at: int) -> None:
+        for attempt in self.counted.keys() - self.over:
+            self.end(attempt, at)
+
+    def extend(self, attempt: int, until: int) -> None:
+        if attempt not in self.over:
+            since, before = self.counted[attempt]
+            self.counted[attempt] = (since, max(before, until))
+
+
+@dataclass
+class Round:
+    """What happened, and what is wrong with it. peaks: by key, the most permits that were held at one instant."""
+
+    happened: Counter[str] = field(default_factory=Counter)
+    peaks: dict[str, int] = field(default_factory=dict)
+    wrong: list[str] = field(default_factory=list)
+
+
+def judge(lines: list[tuple[int, Any]], found: Round) -> None:
+    """Add up what the lines of the processes, in the order of their times, say was held at the same time."""
+    holds: dict[tuple[str, int], Hold] = {}
+    begun: dict[tuple[int, int], tuple[str, str, int, dict[str, Any]]] = {}
+    for process, line in lines:
+        match line:
+            case ["begin", number, at, kind, key, attempt, known]:
+                begun[process, number] = (kind, key, at, known)
+                if kind in ("release", "hand_over"):
+                    holds[key, known["token"]].end(attempt, at)
+                elif kind == "resume":
+                    holds[key, known["token"]].end_all(at)
+                    holds[key, known["token"]].is_resumed = True
+            case ["end", number, at, outcome, learnt]:
+                kind, key, since, known = begun.pop((process, number))
+                found.happened[f"{kind} {outcome}"] += 1
+                place = (key, int(learnt.get("token") or known.get("token") or 0))
+                if outcome in ("ok", "resumed") and "attempt" in learnt:
+                    hold = holds.setdefault(place, Hold(learnt["take"], is_resumed=learnt.get("is_resumed", False)))
+                    hold.begin(learnt["attempt"], since, at)
+                    found.happened["more than one"] += learnt["take"] > 1
+                elif outcome == "lost" and not (hold := holds[place]).is_resumed:
+                    until = max(end for _, end in hold.counted.values())
+                    if at < until - AHEAD * 1e9:
+                        found.wrong.append(f"lost early: {place}, {(until - at) / 1e9:.3f} s before its end")
+            case ["held", _, _, key, attempt, token, until]:
+                holds[key, token].extend(attempt, until)
+            case ["trouble", _, text]:
+                found.wrong.append(text)
+    _add_up(holds, found)
+
+
+def _add_up(holds: dict[tuple[str, int], Hold], found: Round) -> None:
+    changes: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
+    for (key, token), hold in holds.items():
+        for begin, end in hold.counted.values():
+            if begin < end:
+                changes[key] += [(begin, hold.take, token), (end, -hold.take, token)]
+    for key, each in changes.items():
+        taken = 0
+        for at, change, token in sorted(each):  # who leaves at an instant leaves before who comes
+            taken += change
+            found.peaks[key] = max(taken, found.peaks.get(key, 0))
+            if taken > PERMITS[key]:
+                found.wrong.append(f"too many: {taken} of {PERMITS[key]} of {key} at {at}, when {token} came")
+
+
+def _time_of(line: Any) -> int:
+    """When a line was written. What is held is known at the end of a look."""
+    return int(line[1] if line[0] == "trouble" else line[2])
+
+
+class Fleet:
+    """The processes of a round. Each has begun to work before anything is done to another."""
+
+    def __init__(self, plan: Plan, engine: Engine, url: str, table: str, folder: Path) -> None:
+        self.plan, self.engine, self.url, self.table, self.folder = plan, engine, url, table, folder
+        self._numbers = itertools.count()
+        self.processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self) -> subprocess.Popen[bytes]:
+        number = next(self._numbers)
+        record = self.folder / str(number)
+        record.touch()
+        orders = Orders(number, self.plan, self.url, self.table, str(record))
+        command = [sys.executable, "-m", "tests.histories.weights", json.dumps(dataclasses.asdict(orders))]
+        environment = os.environ | self.engine.environment() | {"PYTHONPATH": str(ROOT)}
+        return subprocess.Popen(command, cwd=ROOT, env=environment)
+
+    def wait_for_work(self) -> None:
+        wait_until(lambda: all(path.stat().st_size for path in self.folder.iterdir()), 120)
+
+    def __enter__(self) -> Self:
+        self.processes += [self.start() for _ in range(self.plan.processes)]
+        self.wait_for_work()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for process in self.processes:
+            process.terminate()
+        for process in self.processes:
+            try:
+                process.wait(60)
+            finally:
+                process.kill()
+
+    def trouble(self, source: random.Random, happened: Counter[str]) -> None:
+        """Kill one process and start another in its place, or freeze one for a while."""
+        place = source.randrange(self.plan.processes)
+        if source.random() < 0.5:
+            self.processes[place].kill()
+            self.processes[place].wait()
+            self.processes[place] = self.start()
+            self.wait_for_work()
+            happened["killed"] += 1
+        else:
+            self.processes[place].send_signal(signal.SIGSTOP)
+            time.sleep(source.choice((0.3, 1.2, 4.0)))
+            self.processes[place].send_signal(signal.SIGCONT)
+            happened["frozen"] += 1
+
+
+def play(engine: Engine, table: str, plan: Plan) -> Round:
+    """Play a round in a table of the engine, and judge it."""
+    found, source = Round(), random.Random(plan.seed)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Storm(engine.url, plan.seed, faults=_FAULTS, late=(0.05, 1.5)) as storm,
+    ):
+        storm.stormy = True
+        with Fleet(plan, engine, storm.url, table, Path(folder)) as fleet:
+            end = time.monotonic() + plan.seconds
+            while time.monotonic() < end:
+                time.sleep(source.uniform(0.2, 1.0))
+                fleet.trouble(source, found.happened)
+        lines = [
+            (int(path.name), json.loads(line))
+            for path in Path(folder).iterdir()
+            for line in path.read_text().splitlines()
+        ]
+    judge(sorted(lines, key=lambda each: _time_of(each[1])), found)
+    _take_all(engine, table, found)
+    return found
+
+
+def _take_all(engine: Engine, table: str, found: Round) -> None:
+    """Everybody is gone: one who wants all permits gets them, once what the dead left is over."""
+    patience = max(_LEASES) + GRACE + LONGEST_BELIEVED + _BUSY
+    with LockClient(table, endpoint_url=engine.url, refresh_period=0.2) as client:
+        for key, permits in PERMITS.items():
+            try:
+                lock = client.acquire(key, permits=permits, take=permits, wait=patience)
+                taken = [client.get(key).taken]  # type: ignore[union-attr]
+                lock.release()
+                if (record := client.get(key)) is None or [*taken, record.taken] != [permits, 0]:
+                    found.wrong.append(f"left: {key} says {record}")
+            except Exception:  # noqa: BLE001 - whatever keeps the row from being used again is wrong
+                found.wrong.append(f"left: {key}: {traceback.format_exc()}")
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--mutation", default="", help="break this rule of the protocol")
+    options = parser.parse_args(arguments)
+    bad, total = 0, Counter[str]()
+    with Ministack() as engine:
+        os.environ.update(engine.environment())
+        for seed in range(options.seed, options.seed + options.rounds):
+            played = play(engine, engine.create_table(f"weights-{seed}"), Plan(seed, mutation=options.mutation))
+            bad += bool(played.wrong)
+            total += played.happened
+            print(f"seed {seed}: peaks {played.peaks}", *played.wrong, sep="\n  ", flush=True)
+    print(dict(total))
+    return int(bad > 0)
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] and sys.argv[1].startswith("{"):
+        given: dict[str, Any] = json.loads(sys.argv[1])
+        work(Orders(**given | {"plan": Plan(**given["plan"])}))
+        os._exit(0)
+    sys.exit(main(sys.argv[1:]))
