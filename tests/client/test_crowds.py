@@ -1,0 +1,86 @@
+"""Nobody starves: one who waits beside a crowd of processes, which ask for the same key in every other way."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lambda_lock import LockClient
+from tests.support.waiting import wait_until
+
+pytestmark = [pytest.mark.plain, pytest.mark.long]  # the crowd, which is other processes, uses a LockClient
+
+PROGRAM = Path(__file__).with_name("crowd.py")
+KEY = "config"
+LENGTH = 14  # characters of a ticket that takes one
+PATIENCE = 120.0  # seconds: whoever is not let in by then starves
+
+
+@contextmanager
+def crowd(file: Path, kind: str, processes: int, each: int) -> Iterator[None]:
+    """So many processes of so many threads. All have had the key, or had their turn, before this goes on."""
+    file.touch()
+    command = [sys.executable, str(PROGRAM), str(file), KEY, str(each), kind]
+    started = [subprocess.Popen(command) for _ in range(processes)]
+    try:
+        wait_until(lambda: len(grants(file)) >= 2 * processes, PATIENCE)
+        yield
+    finally:
+        for process in started:
+            process.kill()
+        for process in started:
+            process.wait()
+
+
+def grants(file: Path) -> list[tuple[float, float]]:
+    """When each was asked for, and granted."""
+    return [(float(asked), float(granted)) for asked, granted in map(str.split, file.read_text().splitlines())]
+
+
+def passed(file: Path, rows: Any, client: LockClient, shared: bool) -> int:
+    """How many asked after the one who acquires stood in line, and were let in before it.
+
+    Its ticket is the only one of its length: a writer's says how much it takes (docs/row-format.md).
+    """
+    came: list[float] = []
+
+    def wait() -> None:
+        with client.acquire(KEY, shared=shared, wait=PATIENCE):
+            came.append(time.monotonic())
+
+    def stands_in_line() -> bool:
+        return any((len(each["S"]) == LENGTH) == shared for each in rows[KEY].get("waiters", {"L": []})["L"])
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    wait_until(lambda: came or stands_in_line(), PATIENCE)
+    in_line = time.monotonic()
+    waiter.join(PATIENCE)
+    assert came, "it was not let in"
+    return sum(asked > in_line and granted < came[0] for asked, granted in grants(file))
+
+
+@pytest.mark.parametrize(
+    ("kind", "each"), [("tries", 25), ("holders", 8), ("polls", 5), ("short waits", 5), ("long waits", 5)]
+)
+def test_a_writer_beside_a_crowd_of_readers_is_let_in_once_those_ahead_of_it_have_left(
+    kind, each, table, rows, tmp_path
+):
+    with LockClient(table) as client, crowd(tmp_path / "grants", kind, 2, each):
+        for _ in range(2):
+            assert passed(tmp_path / "grants", rows, client, shared=False) == 0
+
+
+@pytest.mark.parametrize("kind", ["writers", "writers that try", "writers that poll"])
+def test_a_reader_beside_a_stream_of_writers_is_let_in_once_those_ahead_of_it_have_left(kind, table, rows, tmp_path):
+    with LockClient(table) as client, crowd(tmp_path / "grants", kind, 2, 4):
+        for _ in range(2):
+            assert passed(tmp_path / "grants", rows, client, shared=True) == 0
