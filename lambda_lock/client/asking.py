@@ -149,6 +149,8 @@ class AskingClient(Client):
         holder: str,
         task_token: str,
         permits: int | None = None,
+        take: int | None = None,
+        shared: bool | None = None,
         sort_key: str | None = None,
     ) -> None:
         """Let a state machine sleep until the lock ``key`` is free for it. Call it after an acquire was refused.
@@ -157,7 +159,8 @@ class AskingClient(Client):
         state then ends, and ``acquire(key, holder=holder, wait=0)`` goes on with what was taken. Being called proves
         nothing: acquire decides. The one that is called has 60 s for that.
 
-        key, sort_key, permits: as for that acquire.
+        key, sort_key, permits, take, shared: as for that acquire. Whoever sleeps for several permits is not passed by
+            those who came later, nor by callers that do not wait.
         holder: the name that acquires, such as the execution's. A second call of it replaces the first.
         task_token: of a state with ``.waitForTaskToken``, 1 to 2,048 characters.
 
@@ -169,4 +172,5 @@ class AskingClient(Client):
         """
         from .sleep import sleep
 
-        return self.__runner__.run(sleep(self.__session__, key, holder, task_token, permits, sort_key))
+        sleeping = sleep(self.__session__, key, holder, task_token, sort_key, permits=permits, take=take, shared=shared)
+        return self.__runner__.run(sleeping)

@@ -11,11 +11,14 @@ from ..core.row import OF_SLEEPERS
 from ..core.schema import JAVA
 from ..errors import LockArgumentError, LockConfigurationError, LockNotGrantedError
 from . import checks
+from .options import LOCK, checked
 from .session import Operation
 from .settings import TABLE_VARIABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ..core.protocol import Conversation, Steps
     from ..core.requests import Place
     from .session import Session
@@ -33,16 +36,24 @@ def has_waker(session: Session) -> bool:
 
 
 def lie_down(
-    session: Session, key: str, sort_key: str | None, holder: str, kind: str, callback: str, permits: int | None = None
+    session: Session,
+    key: str,
+    sort_key: str | None,
+    holder: str,
+    kind: str,
+    callback: str,
+    permits: int | None = None,
+    take: int | None = None,
 ) -> Operation[bool]:
     """Write the entry of an execution that goes to sleep, or replace the one that it has.
 
-    kind: "task" or "durable". callback: the token of the task, or the id of the durable function's callback.
+    kind: "task" or "durable". callback: the token of the task, or the id of the durable function's callback. permits,
+    take: of its acquire, checked before.
 
     The operation returns whether there was room: if not, poll. Raises what `sleep` does.
     """
     place = _place(session, key, sort_key, holder, permits)
-    sleeper = sleepers.Sleeper(holder, kind, callback, permits, session.settings.ttl)
+    sleeper = sleepers.Sleeper(holder, kind, callback, permits, session.settings.ttl, take)
     return Operation(place, lambda talk: sleepers.lie_down(place, sleeper, talk))
 
 
@@ -53,9 +64,10 @@ def get_up(session: Session, key: str, holder: str) -> Operation[bool]:
 
 
 def sleep(
-    session: Session, key: str, holder: str, task_token: str, permits: int | None, sort_key: str | None
+    session: Session, key: str, holder: str, task_token: str, sort_key: str | None, **weight: Any
 ) -> Operation[None]:
-    """The operation of `Client.sleep`."""
+    """The operation of `Client.sleep`. weight: permits, take and shared."""
+    weight = checked(LOCK, weight, "sleep")
     checks.of_kind("task_token", task_token, str, "a str")
     if not 1 <= len(task_token) <= _LONGEST_CALLBACK:
         raise LockArgumentError(
@@ -63,7 +75,7 @@ def sleep(
             ".waitForTaskToken, which has 1 to 2,048",
             key=key,
         )
-    lying_down = lie_down(session, key, sort_key, holder, "task", task_token, permits)
+    lying_down = lie_down(session, key, sort_key, holder, "task", task_token, weight["permits"], weight["take"])
     if not has_waker(session):
         raise LockConfigurationError(
             f"nobody would wake who sleeps until lock {key!r} is free: the table has no waker, or this function does "
@@ -87,7 +99,6 @@ def _place(session: Session, key: str, sort_key: str | None, holder: object, per
     place = session.settings.place(key, sort_key)
     checks.holder("holder", holder, key)
     if permits is not None:
-        checks.permit_count(permits, key)
         checks.permits(permits, place.schema, key)
     checks.key_text("key", key + OF_SLEEPERS)
     if place.schema != JAVA:

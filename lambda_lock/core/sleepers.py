@@ -53,34 +53,43 @@ class Sleeper:
     """A suspended execution, and how to call it.
 
     kind: "task" (Step Functions) or "durable" (a durable function). callback: its token or id.
-    permits: N of a semaphore; None for a lock.
+    permits: N of a semaphore; None for a lock. take: how many of them it acquires; None: as in PermitPlace.
     ttl: seconds for the time to live of the lock's row, as its client writes it; None for none.
     """
 
     def __init__(
-        self, holder: str, kind: str, callback: str, permits: int | None = None, ttl: int | None = None
+        self,
+        holder: str,
+        kind: str,
+        callback: str,
+        permits: int | None = None,
+        ttl: int | None = None,
+        take: int | None = None,
     ) -> None:
         self.holder = holder
         self.kind = kind
         self.callback = callback
         self.permits = permits
         self.ttl = ttl
+        self.take = take
 
     def entry(self) -> Entry:
-        return {"S": json.dumps(list(vars(self).values()), separators=(",", ":"), ensure_ascii=False)}
+        parts = list(vars(self).values())[: 5 if self.take is None else 6]  # six are strangers to an older waker
+        return {"S": json.dumps(parts, separators=(",", ":"), ensure_ascii=False)}
 
 
 def read_sleeper(entry: Entry) -> Sleeper | None:
     """Return the sleeper of an entry. None if we did not write it."""
     try:
-        holder, kind, callback, permits, ttl = json.loads(entry["S"])
+        holder, kind, callback, permits, ttl, *takes = json.loads(entry["S"])
+        (take,) = takes or (None,)
         lengths = [len(text.encode()) for text in (holder, callback)]
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
         return None
     is_sound = all(0 < length <= _LONGEST_TEXT for length in lengths) and kind in ("task", "durable")
-    for number, least, most in ((permits, 1, MOST_PERMITS), (ttl, 0, 10**10)):
+    for number, least, most in ((permits, 1, MOST_PERMITS), (ttl, 0, 10**10), (take, 1, permits or 0)):
         is_sound = is_sound and (number is None or (type(number) is int and least <= number <= most))
-    return Sleeper(holder, kind, callback, permits, ttl) if is_sound else None
+    return Sleeper(holder, kind, callback, permits, ttl, take) if is_sound else None
 
 
 def place_of_sleepers(place: Place) -> Place:

@@ -6,9 +6,10 @@ The rules
    entry is written. So either a look finds the lock free, or its mark is there before the release. The mark lets that
    release cause another look.
 2. **The mark** is one write: how many sleep, when the next look comes, and a ticket at the end of those who wait, for
-   all sleepers together. If the lock was released meanwhile, the mark itself causes another look, by the same filter. A
-   look that finds everything as it would write it writes nothing, so no mark causes looks without end. It requires the
-   time of the next look as it was read. So of looks at the same moment one marks, and a late copy changes nothing.
+   all sleepers together, which says what the first of them takes. If the lock was released meanwhile, the mark itself
+   causes another look, by the same filter. A look that finds everything as it would write it writes nothing, so no mark
+   causes looks without end. It requires the time of the next look as it was read. So of looks at the same moment one
+   marks, and a late copy changes nothing.
 3. **The claim** is that of an acquire that does not wait, for the first sleeper: owner ``holder#<nonce>``, a lease
    of 60 s. It is never an acquire by holder, which would end a living attempt of that holder. It comes when nobody who
    is awake is ahead of the sleepers' ticket.
@@ -41,7 +42,7 @@ from ..core.permits import PermitPlace
 from ..core.protocol import STEPS, AcquireRequest, Wait
 from ..core.requests import NOBODY_WAITS, Content, QueueCondition, Update
 from ..core.resume import holder_of, name_of
-from ..core.row import MOST_WAITERS, SLEEPERS, counts, is_of_sleepers, ticket_expiry, whole_of
+from ..core.row import MOST_WAITERS, SLEEPERS, counts, is_of_sleepers, ticket_expiry, ticket_take, whole_of
 from ..core.schema import ASLEEP, WAKE_AT
 from ..core.tickets import make_ticket
 from ..errors import LockFormatError, LockNotGrantedError
@@ -106,7 +107,7 @@ class Claim(Acquisition):
             owner = f"{owner}#{nonce}"
         else:
             owner = f"{owner}#{name_of(owner)}/{nonce}"
-            place = PermitPlace(place, sleeper.permits, owner)
+            place = PermitPlace(place, sleeper.permits, owner, sleeper.take)
         super().__init__(AcquireRequest(place, owner, int(LEASE * 1000), Content(ttl=sleeper.ttl)), talk)
         self.read_before = read
         self.ahead: list[str] = []
@@ -227,7 +228,7 @@ class Look:
             if row.item.get(attribute) != {"N": str(value)}:
                 update.sets.append(f"{names[attribute]} = :{attribute}")
                 update.values[f":{attribute}"] = {"N": str(value)}
-        self._stand_in_line(update, row, wake_at)
+        self._stand_in_line(update, row, wake_at, claim.wanted.place.take)
         if not update.sets:
             return True
         update.require("attribute_exists(#version)")
@@ -237,18 +238,24 @@ class Look:
             update.require(f"attribute_not_exists({names[WAKE_AT]})")
         return isinstance((yield from self.talk.write(update.request())), Reply)
 
-    def _stand_in_line(self, update: Update, row: Row, wake_at: int) -> None:
-        """Append the sleepers' ticket, or renew it where it is. It counts until the next look is surely over."""
+    def _stand_in_line(self, update: Update, row: Row, wake_at: int, take: int) -> None:
+        """Append the sleepers' ticket, or renew it where it is. It counts until the next look is surely over.
+
+        take: how many permits the first sleeper takes. So nobody who comes later may take what it waits for.
+        """
         if row.waiters is None:  # the list cannot be read
             return
-        ticket = {"S": make_ticket(SLEEPERS, wake_at + HELD_UP)}
+        ticket = {"S": make_ticket(SLEEPERS, wake_at + HELD_UP, take)}
         index = next((index for index, other in enumerate(row.waiters) if is_of_sleepers(other)), None)
         if index is None and len(row.waiters) < MOST_WAITERS:
             update.sets.append("#waiters = list_append(if_not_exists(#waiters, :none), :ticket)")
             update.values |= {":none": {"L": []}, ":ticket": {"L": [ticket]}}
             update.require("(attribute_not_exists(#waiters) OR size(#waiters) < :most)", most={"N": str(MOST_WAITERS)})
             update.require("NOT contains(#waiters, :one)", one=ticket)
-        elif index is not None and not wake_at <= (ticket_expiry(row.waiters[index]) or 0) <= wake_at + 2 * HELD_UP:
+        elif index is not None and (
+            ticket_take(row.waiters[index]) != take
+            or not wake_at <= (ticket_expiry(row.waiters[index]) or 0) <= wake_at + 2 * HELD_UP
+        ):
             update.sets.append(f"#waiters[{index}] = :ticket")
             update.values[":ticket"] = ticket
             update.require(f"#waiters[{index}] = :old", old={"S": row.waiters[index]})

@@ -1,20 +1,25 @@
-"""Sleepers of a semaphore, beside those who wait awake for more than one permit."""
+"""Sleepers of a semaphore that counts weights, beside those who wait awake."""
 
 from __future__ import annotations
 
+import asyncio
+import json
 from typing import Any
 
 import pytest
 
+from lambda_lock import AsyncLockClient, LockArgumentError
 from lambda_lock.core.outcome import Reply
 from lambda_lock.core.protocol import Hold
-from lambda_lock.core.row import SLEEPERS
-from lambda_lock.core.sleepers import Sleeper
+from lambda_lock.core.row import SLEEPERS, ticket_take
+from lambda_lock.core.sleepers import Sleeper, read_sleeper
 from lambda_lock.core.tickets import make_ticket
 from lambda_lock.errors import LockNotGrantedError
 from lambda_lock.waker.look import Claim
 from tests.core.driver import NOW, place
 from tests.core.test_permit_weights import Weighing
+
+from .support import Scene
 
 ASLEEP = make_ticket(SLEEPERS, int(NOW + 20))
 WRITER = make_ticket("a-writer", int(NOW + 20), 5)
@@ -54,3 +59,97 @@ def test_a_sleeper_is_let_in_beside_what_those_ahead_need() -> None:
     claimed(driver, three, ASLEEP)
     assert left(driver) == [three]
     assert driver.taken == (1, {})
+
+
+def waiting(scene: Scene) -> list[int]:
+    """What those take who have a ticket."""
+    (row,) = (item for item in scene.memory.items("locks") if item["key"]["S"] == "k")
+    return [ticket_take(ticket["S"]) for ticket in row.get("waiters", {"L": []})["L"]]
+
+
+def test_a_sleeper_is_claimed_for_with_what_it_takes(scene):
+    held = scene.client.acquire("k", permits=5, take=4, wait=0)
+    scene.lies_down("a", permits=5, take=3)
+    scene.look()
+    assert (scene.calls.called, waiting(scene)) == ([], [3])
+    held.release()
+    scene.look()
+    assert scene.calls.called == ["token-a"]
+    assert scene.client.get("k").taken == 3
+    with scene.client.acquire("k", permits=5, take=3, holder="a", wait=0) as lock:
+        assert lock.take == 3
+
+
+def test_a_sleeping_writer_is_not_passed_by_readers_that_try_or_lie_down_later(scene):
+    reader = scene.client.acquire("k", shared=True, wait=0)
+    scene.lies_down("writer", shared=False)
+    scene.look()
+    scene.lies_down("reader", shared=True)
+    scene.look()
+    assert waiting(scene) == [100]
+    assert scene.client.try_acquire("k", shared=True) is None
+    reader.release()
+    scene.look()
+    assert scene.calls.called == ["token-writer"]
+    writer = scene.client.acquire("k", shared=False, holder="writer", wait=0)
+    assert (writer.take, waiting(scene)) == (100, [1])
+    writer.release()
+    scene.look()
+    assert scene.calls.called == ["token-writer", "token-reader"]
+    assert scene.client.acquire("k", shared=True, holder="reader", wait=0).release()
+
+
+def test_the_ticket_says_what_the_first_sleeper_takes_once_the_one_before_it_got_up(scene):
+    held = scene.client.acquire("k", permits=5, take=5, wait=0)
+    scene.lies_down("light", permits=5, take=1)
+    scene.look()
+    scene.lies_down("heavy", permits=5, take=4)
+    assert waiting(scene) == [1]
+    assert scene.gets_up("light")
+    scene.look()
+    assert waiting(scene) == [4]
+    assert held.release()
+
+
+def test_a_task_lets_an_execution_sleep_with_what_it_takes(scene):
+    held = scene.client.acquire("k", permits=5, take=5, wait=0)
+
+    async def sleep() -> None:
+        async with AsyncLockClient("locks") as client:
+            await client.sleep("k", holder="a", task_token="token-a", permits=5, take=2)
+
+    asyncio.run(sleep())
+    scene.look()
+    assert waiting(scene) == [2]
+    assert held.release()
+
+
+@pytest.mark.parametrize(
+    ("weight", "said"),
+    [
+        ({"take": 2}, "take=2 needs permits="),
+        ({"permits": 2, "take": 3}, "take=3 is more than permits=2"),
+        ({"permits": 2, "shared": True}, "permits=2 is not possible with shared=True"),
+    ],
+    ids=str,
+)
+def test_a_weight_that_does_not_fit_is_refused_before_anything_is_sent(scene, weight, said):
+    before = len(scene.memory.requests)
+    with pytest.raises(LockArgumentError, match=said):
+        scene.lies_down("a", **weight)
+    assert len(scene.memory.requests) == before
+
+
+def test_an_entry_says_what_is_taken_only_if_its_acquire_does():
+    for take, parts in ((None, 5), (1, 6), (3, 6)):
+        entry = Sleeper("a", "task", "token", 5, 60, take).entry()
+        assert len(json.loads(entry["S"])) == parts
+        read = read_sleeper(entry)
+        assert read is not None
+        assert (read.permits, read.take) == (5, take)
+
+
+@pytest.mark.parametrize("more", [[0], [6], ["2"], [True], [1.0], [1, 1], [None, 1]], ids=str)
+def test_an_entry_with_a_weight_that_cannot_be_is_a_strangers(more):
+    assert read_sleeper({"S": json.dumps(["a", "task", "token", 5, 60, *more])}) is None
+    assert read_sleeper({"S": json.dumps(["a", "task", "token", None, 60, 1])}) is None

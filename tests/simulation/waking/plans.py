@@ -41,6 +41,21 @@ PLANS: dict[str, dict[str, Any]] = {
         "callers": 5, "rounds": 15, "hold": (0.5, 2.0), "permits": 2, "executions": 8, "most": 60,
     },
     "beside pollers": {"pollers": 3, "rounds": 60, "hold": (0.5, 2.0)},
+    "weights": {"permits": 5, "takes": (1, 2, 5), "executions": 12, "bound": 20.0},
+    "network, weights": {"faults": 0.03, "permits": 5, "takes": (1, 3, 5), "executions": 10},
+    "killed, weights": {"killed": 0.08, "after": True, "permits": 4, "takes": (1, 2, 4), "executions": 10},
+    "holders that die, weights": {"dies": 0.4, "permits": 5, "takes": (1, 3, 5), "executions": 10},
+    "readers that poll beside a writer that sleeps": {
+        "pollers": 8, "rounds": 60, "hold": (0.5, 2.0), "permits": 5, "takes": (1, 5), "light": True, "most": 60,
+    },
+    "beside those in the queue, weights": {
+        "callers": 4, "rounds": 8, "hold": (0.5, 2.0), "permits": 5, "takes": (1, 2, 5), "executions": 6, "most": 80,
+    },
+    "all, weights": {
+        "faults": 0.02, "killed": 0.02, "dies": 0.1, "cancelled": 0.1, "gives_up": 0.1, "callers": 2, "late": 0.05,
+        "doubled": 0.2, "unclear": 0.05, "throttled": 0.1, "forged": 3, "slow": 0.05, "after": True, "pollers": 2,
+        "permits": 4, "takes": (1, 2, 4), "executions": 10,
+    },
     "all": {
         "faults": 0.02, "killed": 0.02, "dies": 0.1, "cancelled": 0.1, "gives_up": 0.1, "callers": 2, "late": 0.05,
         "doubled": 0.2, "unclear": 0.05, "throttled": 0.1, "forged": 3, "slow": 0.05, "after": True,
@@ -173,6 +188,16 @@ MUTATIONS: dict[str, Mutation] = {
     "a registration that passes no filter": Mutation(
         "calm", 20, together(alter("sleepers._registration", "line NEWEST", ""),
         alter("sleepers._registration", "line newest values", "")), *_FORGOTTEN,
+    ),
+    "a ticket of the sleepers that does not say what the first of them takes": Mutation(
+        "readers that poll beside a writer that sleeps", 20, alter("Look._mark", "argument take", "1"), "starved",
+    ),
+    "a claim of one permit, whatever its sleeper takes": Mutation(
+        "weights", 20, alter("Claim.__init__", "argument take", "None"), "of another weight",
+    ),
+    "a ticket of the sleepers that stays as it is when another becomes the first": Mutation(
+        "readers that poll beside a writer that sleeps", 100, alter("Look._stand_in_line", "term ticket_take", "False"),
+        "starved", gives_up=0.3, executions=10,
     ),
     "who is cancelled keeps what was claimed for it": Mutation(
         "sleepers that leave", 60, alter("Look._serve", "term ClosedError", "False"),

@@ -17,7 +17,7 @@ from lambda_lock.core.requests import Content
 from lambda_lock.core.resume import name_of
 from lambda_lock.core.row import counts, is_of_sleepers
 from lambda_lock.core.schema import JAVA
-from lambda_lock.errors import LockError, LockNotGrantedError, TransportError
+from lambda_lock.errors import LockError, LockFormatError, LockNotGrantedError, TransportError
 from lambda_lock.waker.look import Call, ClosedError, Look, Message
 from tests.simulation.clients import place_of
 from tests.simulation.clocks import EPOCH
@@ -40,6 +40,8 @@ class Plan:
     executions = 6
     arrive = 5.0  # seconds within which all have begun
     permits: int | None = None
+    takes: tuple[int, ...] = ()  # what an execution or caller may take of them; empty: nobody says what it takes
+    light = False  # whether only executions draw from these, and others take 1
     callers = 0  # that wait awake, in the queue
     pollers = 0  # that take a free lock again and again, without waiting
     rounds = 4  # of each of these
@@ -128,7 +130,8 @@ class WakingJudge(Judge):
         self.working.append(holding)
 
     def ended(self, holding: OurHolding, until: float | None = None) -> None:
-        if len(self.working) >= (self.scene.plan.permits or 1):
+        plan, taken = self.scene.plan, sum(other.hold.place.take for other in self.working)
+        if taken + max(plan.takes, default=1) > (plan.permits or 1):  # whoever takes most cannot come in
             self.busy_until = max(self.busy_until, self.world.now if until is None else until)
         holding.dropped = True
         self.working = [other for other in self.working if not other.dropped]
@@ -296,11 +299,16 @@ class Scene:
 
     # -- who wants the lock
 
-    def wanted(self, owner: str, reading: ClockReading, wait: float = 0.0) -> AcquireRequest:
+    def drawn(self, *, awake: bool = False) -> int | None:
+        """What a caller takes, or an execution in all its attempts."""
+        takes = self.plan.takes and ((1,) if awake and self.plan.light else self.plan.takes)
+        return self.rng.choice(takes) if takes else None
+
+    def wanted(self, owner: str, reading: ClockReading, wait: float, take: int | None) -> AcquireRequest:
         permits, seconds = self.plan.permits, self.rng.uniform(*self.plan.lease)
         queue = None if not wait else Queue if permits is None else queue_for_permit
         return AcquireRequest(
-            place_of(KEY) if permits is None else PermitPlace(place_of(KEY), permits, owner),
+            place_of(KEY) if permits is None else PermitPlace(place_of(KEY), permits, owner, take),
             owner,
             int(seconds * 1000),
             Content(ttl=86_400),
@@ -314,7 +322,8 @@ class Scene:
         rng, world, memory = self.rng, self.world, ClientMemory(10)
         for _ in range(self.plan.rounds):
             reading = process.reading()
-            wanted = self.wanted(f"{process.name}#{world.entropy.nonce()}", reading, 120.0 if waits else 0.0)
+            owner, wait = f"{process.name}#{world.entropy.nonce()}", 120.0 if waits else 0.0
+            wanted = self.wanted(owner, reading, wait, self.drawn(awake=True))
             try:
                 hold = yield from acquire.acquire(wanted, Conversation(memory, world.entropy, reading))
             except (LockError, ServiceError):
@@ -357,6 +366,7 @@ class Execution:
         self.passed = 0  # by others that were granted while it slept
         self.registered = 0  # its rank among those that lay down; 0: none
         self._number = 0
+        self.take = scene.drawn()
         self._lying_down = 0  # attempts that are lying down now
         scene.executions.append(self)
 
@@ -378,11 +388,14 @@ class Execution:
         scene, world, rng = self.scene, self.scene.world, self.scene.rng
         reading = process.reading()
         name = "" if scene.plan.permits is None else f"{name_of(self.name)}/"
-        wanted = scene.wanted(f"{self.name}#{name}{world.entropy.nonce()}", reading)
+        wanted = scene.wanted(f"{self.name}#{name}{world.entropy.nonce()}", reading, 0.0, self.take)
         try:
             hold = yield from resume.acquire(wanted, Conversation(memory, world.entropy, reading))
         except LockNotGrantedError:
             yield from self.lie_down(process, memory)
+            return
+        except LockFormatError as error:
+            scene.judge.fail("of another weight", f"{self.name} takes {self.take}: {error}")
             return
         except (LockError, ServiceError) as error:
             world.trace(self.name, f"tries again: {error!r}")
@@ -405,7 +418,7 @@ class Execution:
             self.callback, self.asleep_since = f"{self.name}@{world.entropy.nonce()}", world.now
             world.at(world.now + 3600, self.wake, self.callback)
         row = place_of(KEY)
-        sleeper = sleepers.Sleeper(self.name, "task", self.callback, scene.plan.permits, 86_400)
+        sleeper = sleepers.Sleeper(self.name, "task", self.callback, scene.plan.permits, 86_400, self.take)
         self._lying_down += 1
         try:
             done = yield from sleepers.lie_down(row, sleeper, Conversation(memory, world.entropy, process.reading()))

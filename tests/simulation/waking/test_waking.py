@@ -9,7 +9,10 @@ from tests.simulation.waking.plans import MUTATIONS, PLANS, play, shown_by
 from tests.simulation.waking.scene import simulate
 from tests.support.short import SHORT
 
-LONG = {"beside those in the queue", "beside those in the queue, permits"}
+LONG = {
+    "beside those in the queue", "beside those in the queue, permits", "beside those in the queue, weights",
+    "readers that poll beside a writer that sleeps",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -35,8 +38,8 @@ def test_a_broken_rule_of_the_waker_is_caught(name):
 @pytest.mark.parametrize("step", range(1, 16))
 def test_a_waker_that_is_killed_at_any_of_its_steps_forgets_nobody(step, after, runs):
     for seed in range(runs):
-        for permits in (None, 2):
-            result = simulate(seed, {"kill_at": step, "after": after, "permits": permits, "executions": 5})
+        for weight in ({}, {"permits": 2}, {"permits": 4, "takes": (1, 2, 4)}):
+            result = simulate(seed, {"kill_at": step, "after": after, "executions": 5, **weight})
             assert not result.failures
             assert result.counts["grants"] >= 5
 
