@@ -10,7 +10,7 @@ from contextvars import copy_context
 from functools import wraps
 
 from ..client import checks
-from ..client.options import RECORD, checked
+from ..client.options import LOCK, RECORD, checked
 from ..decorators.deduplicate import DAY, deduplicate
 from ..decorators.functions import check_function, check_result, is_async
 from ..decorators.with_lock import with_lock
@@ -50,6 +50,9 @@ if TYPE_CHECKING:
         """The options that all batches share. process_sqs describes them."""
 
         lock_key: Keys | None
+        permits: int | None
+        take: int | Callable[[Record], int] | None
+        shared: bool | None
         rate: tuple[Key, int, float] | Sequence[tuple[Key, int, float]] | None
         on_bad_key: Literal["raise", "skip"]
         max_workers: int
@@ -88,6 +91,8 @@ def process_sqs(
         deduplication id is unique for five minutes only.
     lock_key: says which records must not run at the same time. A template, a function or payload_hash(), as for
         dedup_key; a list of these: several locks at once, as for with_lock; None: no lock.
+    permits, take, shared: how many records of one lock_key may run at once, how many of these permits a record takes,
+        and whether it reads or writes, as for with_lock. take may be a function of the record. None: one at a time.
     rate: a key, a limit and seconds (per): at most so many records start in so many seconds, over all functions that
         use the key (see rate_limit; the key is a template or function, as for lock_key). A list of these: all of them,
         each with a key of its own. A record that cannot start in the time left, less ``reserve``, comes back when its
@@ -277,6 +282,9 @@ class _Batch:
         /,
         *,
         lock_key: Keys | None = None,
+        permits: int | None = None,
+        take: int | Callable[[Record], int] | None = None,
+        shared: bool | None = None,
         rate: tuple[Key, int, float] | Sequence[tuple[Key, int, float]] | None = None,
         on_bad_key: Literal["raise", "skip"] = "raise",
         max_workers: int = 1,
@@ -288,7 +296,7 @@ class _Batch:
         client: LockClient | None = None,
         **options: Unpack[CommonOptions],
     ) -> None:
-        shared = checked(RECORD, {"wait": wait, **options}, called, _Batch.__init__.__kwdefaults__)
+        timing = checked(RECORD, {"wait": wait, **options}, called, _Batch.__init__.__kwdefaults__)
         if isinstance(record_handler, type) or not callable(record_handler):
             raise TypeError(f"record_handler must be a function of one record, got {record_handler!r}")
         check_function(record_handler, called)
@@ -365,14 +373,25 @@ class _Batch:
             from ..decorators.rate_limit import rate_limit
 
             for key, limit, per in sorted(rates, key=lambda each: checks.seconds("per", each[2], least=1e-6)):
-                self.handler = rate_limit(of_record(key), limit, per=per, reserve=shared.get("reserve"), client=client)(
+                self.handler = rate_limit(of_record(key), limit, per=per, reserve=timing.get("reserve"), client=client)(
                     self.handler
                 )
-        common: dict[str, Any] = {"client": client, **shared}  # to a record's lock and event
+        common: dict[str, Any] = {"client": client, **timing}  # to a record's lock and event
+        weight: dict[str, Any] = {"permits": permits, "take": take, "shared": shared}
+        for name, value in weight.items():
+            if value is not None and lock_key is None:
+                raise LockArgumentError(
+                    f"{name}={value} says how lock_key= is held: pass lock_key, or leave {name} out"
+                )
+        sound = checked(LOCK, {**weight, "take": None if callable(take) else take})
+        if callable(take):
+            weight["take"] = lambda _: take(self.now.delivery.given)
+        # Records of which two can run at once, each with its permits, do not run one after another.
+        kind = "lock" if sound["permits"] is None or 2 * (sound["take"] or 1) > sound["permits"] else ""
         if isinstance(lock_key, (list, tuple)):
-            self.handler = with_lock([of_record(key, "lock") for key in lock_key], **common)(self.handler)
+            self.handler = with_lock([of_record(key, "lock") for key in lock_key], **common, **weight)(self.handler)
         elif lock_key is not None:
-            self.handler = with_lock(of_record(lock_key, "lock"), **common)(self.handler)
+            self.handler = with_lock(of_record(lock_key, kind), **common, **weight)(self.handler)
         if dedup_key is not None:  # outermost, because a duplicate needs no lock
             common |= {"window": window, "scope": scope, "result": result, "validate": validate}
             common |= {"on_bad_key": bad if self.skips else "raise"}

@@ -274,7 +274,7 @@ def weight(given: dict[str, Any]) -> None:
         raise LockArgumentError(
             f"take={take} needs permits=: a lock has nothing to take several of. Pass permits=N, or leave take out"
         )
-    elif take > permits:
+    elif not callable(take) and take > permits:
         raise LockArgumentError(f"take={take} is more than permits={permits}: pass 1 to {permits}, or more permits")
 
 

@@ -68,7 +68,6 @@ if TYPE_CHECKING:
 
         queue: bool
         permits: int | None
-        take: int | None
         shared: bool | None
 
     class SeveralDecoratorOptions(TimeOptions, total=False):
@@ -87,6 +86,7 @@ if TYPE_CHECKING:
     class AcquireOptions(QueueOptions, total=False):
         """What acquire takes besides the key and ``wait``. `LockClient.acquire` says what each means."""
 
+        take: int | None  # of with_lock also a function
         data: bytes | None
         replace_data: bool
         attributes: Mapping[str, Any] | None

@@ -132,6 +132,16 @@ def check_answer_of(func: Callable[..., Any], name: str, answer: object) -> None
         )
 
 
+def check_called(func: Callable[..., Any], name: str, given: Callable[..., Any]) -> None:
+    """Raise TypeError if an option (``name``) is a function that cannot be called with the arguments of ``func``."""
+    taken = Parameters(func, follow_wrapped=False)
+    if is_async(given) or not Parameters(given, follow_wrapped=False).take_calls_of(taken):
+        raise TypeError(
+            f"{name}= is called with the arguments of {name_of(func)}(), and not awaited: give {name_of(given)}() the "
+            "same parameters, as a plain function"
+        )
+
+
 def check_object(func: object, args: tuple[Any, ...]) -> None:
     """Raise TypeError if ``func`` is a method, and the arguments of its forget do not begin with its object.
 

@@ -15,7 +15,7 @@ from .. import errors
 from ..client import checks
 from ..client.base import session_in, settings_of
 from ..client.lock_client import OURS, LockClient, all_under, under
-from ..client.options import terms_of
+from ..client.options import LOCK, Terms, checked, terms_of
 from ..client.settings import SCOPE_VARIABLE
 from ..core.outcome import expected, is_interrupt
 from ..errors import LockError, TransportError
@@ -429,23 +429,36 @@ def disabled() -> bool:
     return False
 
 
-def locking(options: dict[str, Any], client: object, *, several: bool = False) -> Callable[[Call], Any]:
+def locking(
+    options: dict[str, Any],
+    client: object,
+    *,
+    several: bool = False,
+    take: Callable[..., int] | None = None,
+) -> Callable[[Call], Any]:
     """What acquires the lock or locks of a call under ``options``, which were checked.
 
     client: the client that the decorator was given. The terms are made for it at once, so what does not fit its
-        settings is an error when decorating.
+        settings is an error when decorating. take: gives the option of this name, for a call's arguments.
     """
     terms, method = terms_of(options, settings_of(client)), "acquire_all" if several else "acquire"
 
     def acquire(call: Call) -> Any:
-        acquire = getattr(call.client, method)
+        acquire, asked = getattr(call.client, method), options
+        if take is not None:
+            try:
+                asked = checked(LOCK, {**options, "take": take(*call.args, **call.kwargs)})
+            except errors.LockArgumentError as error:
+                error.key = call.key  # it concerns this call, not the decorator
+                raise
         # A client of another kind, or one whose calls are traced: what wraps a method may pass on its attributes.
         if type(acquire) is not MethodType or acquire.__func__ not in OURS:
-            return acquire(call.key, **options)
+            return acquire(call.key, **asked)
         client: Any = acquire.__self__  # `call.client` may be a wrapper that passes this method on
         session = client.__session__
         begin = all_under if several else under
-        return client.__runner__.run(begin(session, terms(session.settings), call.key))
+        of_call = terms(session.settings) if take is None else Terms(session.settings, asked, call.key)
+        return client.__runner__.run(begin(session, of_call, call.key))
 
     return acquire
 

@@ -111,6 +111,8 @@ if TYPE_CHECKING:  # DecoratorOptions exists for checkers only
     class LockOptions(_Options, QueueOptions, total=False):
         """What the overloads of with_lock have in common."""
 
+        take: int | Callable[..., int] | None
+
     class SeveralLockOptions(_CallOptions, SeveralDecoratorOptions, total=False):
         """What the overloads of with_lock for a list of keys have in common."""
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from ..client import checks
 from ..client.options import LOCK, LOCKS, TABLE, checked, declared, filled
 from ..keys.compile import compile_key, compile_keys
 from ..keys.parameters import name_of
 from ..observe.log import NOT_RELEASED
 from ..observe.observer import package
-from .functions import check_answer, check_decorated, refuse_bare
+from .functions import check_answer, check_called, check_decorated, refuse_bare
 from .guard import CurrentLocks, Guard, key_of, locking, prepare
 
 TYPE_CHECKING = False
@@ -67,16 +68,22 @@ def _with_lock(key: Any = None, **options: Any) -> Callable[[Callable[..., Any]]
                     f"{name}={value!r} is for a single key: several locks are taken without it. Leave {name} out, or "
                     "pass one key"
                 )
+    take = asked.get("take") if callable(asked.get("take")) else None
+    if take is not None:  # what it returns is checked at each call, and all else now
+        checks.weight(asked)
+        asked["take"] = 1
     options = checked(LOCKS if several else LOCK, asked)
 
     def decorate(func: Callable[..., Any]) -> Callable[..., Any]:
         check_decorated(func, "with_lock", client, on_not_granted, on_unavailable)
+        if take is not None:
+            check_called(func, "take", take)
         guard = _LockGuard(
             _CURRENT,
             func,
             client,
             compile_keys(func, key) if several else compile_key(func, key, key_jmespath),
-            locking(options, client, several=several),
+            locking(options, client, several=several, take=take),
             lease_duration=options["lease_duration"],
             permits=options.get("permits"),
             reentrant=options.get("reentrant", False),
@@ -151,7 +158,7 @@ def with_lock(
     refresh_period: float | None = None,
     queue: bool = True,
     permits: int | None = None,
-    take: int | None = None,
+    take: int | Callable[..., int] | None = None,
     shared: bool | None = None,
     reentrant: bool = False,
     sort_key: str | None = None,
@@ -181,7 +188,8 @@ def with_lock(
     queue: wait first come, first served. False: poll, and take the lock when it is found free.
     permits: let at most this many calls run at once for one key, 1 to 100. Pass the same number everywhere. None: one,
         under a lock. A key is a lock or a semaphore, never both.
-    take: how many of the permits each call takes, 1 to ``permits``. None: one. `LockClient.acquire` says more.
+    take: how many of the permits each call takes, 1 to ``permits``, or a function of the call's own arguments that
+        returns this. None: one. `LockClient.acquire` says more.
     shared: True: run beside other readers. False: run alone, as the writer. None: neither. Not together with permits
         or take.
     reentrant: whether a call that already holds the lock may enter again. If not, that raises LockConfigurationError.

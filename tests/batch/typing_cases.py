@@ -70,3 +70,14 @@ kafka_batch(retry_visibility=5)  # type: ignore[call-arg]
 
 @kafka_batch()  # type: ignore[arg-type]
 def of_kafka_of_two(event: dict[str, Any], context: object) -> None: ...
+
+
+@sqs_batch(lock_key="gpus", permits=8, take=lambda record: len(record["body"]))
+def weighed(record: dict[str, Any]) -> None: ...
+
+
+sqs_batch(lock_key="config", shared=True)
+kafka_batch(lock_key="gpus", permits=8, take=2)
+sqs_batch(lock_key="gpus", permits=8, take="2")  # type: ignore[arg-type]
+sqs_batch(lock_key="gpus", permits=8, take=lambda record: "2")  # type: ignore[return-value,arg-type]
+sqs_batch(lock_key="config", shared="yes")  # type: ignore[arg-type]

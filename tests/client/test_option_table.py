@@ -26,7 +26,7 @@ from rig.engine import ROOT
 BUNDLES = {
     ACQUIRE: ("AcquireOptions", {"wait"}),
     SEVERAL: ("SeveralOptions", {"wait", "sort_key"}),
-    LOCK: ("QueueOptions", {"wait"}),
+    LOCK: ("QueueOptions", {"wait", "take"}),  # a take of with_lock may be a function: decorators/types.py has it
     LOCKS: ("SeveralDecoratorOptions", {"wait", "sort_key"}),
     EVENT: ("DecoratorOptions", {"wait"}),
     RECORD: ("CommonOptions", {"wait"}),

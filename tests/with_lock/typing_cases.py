@@ -272,3 +272,31 @@ assert_type(default_client(), LockClient)
 set_default_client(None)
 set_default_client(AsyncLockClient("locks"))
 set_default_client("locks")  # type: ignore[arg-type]
+
+
+@with_lock("gpus", permits=8, take=lambda job: len(job))
+def weighed(job: str) -> bytes:
+    return b""
+
+
+@with_lock("config", shared=True, on_not_granted="skip")
+async def reading(job: str) -> bytes:
+    return b""
+
+
+assert_type(weighed("j"), bytes)
+assert_type(asyncio.run(reading("j")), bytes | None)
+with_lock("gpus", permits=8, take=3)
+with_lock("gpus", permits=8, take="3")  # type: ignore[call-overload]
+with_lock("config", shared="yes")  # type: ignore[call-overload]
+with_lock(["a", "b"], permits=8, take=3)  # type: ignore[call-overload]
+
+
+def of_client(client: LockClient, tasks: AsyncLockClient) -> None:
+    assert_type(client.acquire("gpus", permits=8, take=3).take, int)
+    client.acquire("gpus", permits=8, take=len)  # type: ignore[arg-type]
+    client.sleep("gpus", holder="h", task_token="t", permits=8, take=3)
+    client.sleep("config", holder="h", task_token="t", shared=False)
+    client.sleep("gpus", holder="h", task_token="t", permits=8, take="3")  # type: ignore[arg-type]
+    _ = assert_type(tasks.sleep("config", holder="h", task_token="t", shared=True), Coroutine[Any, Any, None])
+    client.acquire_all(["a"], take=3)  # type: ignore[call-arg]

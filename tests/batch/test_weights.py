@@ -1,0 +1,128 @@
+"""Batches whose records take permits of their lock key: several at once, several permits each, readers and a writer."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import pytest
+
+from lambda_lock import LockArgumentError
+from lambda_lock.batch import kafka_batch, process_sqs, process_stream, sqs_batch
+from lambda_lock.testing import in_memory
+from rig.events import Event
+from tests.support.waiting import DEADLINE
+
+from .conftest import NOTHING, Side
+
+
+def batch(*sizes: int) -> Event:
+    return {
+        "Records": [
+            {
+                "messageId": f"m{number}",
+                "eventSource": "aws:sqs",
+                "receiptHandle": "r",
+                "attributes": {},
+                "body": json.dumps({"gpus": size}),
+            }
+            for number, size in enumerate(sizes)
+        ]
+    }
+
+
+def size_of(record: Any) -> int:
+    size: int = json.loads(record["body"])["gpus"]
+    return size
+
+
+def returned(answer: Event) -> list[str]:
+    return [each["itemIdentifier"] for each in answer["batchItemFailures"]]
+
+
+@pytest.mark.usefixtures("rows")
+def test_a_record_takes_what_a_function_of_it_says(other):
+    taken: list[int] = []
+
+    def handle(record: Event) -> None:
+        taken.append(other.get("gpus").taken)
+
+    with other.acquire("gpus", permits=8, take=2):
+        answer = process_sqs(batch(3, 7, 6), handle, context=None, lock_key=lambda _: "gpus", permits=8, take=size_of)
+    assert taken == [5, 8]
+    assert returned(answer) == ["m1"]
+    assert other.get("gpus").taken == 0
+
+
+@pytest.mark.usefixtures("rows")
+def test_records_that_fit_run_at_once_and_others_one_after_another(other):
+    side = Side(meet=2)
+    options: dict[str, Any] = {"lock_key": lambda _: "gpus", "context": None, "max_workers": 2, "permits": 4}
+    assert process_sqs(batch(1, 1), lambda _: side.work("a"), take=2, **options) == NOTHING
+    assert side.most == {"a": 2}
+    side = Side()
+    assert process_sqs(batch(2, 2, 2), lambda _: side.work("b"), dedup_key=None, take=3, **options) == NOTHING
+    assert side.most == {"b": 1}
+    assert other.get("gpus").taken == 0
+
+
+@pytest.mark.usefixtures("rows")
+@pytest.mark.parametrize("shared", [True, False])
+def test_records_are_readers_or_a_writer(other, shared):
+    inside: list[int] = []
+    met = threading.Barrier(2 if shared else 1)
+
+    @sqs_batch(lock_key=lambda _: "config", shared=shared, max_workers=2, dedup_key=None)
+    def handler(record: Event) -> None:
+        met.wait(DEADLINE)
+        inside.append(other.get("config").taken)
+
+    assert handler(batch(1, 1), None) == NOTHING
+    assert all(taken in ((1, 2) if shared else (100,)) for taken in inside)
+    assert len(inside) == 2
+    with other.acquire("config", shared=not shared):
+        assert returned(handler(batch(1), None)) == ["m0"]
+
+
+def test_a_record_whose_weight_cannot_be_comes_back_and_the_others_run(caplog):
+    ran: list[str] = []
+    with in_memory():
+        answer = process_sqs(
+            batch(9, 2), lambda record: ran.append(record["messageId"]), context=None, lock_key=lambda _: "gpus",
+            permits=8, take=size_of,
+        )  # fmt: skip
+        assert returned(
+            process_sqs(batch(9), print, context=None, lock_key=lambda _: "a", permits=8, take=size_of)
+        ) == ["m0"]
+    assert (returned(answer), ran) == (["m0"], ["m1"])
+    assert "take=9 is more than permits=8" in caplog.text
+
+
+def test_an_event_has_no_weight(other):
+    with in_memory() as memory:
+        process_sqs(batch(1), lambda _: None, context=None, lock_key=lambda _: "gpus", permits=8, take=2, scope="s")
+        (event,) = (row for row in memory.rows() if row.key != "gpus")
+        assert event.completed_until is not None
+
+
+WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
+    ({"take": 2}, LockArgumentError, "take=2 says how lock_key= is held: pass lock_key, or leave take out"),
+    ({"shared": False}, LockArgumentError, "shared=False says how lock_key= is held"),
+    ({"permits": 5}, LockArgumentError, "permits=5 says how lock_key= is held"),
+    ({"lock_key": "a", "take": 2}, LockArgumentError, "take=2 needs permits="),
+    ({"lock_key": "a", "take": size_of}, LockArgumentError, "take=.* needs permits="),
+    ({"lock_key": "a", "permits": 2, "take": 3}, LockArgumentError, "take=3 is more than permits=2"),
+    ({"lock_key": "a", "permits": "5"}, TypeError, "permits must be an int"),
+    ({"lock_key": "a", "permits": 5, "shared": True}, LockArgumentError, "permits=5 is not possible with shared=True"),
+    ({"lock_key": ["a", "b"], "permits": 5}, TypeError, "permits=5 is for a single key"),
+]
+
+
+@pytest.mark.parametrize(("options", "kind", "said"), WRONG)
+@pytest.mark.parametrize("process", [process_sqs, process_stream])
+def test_what_does_not_fit_is_refused_before_any_record_runs(process, options, kind, said):
+    with pytest.raises(kind, match=said):
+        process(batch(1), print, context=None, **options)
+    with pytest.raises(kind, match=said):
+        kafka_batch(**options)(lambda record: None)
