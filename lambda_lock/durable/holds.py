@@ -35,14 +35,22 @@ class HoldLostError(LockLostError):
 class DurableHold:
     """One hold, from its acquire to its release. It is found again by its owner and token, which are checkpointed.
 
-    permits: N, for a permit of a semaphore; None for a lock.
+    permits: N, for a permit of a semaphore; None for a lock. take: how many of them; None: one.
     """
 
-    def __init__(self, client: LockClient, key: str, lease_duration: float, permits: int | None = None) -> None:
+    def __init__(
+        self,
+        client: LockClient,
+        key: str,
+        lease_duration: float,
+        permits: int | None = None,
+        take: int | None = None,
+    ) -> None:
         self.client = client
         self.key = key
         self.lease_duration = lease_duration
         self.permits = permits
+        self.take = take
         self._asked: dict[str, Any] = {"lease_duration": lease_duration, "permits": permits, "context": _UNENDING}
         self.owner = ""
         self.token = -1
@@ -54,7 +62,7 @@ class DurableHold:
 
     def acquire(self, holder: str) -> None:
         """Take the lock, or go on with what ``holder`` has of it. Raises what LockClient.acquire raises with wait=0."""
-        attempt = self.client.acquire(self.key, holder=holder, wait=0, **self._asked)
+        attempt = self.client.acquire(self.key, holder=holder, wait=0, take=self.take, **self._asked)
         self.begin(base_of(attempt.owner) or attempt.owner, attempt.fencing_token)
         self._attempt = attempt
 
@@ -74,7 +82,7 @@ class DurableHold:
 
         try:
             lying_down = sleep.lie_down(
-                self.client.__session__, self.key, None, holder, "durable", callback, self.permits
+                self.client.__session__, self.key, None, holder, "durable", callback, self.permits, self.take
             )
             there_is_room: bool = self.client.__runner__.run(lying_down)
         except LockError as error:

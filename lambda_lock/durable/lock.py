@@ -19,6 +19,7 @@ from aws_durable_execution_sdk_python.types import StepContext
 
 from ..client import checks
 from ..client.lock_client import LockClient
+from ..client.options import LOCK, checked
 from ..decorators.guard import default_client
 from ..errors import LockAlreadyReleasedError, LockArgumentError, LockConfigurationError, LockError, LockLostError
 from ..runtime import invocation
@@ -45,6 +46,8 @@ class PermitOptions(Options, total=False):
     """What `durable_lock` takes for a single key."""
 
     permits: int | None
+    take: int | None
+    shared: bool | None
 
 
 @overload
@@ -61,6 +64,8 @@ def durable_lock(
     wait: float | None = None,
     poll: float = 60,
     permits: int | None = None,
+    take: int | None = None,
+    shared: bool | None = None,
     client: LockClient | None = None,
 ) -> DurableLock | DurableMultiLock:
     """Hold the lock ``key`` in a ``with`` block of a durable function, over suspensions, replays and killed attempts.
@@ -78,6 +83,9 @@ def durable_lock(
         the execution sleeps instead, until it is called or a time-out of an hour to a day is over.
     permits: hold a permit of the semaphore ``key``, of which this many are held at once: 1 to 100. Pass the same
         everywhere. Each block has a permit of its own. Of a single key only. None: a lock.
+    take: how many of the permits the block takes, 1 to ``permits``. None: one. `LockClient.acquire` says more.
+    shared: True: hold the key beside other readers. False: alone, as the writer. None: neither. Not together with
+        permits or take.
     client: the LockClient. None: default_client(), which reads LAMBDA_LOCK_TABLE.
 
     Returns the DurableLock, for several keys the DurableMultiLock. It acquires when its block is entered, in one
@@ -114,12 +122,13 @@ def durable_lock(
     lease_duration = checks.lease_duration(lease_duration)
     checks.optional_seconds("wait", wait, endless=True)
     poll = checks.seconds("poll", poll, least=1.0)
-    if permits is not None:
-        checks.permit_count(permits)
-        if several:
-            raise TypeError(f"permits={permits} is for a single key: each lock of a list has one holder")
+    weight = {"permits": permits, "take": take, "shared": shared}
+    for name, value in weight.items():
+        if several and value is not None:
+            raise TypeError(f"{name}={value} is for a single key: each lock of a list has one holder")
+    weight = checked(LOCK, weight, "durable_lock")
     client = client or default_client()
-    holds = Holds([DurableHold(client, each, lease_duration, permits) for each in keys])
+    holds = Holds([DurableHold(client, each, lease_duration, weight["permits"], weight["take"]) for each in keys])
     return (DurableMultiLock if several else DurableLock)(context, holds, wait, poll)
 
 
@@ -239,12 +248,14 @@ class Block:
     def __enter__(self) -> Self:
         self._check("not entered")
         self._around = _entered.get(())
-        around = [(id(hold.client), hold.key) for block in self._around for hold in block._holds.all]
+        around = [hold for block in self._around for hold in block._holds.all]
         for hold in self._holds.all:
-            if around.count((id(hold.client), hold.key)) >= (hold.permits or 1):
-                what = "lock" if hold.permits is None else f"{hold.permits} permits of"
+            same = [other for other in around if (other.client, other.key) == (hold.client, hold.key)]
+            taken = sum(other.take or 1 for other in same)
+            if taken + (hold.take or 1) > (hold.permits or 1):
+                what = "the lock" if hold.permits is None else f"{taken} of the {hold.permits} permits of"
                 raise LockConfigurationError(
-                    f"this execution has the {what} {hold.key!r} already, in a block around this one, and would wait "
+                    f"this execution has {what} {hold.key!r} already, in a block around this one, and would wait "
                     "for itself: give the inner block another key",
                     key=hold.key,
                 )

@@ -80,7 +80,8 @@ def handler(event: dict[str, Any], context: DurableContext) -> list[dict[str, in
     tokens = []
     block: Any = durable_lock(context, event.get("keys", ["a"]), lease_duration=3600, wait=event.get("wait"))
     if "permits" in event:
-        block = durable_lock(context, "a", permits=event["permits"], lease_duration=3600)
+        weight: dict[str, Any] = {name: event.get(name) for name in ("permits", "take")}
+        block = durable_lock(context, "a", lease_duration=3600, **weight)
     with block as lock:
         tokens.append(_tokens(lock))
         lock.step(lambda _: work("one"), name="one")

@@ -373,3 +373,30 @@ def test_an_execution_past_its_acquire_replays_as_before_when_the_table_gets_a_w
     first, last = executions.run()
     assert first == last
     assert executions.invocations == 3
+
+
+def test_executions_that_take_several_permits_sleep_and_are_woken_in_order_with_what_they_take(
+    deploy, client, rows, wake
+):
+    held = client.acquire("a", permits=5, take=4, lease_duration=HOUR)
+    taken: list[tuple[int, int]] = []
+
+    def handler(take: int, context: DurableContext) -> int:
+        with durable_lock(context, "a", permits=5, take=take, lease_duration=HOUR, client=client) as lock:
+            lock.step(lambda _: taken.append((take, client.get("a").taken)))
+            return lock.fencing_token
+
+    executions = deploy(handler)
+    wake(executions)
+    arns = []
+    for number, take in enumerate((5, 2)):
+        arns.append(executions.start(take, name=str(take)))
+        asleep(rows, number + 1)
+    wait_until(lambda: "sleepers" in rows["a"])
+    assert entries(rows)[0][3:] == [5, 86_400, 5]
+    assert client.try_acquire("a", permits=5, take=1) is None, "what is free is for the one that sleeps first"
+    assert held.release()
+    first, second = [result(executions.end(arn)) for arn in arns]
+    assert first < second
+    assert taken == [(5, 5), (2, 2)]
+    assert entries(rows) == []

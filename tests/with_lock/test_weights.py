@@ -81,7 +81,8 @@ def test_a_function_that_cannot_be_called_as_the_decorated_one_is_refused_when_d
     async def awaited(job: object) -> int:
         return 2
 
-    for take in (lambda: 2, lambda job, more: 2, awaited):
+    takes: tuple[Any, ...] = (lambda: 2, lambda job, more: 2, awaited)
+    for take in takes:
         with pytest.raises(TypeError, match=r"take= is called with the arguments of .*train\(\), and not awaited"):
 
             @with_lock("gpus", permits=8, take=take)
@@ -89,5 +90,6 @@ def test_a_function_that_cannot_be_called_as_the_decorated_one_is_refused_when_d
 
 
 def test_a_list_of_keys_has_no_take():
+    weight: dict[str, Any] = {"take": lambda job: 2}
     with pytest.raises(TypeError, match=r"take=.* is for a single key"):
-        with_lock(["a", "b"], take=lambda job: 2)
+        with_lock(["a", "b"], **weight)
