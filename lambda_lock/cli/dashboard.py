@@ -61,7 +61,7 @@ class Tenure:
     owner: its base, without the attempt that has it now. So a hold that is resumed goes on.
     since: when it began; where that was not seen, when its lease began for the last time.
     is_seen_whole: whether it began after we first looked.
-    expires_at: the stored expiry; None if another client library wrote the row.
+    expires_at: the stored expiry; None if another client library wrote the row. take: permits that it has.
     until: when it ended; None while it lasts. A lock whose lease has expired is held until another takes it over.
     ended: how it ended.
     """
@@ -72,6 +72,7 @@ class Tenure:
     is_seen_whole: bool
     expires_at: float | None
     version: str | None
+    take: int
     renewals: deque[float] = field(default_factory=lambda: deque(maxlen=_RENEWALS))
     until: float | None = None
     ended: Ended | None = None
@@ -211,7 +212,9 @@ class Watcher:
         new = {(_bounded(base_of(holder.owner)), holder.fencing_token): holder for holder in _holders(record)}
         lasting = [(hold, new.pop((hold.owner, hold.token), None)) for hold in _open(track)]
         begun = [
-            Tenure(*named, _began(holder, record, now), self._readings > 0, holder.expires_at, record.version)
+            Tenure(
+                *named, _began(holder, record, now), self._readings > 0, holder.expires_at, record.version, holder.take
+            )
             for named, holder in new.items()
         ]
         ended = set()
@@ -244,7 +247,7 @@ class Watcher:
 def _as_dict(track: Track, since: float) -> dict[str, Any]:
     """A lock and what happened to it after ``since``, for JSON."""
     record = track.record
-    names = ("owner", "token", "since", "is_seen_whole", "expires_at", "until", "ended")
+    names = ("owner", "token", "since", "is_seen_whole", "expires_at", "take", "until", "ended")
     holds = [
         {name: getattr(hold, name) for name in names} | {"renewals": [at for at in hold.renewals if at >= since]}
         for hold in track.holds
@@ -257,6 +260,7 @@ def _as_dict(track: Track, since: float) -> dict[str, Any]:
         "owner": record.owner and _bounded(record.owner),
         "holders": [_bounded(holder.owner) for holder in record.holders[:_NAMES]],
         "is_semaphore": show.is_semaphore(record),
+        "held_by": show.held_by(record),
         "seconds_left": show.seconds_left(record),
         "token": record.fencing_token,
         "waiters": show.waiting(record),

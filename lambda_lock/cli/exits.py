@@ -44,10 +44,12 @@ _WORDS = (
     (
         "Pass shared=False to acquire to be the only one, or permits= and take= as the others do (a list of keys takes "
         "locks only)",
-        "Pass --permits N --take K, as the others do",
+        "Pass --exclusive to be the only one, or --permits N --take K as the others do",
     ),
     ("needs permits=:", "needs --permits:"),
     ("Pass permits=N, or leave take out", "Pass --permits N, or leave --take out"),
+    ("shared=True", "--shared"),
+    ("shared=False", "--exclusive"),
     ("permits=.", "--permits."),
     ("permits= ", "--permits "),
     ("pass wait=seconds", "use --wait SECONDS"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from typing import Any
 
 import click
 
@@ -30,17 +31,7 @@ from .options import Shared
 @options.permits
 @options.of_lock
 @options.with_shared
-def acquire(
-    shared: Shared,
-    key: str,
-    sort_key: str | None,
-    lease: float,
-    wait: float,
-    holder: str | None,
-    no_ttl: bool,
-    permits: int | None,
-    take: int | None,
-) -> None:
+def acquire(shared: Shared, /, key: str, sort_key: str | None, lease: float, no_ttl: bool, **locking: Any) -> None:
     """Take the lock KEY, and print a string that `release` takes, in another command or on another machine.
 
     For scripts and pipelines of several steps. The lock is held until it is released, or until its lease ends: nothing
@@ -63,15 +54,7 @@ def acquire(
     block_signals()
     with shared.client(lease_duration=lease, heartbeat_period=0, **without_ttl) as client:
         try:
-            lock = client.acquire(
-                key,
-                wait=wait,
-                holder=holder,
-                permits=permits,
-                take=take,
-                sort_key=sort_key,
-                cancel_check=lambda: pending_signal() is not None,
-            )
+            lock = client.acquire(key, sort_key=sort_key, cancel_check=lambda: pending_signal() is not None, **locking)
         except LockTimeoutError:
             if (number := pending_signal()) is None:
                 raise

@@ -122,6 +122,7 @@ permits = together(
         help="Let N hold KEY at once: it is a semaphore. Pass the same N everywhere.",
     ),
     click.option("--take", type=click.IntRange(1, MOST_PERMITS), metavar="K", help="Take K of the N permits."),
+    click.option("--shared/--exclusive", default=None, help="Hold KEY beside other readers, or alone as the writer."),
 )
 prefix = click.option("--prefix", metavar="TEXT", default="", help="Only keys that begin with TEXT.")
 port = click.option(

@@ -271,13 +271,13 @@ def _with_time(record: LockRecord) -> str:
     if name in ("unreadable", "never a lock", "rate"):
         return name
     if is_semaphore(record):
-        return _held_by(record)
+        return held_by(record)
     if left is None:
         return "held, no expiry" if name == "held" else name
     return f"held, {duration(left)} left" if name == "held" else f"expired {duration(-left)} ago"
 
 
-def _held_by(record: LockRecord) -> str:
+def held_by(record: LockRecord) -> str:
     """How many hold a semaphore. Its row does not say N, so readers look like all who take one."""
     if any(holder.take == MOST_PERMITS for holder in record.holders):
         return "held by a writer"

@@ -116,6 +116,16 @@ def test_the_permits_of_a_semaphore_are_holds_of_their_own(readings):
     assert [hold["ended"] for hold in answer["locks"][0]["holds"]] == ["released", None]
 
 
+def test_a_hold_has_what_it_takes_and_the_state_their_sum(readings):
+    with LockClient() as client, client.acquire("gpus", permits=5, take=3), client.acquire("gpus", permits=5):
+        (seen,) = readings.read()["locks"]
+        assert [hold["take"] for hold in seen["holds"]] == [3, 1]
+        assert seen["held_by"] == "held by 2, who take 4"
+        with client.acquire("config", shared=False):
+            config, _ = readings.read()["locks"]
+            assert config["held_by"] == "held by a writer"
+
+
 @pytest.mark.parametrize("permits", [None, 3])
 def test_a_hold_that_is_resumed_goes_on_and_is_one_hold(permits, readings):
     readings.read()

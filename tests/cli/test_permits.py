@@ -45,7 +45,37 @@ def test_a_command_takes_several_permits_and_get_says_how_many(run, start):
         assert "too many permits are held, by " in said
         assert run("release", string).returncode == 0
         assert ended(start("run", "gpus", *three, "--", "true"))[0] == 0
-        assert "Pass --permits N --take K, as the others do" in ended(start("run", "gpus", "--", "true"))[2]
+        assert (
+            "Pass --exclusive to be the only one, or --permits N --take K as the others do"
+            in ended(start("run", "gpus", "--", "true"))[2]
+        )
+
+
+def test_commands_are_readers_and_a_writer(run, start):
+    reader, writer = (("--wait", "0", option) for option in ("--shared", "--exclusive"))
+    with LockClient() as client:
+        with client.acquire("config", shared=True):
+            string = ended(start("acquire", "config", *reader))[1].strip()
+            assert parsed(run("get", "config", "--json"))["taken"] == 2
+            assert ended(start("run", "config", *reader, "--", "true"))[0] == 0
+            assert ended(start("run", "config", *writer, "--", "true"))[0] == 75
+            assert run("release", string).returncode == 0
+        string = ended(start("acquire", "config", *writer))[1].strip()
+        assert client.get("config").taken == 100
+        assert ended(start("run", "config", *reader, "--", "true"))[0] == 75
+        assert run("release", string).returncode == 0
+
+
+def test_readers_have_no_permits_of_their_own_and_the_error_names_the_options(start):
+    code, _, told = ended(start("run", "config", "--shared", "--permits", "5", "--", "true"))
+    assert code == 2
+    assert "is not possible with --shared: --shared is permits=100" in told
+
+
+def test_ls_counts_what_holders_take(run):
+    with LockClient() as client, client.acquire("gpus", permits=5, take=3), client.acquire("gpus", permits=5, take=1):
+        (seen,) = parsed(run("ls", "--json"))
+        assert (seen["taken"], [holder["take"] for holder in seen["holders"]]) == (4, [3, 1])
 
 
 def test_get_says_that_a_writer_holds(run):
