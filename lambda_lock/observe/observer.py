@@ -70,7 +70,8 @@ class Observer:
         """Tell an event, which is one of `LEVELS`. Nothing is prepared for an event that nobody hears.
 
         message, arguments: its line in the log, with the traceback of ``cause``.
-        place: of the lock that it is about. Its key is told, and metrics count the event by its table. None: none do.
+        place: of the lock that it is about. Its key is told, and what it takes if
+            that is more than 1, and metrics count the event by its table. None: none do.
         hold: instead of ``place``, a hold of it. Its owner and fencing token are told, too.
         subject: gives the Lock or LockError for hooks, or None if it is gone. None: hooks are not told.
         once: what the event is told of once; later ones are not told. None: each one is.
@@ -86,7 +87,8 @@ class Observer:
         if hold is not None:
             place, about = hold.place, {"owner": hold.owner, "fencing_token": hold.token, **about}
         if place is not None:
-            about = {"key": place.key, **about}
+            take = (hold or place).take
+            about = {"key": place.key, "take": take if take > 1 else None, **about}
         write_line(self.log, event, message, *arguments, cause=cause, **about)
         if not is_usual and place is not None:
             from .metrics import COUNTED, write

@@ -55,6 +55,18 @@ def test_grants_and_releases_are_told_at_debug(client, caplog):
         assert record.__dict__["lock_fencing_token"] == lock.fencing_token
 
 
+def test_events_say_how_many_permits_are_taken_or_asked_for_if_more_than_one(client, caplog):
+    with caplog.at_level(logging.DEBUG, "lambda_lock"):
+        with client.acquire("a", permits=5, take=3), client.acquire("a", permits=5):
+            assert client.try_acquire("a", permits=5, take=2) is None
+        client.resume(client.acquire("a", permits=5, take=4, holder="h").hand_over()).release()
+    told = [(each["lock_event"], each.get("lock_take")) for each in map(vars, caplog.records) if "lock_event" in each]
+    assert [one for one in told if one[0] in ("granted", "not_granted", "released")] == [
+        *(("granted", 3), ("granted", None), ("not_granted", 2), ("released", None), ("released", 3)),
+        *(("granted", 4), ("granted", 4), ("released", 4)),
+    ]
+
+
 def test_contention_is_info_and_names_the_holder(client, rows, caplog):
     caplog.set_level(logging.INFO, "lambda_lock")
     rows.put_held("a", expires_at=time.time() + 60)
