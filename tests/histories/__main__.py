@@ -1,64 +1,149 @@
-"""Records histories of the whole stack and has them judged: ``python -m tests.histories``.
+"""Plays rounds of storms on real parts, and has them judged by Porcupine: ``python -m tests.histories``.
 
-Callers in many processes and threads acquire, renew, release, commit, hand over and adopt locks over HTTP, through a
-network that is faulty on purpose, while processes are killed and frozen and the engine is stopped and started again.
-Each line of the output is a round. The exit status is 0 if every history is legal and nothing else is wrong.
+Callers acquire, renew, release, commit, hand over and adopt locks, and write down what they see. The kinds of rounds
+differ in who calls, and in what happens to them:
 
-    python -m tests.histories                                  # four minutes, both engines
-    python -m tests.histories --operations 1000000             # until so many operations are recorded
-    python -m tests.histories --mutants                        # rules of the protocol broken: each must be noticed
-    python -m tests.histories --seed 7 --engine ministack      # a round like the one that said "seed 7"
+- callers: many processes and threads, through a network that is faulty on purpose, while processes are killed and
+  frozen and the engine is stopped and started again (rounds.py);
+- runtime: functions under the unmodified awslambdaric, which are killed at random instants, frozen for longer than
+  lease and deadline, whose clocks are set both ways, which fork workers, are restored from a snapshot, run out of
+  memory, and starve the thread of the heartbeat (tests/runtime_faults);
+- stopping: workers that are asked to stop at random moments (tests/stopping).
+
+Each line of the output is a round. The exit status is 0 if every history is legal and nothing else is wrong: no lock is
+left held, no work is lost silently, and no process hangs.
+
+    python -m tests.histories                                  # four minutes, all kinds in turns
+    python -m tests.histories --only callers --operations 1000000    # until so many operations are recorded
+    python -m tests.histories --only "runtime: freeze" --rounds 3 --seed 7
+    python -m tests.histories --mutants                        # rules and code broken: each must be noticed
+    python -m tests.histories --only callers --seed 7 --engine ministack    # a round like the one that said "seed 7"
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
+import itertools
+import os
 import random
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
-from rig.engine import ROOT
+from rig.engine import ROOT, Engine
 from tests.prove import bench
+from tests.runtime_faults import rounds as runtime
+from tests.stopping import rounds as stopping
+from tests.stopping.mistakes import MISTAKES
 
+from . import rounds as callers
 from .breaking import BREAKS, broken
-from .caller import Plan
+from .caller import LOCKS, REGISTERS, Plan
 from .engines import ENGINES
 from .judge import Judgement, checker, judge
-from .record import History
-from .rounds import Round, play
+from .record import History, Recording
 
 _KEPT = ROOT / "build" / "histories"
-_CALM_EVERY = 5  # one in so many rounds of an engine is calm
+_CALM_EVERY = 5  # one in so many rounds of callers, on one engine, is calm
 _BROKEN_A_ROUND = 10  # histories broken, for each way to break one
 _BROKEN_SECONDS = 300.0  # for one: to reject it, all orders must be tried
 
-# Rules whose absence callers can see in a short time. `make test-slow` breaks all of them in the simulator.
-MUTANTS = (
-    "expiry judged by the waiter's clock",
-    "a take-over without the version observed",
-    "a release without owner and token",
-    "a commit without the lock's condition",
-    "a handle that counts as held while it is handed over",
-)
+
+class Round(Protocol):
+    """A round that was played.
+
+    figures: what happened in it, beside its recording. wrong: what must not be and no history shows, by its kind.
+    """
+
+    recording: Recording
+
+    @property
+    def figures(self) -> bench.Figures: ...
+    @property
+    def wrong(self) -> dict[str, list[str]]: ...
 
 
-def figures_of(played: Round, judgement: Judgement) -> bench.Figures:
+@dataclass(frozen=True)
+class Kind:
+    """A kind of round.
+
+    play: plays one. It takes the options, an engine with the tables, at which the environment points, how many of its
+    kind were played before, and what is broken in it, or "". mutants: what can be broken so that it shows.
+    """
+
+    play: Callable[[argparse.Namespace, Engine, int, str], Round]
+    mutants: tuple[str, ...] = ()
+
+
+def _play_callers(options: argparse.Namespace, _: Engine, number: int, mutant: str) -> Round:
+    engines = [options.engine] if options.engine else [*ENGINES]
+    calm = not mutant and number // len(engines) % _CALM_EVERY == 0
+    plan = Plan(
+        engines[0 if mutant else number % len(engines)],
+        options.seed + number,
+        options.seconds / 2 if calm else options.seconds,
+        calm=calm,
+        processes=options.processes,
+        threads=options.threads,
+        keys=max(1, options.processes * options.threads * 3 // 4),
+        mutation=mutant,
+    )
+    return callers.play(plan)
+
+
+def _play_runtime(kind: str, options: argparse.Namespace, engine: Engine, number: int, mutant: str) -> Round:
+    return runtime.play(runtime.Plan(kind, options.seed + number, broken=mutant), engine)
+
+
+def _play_stopping(shape: str, options: argparse.Namespace, _: Engine, number: int, mutant: str) -> Round:
+    return stopping.play(shape, options.seed + number, mutant)
+
+
+# Rules whose absence can be seen in a short time. `make test-slow` breaks all of them in the simulator.
+KINDS = {
+    "callers": Kind(
+        _play_callers,
+        (
+            "expiry judged by the waiter's clock",
+            "a take-over without the version observed",
+            "a release without owner and token",
+            "a commit without the lock's condition",
+            "a handle that counts as held while it is handed over",
+        ),
+    ),
+    **{
+        f"runtime: {kind}": Kind(
+            functools.partial(_play_runtime, kind),
+            tuple(rule for rule, shown_by in runtime.MUTANTS.items() if shown_by == kind),
+        )
+        for kind in runtime.KINDS
+    },
+    **{
+        f"stopping: {shape}": Kind(
+            functools.partial(_play_stopping, shape),
+            tuple(name for name, mistake in MISTAKES.items() if mistake.shape == shape),
+        )
+        for shape in stopping.SHAPES
+    },
+}
+
+
+def figures_of(kind: str, played: Round, judgement: Judgement) -> bench.Figures:
     """The figures of a round."""
     recording = played.recording
-    faults = played.faults.copy()
     outcomes = recording.outcomes
     return {
         "rounds": 1,
+        "kinds": {kind: 1},
         "operations recorded": recording.operations,
         "operations of unknown outcome": sum(outcomes[name] for name in outcomes if name.endswith(" unknown")),
         "outcomes": outcomes,
-        "requests on the network": faults.pop("requests", 0),
-        "faults": faults,
-        "engines restarted": played.restarts,
-        "processes of callers": {"killed": played.killed, "frozen": played.frozen},
-        "real kills and freezes": played.killed + played.frozen,
         "entries judged": judgement.operations,
         "histories checked": judgement.histories,
         "histories that are legal": judgement.legal,
@@ -66,7 +151,9 @@ def figures_of(played: Round, judgement: Judgement) -> bench.Figures:
         "most milliseconds to judge a history": round(1000 * judgement.slowest),
         "grants": recording.grants,
         "troubles": len(recording.troubles),
+        "what else was wrong": {what: len(texts) for what, texts in played.wrong.items()},
         bench.DOUBLE_HOLDERS: len(recording.double_holders),
+        **played.figures,
     }
 
 
@@ -74,22 +161,21 @@ def is_good(totals: bench.Figures) -> bool:
     return (
         totals["histories that are legal"] == totals["histories checked"] > 0
         and totals["broken histories rejected"] == totals["broken histories"]
-        and not (totals[bench.DOUBLE_HOLDERS] or totals["troubles"])
+        and not (totals[bench.DOUBLE_HOLDERS] or totals["troubles"] or any(totals["what else was wrong"].values()))
     )
 
 
-def play_all(options: argparse.Namespace) -> bench.Figures:
-    """Play rounds, one after the other."""
+def play_all(options: argparse.Namespace, engine: Engine) -> bench.Figures:
+    """Play rounds of the chosen kinds in turns, and keep the totals."""
     totals: bench.Figures = {}
-    for plan in _plans(options, totals):
-        played = play(plan)
-        name = f"{plan.engine}-{plan.seed}"
-        histories = played.recording.histories
+    for kind, number, played in side_by_side(_wanted(options, totals), options, engine):
+        seed, histories = options.seed + number, played.recording.histories
+        name = f"{kind.replace(': ', '-').replace(' ', '-')}-{seed}"
         judgement = judge(histories, drawings=_folder(f"{name}-drawings"))
-        rejected = _break(histories, plan.seed)
-        bench.add(totals, figures_of(played, judgement) | rejected)
+        rejected = _break(histories, seed)
+        bench.add(totals, figures_of(kind, played, judgement) | rejected)
         bench.say(
-            f"{totals['rounds']:4}  {plan.engine:14} {'calm  ' if plan.calm else 'faulty'} seed {plan.seed}  "
+            f"{totals['rounds']:4}  {kind:25} seed {seed:<5} "
             f"operations {played.recording.operations:6,} (all {totals['operations recorded']:9,})  "
             f"histories {judgement.legal} of {judgement.histories} legal  "
             f"broken ones rejected {rejected['broken histories rejected']} of {rejected['broken histories']}"
@@ -100,26 +186,37 @@ def play_all(options: argparse.Namespace) -> bench.Figures:
     return totals
 
 
-def _plans(options: argparse.Namespace, totals: bench.Figures) -> Iterator[Plan]:
-    engines = [options.engine] if options.engine else [*ENGINES]
-    started, number = time.monotonic(), 0
-    least = 2 * len(engines)  # calm and faulty, on each engine
-    while number < least or (
-        totals["operations recorded"] < options.operations
-        if options.operations
-        else time.monotonic() - started < options.minutes * 60
-    ):
-        calm = number // len(engines) % _CALM_EVERY == 0
-        yield Plan(
-            engines[number % len(engines)],
-            options.seed + number,
-            options.seconds / 2 if calm else options.seconds,
-            calm=calm,
-            processes=options.processes,
-            threads=options.threads,
-            keys=max(1, options.processes * options.threads * 3 // 4),
-        )
-        number += 1
+def _wanted(options: argparse.Namespace, totals: bench.Figures) -> Iterator[tuple[str, int, str]]:
+    """The kind of each round, its number among those of its kind, and what is broken in it: nothing."""
+    started, kinds = time.monotonic(), bench.chosen(options.only, KINDS)
+    least = 2 if options.engine else 2 * len(ENGINES)  # calm and faulty callers, on each engine
+    for number in itertools.count():
+        if options.rounds:
+            over = number >= options.rounds
+        elif options.operations:
+            over = totals.get("operations recorded", 0) >= options.operations
+        else:
+            over = time.monotonic() - started >= options.minutes * 60
+        if over and (options.rounds or number >= least):
+            return
+        yield kinds[number % len(kinds)], number // len(kinds), ""
+
+
+def side_by_side(
+    wanted: Iterator[tuple[str, int, str]], options: argparse.Namespace, engine: Engine
+) -> Iterator[tuple[str, int, Round]]:
+    """Play rounds, so many at once as the options say. The next one is asked for when a round has ended."""
+
+    def play(kind: str, number: int, mutant: str) -> tuple[str, int, Round]:
+        return kind, number, KINDS[kind].play(options, engine, number, mutant)
+
+    with ThreadPoolExecutor(options.at_once) as lanes:
+        running = {lanes.submit(play, *each) for each in itertools.islice(wanted, options.at_once)}
+        while running:
+            ended, running = wait(running, return_when=FIRST_COMPLETED)
+            for each in ended:
+                yield each.result()
+                running |= {lanes.submit(play, *one) for one in itertools.islice(wanted, 1)}
 
 
 def _break(histories: list[History], seed: int) -> dict[str, int]:
@@ -148,8 +245,10 @@ def _complain(played: Round, judgement: Judgement, name: str) -> None:
         )
         for each in judgement.listed
     ]
-    bench.complain({"double holder": recording.double_holders, "trouble": recording.troubles, "history": illegal})
-    if recording.double_holders or recording.troubles or illegal:
+    wrong = {"double holder": recording.double_holders, "trouble": recording.troubles, "history": illegal}
+    wrong |= played.wrong
+    bench.complain(wrong)
+    if any(wrong.values()):
         kept = _KEPT / f"{name}.jsonl"
         kept.write_text("".join(history.line() + "\n" for history in recording.histories))
         bench.say(f"      The histories of this round are kept in {kept}")
@@ -161,34 +260,53 @@ def _folder(name: str) -> Path:
     return folder
 
 
-def _notice(options: argparse.Namespace, name: str) -> str:
-    """Play rounds with a rule broken. Returns what shows it, "" if nothing does."""
-    for attempt in range(options.attempts):
-        played = play(
-            Plan(options.engine or next(iter(ENGINES)), options.seed + attempt, options.seconds, mutation=name)
-        )
-        judgement = judge(played.recording.histories)
-        if judgement.illegal:
-            double = len(played.recording.double_holders)
-            return f"{judgement.illegal} of {judgement.histories} histories are illegal, double holders {double}"
-    return ""
+def _tried(options: argparse.Namespace, engine: Engine) -> Iterator[tuple[str, str]]:
+    """Break each rule until a round shows it."""
+    mutants = [(kind, mutant) for kind in bench.chosen(options.only, KINDS) for mutant in KINDS[kind].mutants]
+    named = {f"{mutant} ({kind})": (kind, mutant) for kind, mutant in mutants}
+    for name in bench.chosen(options.mutants, named):
+        kind, mutant = named[name]
+        tries = ((kind, attempt, mutant) for attempt in range(options.attempts))
+        yield name, next(filter(None, (shown(played) for _, _, played in side_by_side(tries, options, engine))), "")
+
+
+def shown(played: Round) -> str:
+    """What a round with a mistake shows, "" if nothing. A second holder must be seen by Porcupine."""
+    judgement = judge(played.recording.histories)
+    if judgement.illegal:
+        double = len(played.recording.double_holders)
+        return f"{judgement.illegal} of {judgement.histories} histories are illegal, double holders {double}"
+    return bench.counted({what: len(texts) for what, texts in played.wrong.items() if texts})
+
+
+@contextmanager
+def prepared(name: str) -> Iterator[Engine]:
+    """A running engine with the tables of the rounds, at which the environment of this process points."""
+    with bench.ENGINES[name]() as engine:
+        engine.create_table(LOCKS)
+        engine.create_table(REGISTERS)
+        os.environ.update(engine.environment() | {"LAMBDA_LOCK_TABLE": LOCKS})
+        yield engine
 
 
 def parser() -> argparse.ArgumentParser:
     made = bench.parser(
-        "tests.histories", __doc__, minutes=4.0, seed=1, processes=4, engine=None, mutants=None, attempts=4
+        "tests.histories", __doc__, only=None, minutes=4.0, seed=1, processes=4, engine=None, mutants=None, attempts=6
     )
+    made.add_argument("--rounds", type=int, help="play so many rounds instead")
     made.add_argument("--operations", type=int, help="play until so many operations are recorded instead")
-    made.add_argument("--seconds", type=float, default=40.0, help="of one round (default: 40)")
+    made.add_argument("--at-once", type=int, default=1, help="rounds played side by side (default: 1)")
+    made.add_argument("--seconds", type=float, default=40.0, help="of one round of callers (default: 40)")
     made.add_argument("--threads", type=int, default=8, help="callers in each process (default: 8)")
     return made
 
 
 def run(options: argparse.Namespace) -> bench.Figures:
     checker()
-    if options.mutants is None:
-        return play_all(options)
-    return bench.planted((name, _notice(options, name)) for name in bench.chosen(options.mutants, MUTANTS))
+    with prepared(options.engine or "ministack") as engine:
+        if options.mutants is None:
+            return play_all(options, engine)
+        return bench.planted(_tried(options, engine))
 
 
 def main(arguments: list[str]) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import time
 from collections import defaultdict
@@ -120,9 +121,10 @@ class Recording:
         return sum(count for name, count in self.outcomes.items() if not name.startswith(("held ", "read ")))
 
 
-def read(paths: Iterable[Path], calm: bool, restarts: Iterable[tuple[int, int]] = ()) -> Recording:
+def read(paths: Iterable[Path | tuple[Path, int]], calm: bool, restarts: Iterable[tuple[int, int]] = ()) -> Recording:
     """Make histories of the files of a round. They count as calm only if no operation was slow, either.
 
+    paths: the files; with an instant, what was written until then.
     restarts: when the engine was restarted, from and to. DynamoDB remembers the client token of a transaction for ten
         minutes; the engines forget it then. A commit that is sent again after it was carried out is then refused, as if
         the lock had been lost. So what it says is taken as unknown.
@@ -130,8 +132,9 @@ def read(paths: Iterable[Path], calm: bool, restarts: Iterable[tuple[int, int]] 
     recording = Recording()
     locks: dict[str, list[Op]] = defaultdict(list)
     promises: dict[str, dict[int, int]] = defaultdict(dict)
-    for path in paths:
-        _read_file(path, recording, locks, promises)
+    for each in paths:
+        lines = _lines(*each) if isinstance(each, tuple) else _lines(each)
+        _read_file(lines, recording, locks, promises)
     for lock, operations in sorted(locks.items()):
         for start, end in restarts:
             _forget_tokens(operations, start, end)
@@ -142,10 +145,10 @@ def read(paths: Iterable[Path], calm: bool, restarts: Iterable[tuple[int, int]] 
 
 
 def _read_file(
-    path: Path, recording: Recording, locks: dict[str, list[Op]], promises: dict[str, dict[int, int]]
+    lines: Iterable[list[Any]], recording: Recording, locks: dict[str, list[Op]], promises: dict[str, dict[int, int]]
 ) -> None:
     begun: dict[int, tuple[int, str, str, int, dict[str, Any]]] = {}
-    for line in _lines(path):
+    for line in lines:
         match line:
             case ["begin", number, call, kind, lock, client, known]:
                 begun[number] = (call, kind, lock, client, known)
@@ -169,11 +172,14 @@ def _read_file(
         _add(locks[lock], op(kind, "unknown", call, OPEN, client=client, **known))
 
 
-def _lines(path: Path) -> Iterator[list[Any]]:
+def _lines(path: Path, stop: float = math.inf) -> Iterator[list[Any]]:
     with path.open("rb") as file:
-        for line in file:
-            if line.endswith(b"\n"):  # a kill cannot cut a line, but a full disk can
-                yield json.loads(line)
+        for text in file:
+            if not text.endswith(b"\n"):  # a kill cannot cut a line, but a full disk can
+                continue
+            line = json.loads(text)
+            if line[0] == "trouble" or line[2] <= stop:  # an instant
+                yield line
 
 
 def _add(operations: list[Op], each: Op) -> None:

@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from rig.engine import ROOT, EngineError, client_environment, inherited_environment
+from tests.prove import bench
 
 from .caller import LOCKS, REGISTERS, Orders, Plan
 from .engines import ENGINES, Lasting
@@ -38,6 +39,22 @@ class Round:
     killed: int = 0
     frozen: int = 0
     restarts: int = 0
+
+    @property
+    def figures(self) -> bench.Figures:
+        faults = self.faults.copy()
+        return {
+            "requests on the network": faults.pop("requests", 0),
+            "faults": faults,
+            "engines restarted": self.restarts,
+            "processes of callers": {"killed": self.killed, "frozen": self.frozen},
+            "real kills and freezes": self.killed + self.frozen,
+        }
+
+    @property
+    def wrong(self) -> dict[str, list[str]]:
+        """Nothing that the recording does not have."""
+        return {}
 
 
 def play(plan: Plan) -> Round:

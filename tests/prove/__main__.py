@@ -35,7 +35,7 @@ from .report import Result, lines, page, passed, quoted, totals
 
 BUILD = ROOT / "build"
 PAGE = ROOT / "docs" / "safety-figures.md"
-PROOFS = {part.module.rpartition(".")[2] for part in PARTS} | {"stopping"}
+PROOFS = {part.module.rpartition(".")[2] for part in PARTS}
 
 
 def run(part: Part, long: bool, folder: Path, programs: Programs) -> Result:

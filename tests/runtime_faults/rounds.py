@@ -20,10 +20,11 @@ from lambda_lock.core.row import LONGEST_BELIEVED
 from lambda_lock.errors import LockNotGrantedError, TransportError
 from rig.engine import Engine
 from rig.lambda_runtime import FunctionError, LambdaEnvironment
-from tests.histories.record import read
+from tests.histories.caller import LOCKS, REGISTERS
+from tests.histories.record import Recording, read
+from tests.prove import bench
 
 HANDLERS = Path(__file__).with_name("handlers")
-LOCKS, REGISTERS = "locks", "registers"
 
 _ENVIRONMENTS = 3
 _SLACK = 8.0  # seconds that a busy machine may take beyond what the protocol allows
@@ -77,8 +78,7 @@ class Round:
     plan: Plan
     happened: Counter[str] = field(default_factory=Counter)
     answers: Counter[str] = field(default_factory=Counter)
-    grants: int = 0
-    double_holders: list[str] = field(default_factory=list)
+    recording: Recording = field(default_factory=Recording)
     not_free: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     slowest: float = 0.0
@@ -86,17 +86,21 @@ class Round:
 
     @property
     def wrong(self) -> dict[str, list[str]]:
-        """All that must not happen."""
+        """All that must not happen, beside what the recording has."""
         return {
-            "double holder": self.double_holders,
             "not free": self.not_free,
             "lost": self.lost,
-            "trouble": self.troubles,
+            "trouble of a function": self.troubles,
         }
 
     @property
-    def good(self) -> bool:
-        return self.grants > 0 and not any(self.wrong.values())
+    def figures(self) -> bench.Figures:
+        return {
+            "happened": self.happened,
+            "real kills and freezes": self.happened["killed"] + self.happened["frozen"],
+            "answers to invocations": self.answers,
+            "most seconds until a lock was free again": self.slowest,
+        }
 
 
 class Site:
@@ -249,6 +253,13 @@ KINDS = {
     "memory": Kind(_nothing, {"work": 0.6, "exhaust": 0.4}, 5.0),
     "starve": Kind(_nothing, {"work": 0.6, "starve": 0.4}, 8.0),
 }
+# Rules of the protocol whose absence functions can see within seconds, and the kind of fault that shows it.
+MUTANTS = {
+    "expiry judged by the waiter's clock": "clocks",
+    "an observation not restarted when the version changes": "clocks",
+    "a commit without the lock's condition": "freeze",
+    "a release without owner and token": "freeze",
+}
 _DONE = {"fork": "forked", "exhaust": "out of memory", "starve": "starved"}
 
 
@@ -268,7 +279,7 @@ def play(plan: Plan, engine: Engine) -> Round:
             site.environment.close()  # with all that was forked
         take_the_lock(stage)
         compare_works(stage)
-        _read_evidence(stage)
+        stage.round.recording = read(sorted(stage.evidence.iterdir()), calm=False)
         return stage.round
 
 
@@ -407,10 +418,3 @@ def _works(stage: Stage, key: str) -> dict[str, Any]:
     request = {"TableName": REGISTERS, "Key": {"key": {"S": key}}, "ConsistentRead": True}
     works: dict[str, Any] = stage.engine.dynamodb("GetItem", request).get("Item", {}).get("works", {})
     return works
-
-
-def _read_evidence(stage: Stage) -> None:
-    recording = read(sorted(stage.evidence.iterdir()), calm=False)
-    stage.round.grants = recording.grants
-    stage.round.double_holders = recording.double_holders
-    stage.round.troubles += recording.troubles

@@ -1,4 +1,4 @@
-"""SIGTERM ends a worker, and nothing stays held. `python -m tests.stopping` plays more of the same."""
+"""SIGTERM ends a worker, and nothing stays held. `python -m tests.histories --only stopping` plays more of the same."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from rig.engine import ROOT
 from rig.wire import Fault
 from tests.support.waiting import wait_until
 
-from .__main__ import HELD, PATIENCE, play
-from .worker import SHAPES, closed_and_gone
+from .rounds import HELD, PATIENCE, SHAPES, play
+from .worker import closed_and_gone
 
 STOPPED = 128 + signal.SIGTERM
 RUNS = 2
@@ -26,8 +26,7 @@ RUNS = 2
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_workers_that_are_stopped_at_random_moments_leave_nothing(shape, table):
-    with LockClient(table) as client:
-        wrong = [found for number in range(RUNS) if (found := play(shape, f"{shape} {number}", client))]
+    wrong = [found for found in play(shape, 1, workers=RUNS).found.values() if found]
     if shape == closed_and_gone.__name__:
         # Its handler ends the process at once. If the signal came between the answer to a claim and the note of it, the
         # lock stays held (docs/workers.md): once in some hundred runs on a busy machine, so not twice in a row.

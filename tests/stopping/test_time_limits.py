@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.waiting import wait_until
 
-from .__main__ import PATIENCE
+from .rounds import PATIENCE
 from .test_stopping import is_free, let_go, worker
 
 CLIENTS = {

@@ -1,6 +1,6 @@
-"""A worker that takes and releases locks until it is stopped: ``python -m tests.stopping.worker SHAPE PREFIX``.
+"""A worker that takes and releases locks until it is stopped: ``python -m tests.stopping.worker SHAPE PREFIX RECORD``.
 
-A third argument names a mistake that is planted before (mistakes.py).
+It writes down what it sees, in the file RECORD. A fourth argument names a mistake that is planted before (mistakes.py).
 """
 
 from __future__ import annotations
@@ -13,17 +13,24 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TypeAlias
 
-from lambda_lock import AsyncLockClient, LockClient, release_on_sigterm
+from lambda_lock import AsyncLock, AsyncLockClient, AsyncMultiLock, Lock, LockClient, MultiLock, release_on_sigterm
 from lambda_lock.errors import LockError
+from tests.histories.record import Recorder, now
 
 AT_ONCE = 4
 _LEASE = 600.0  # seconds: what is left is not over before somebody looks
 _WORK = 0.004  # seconds, about as long as a request
 #: Seconds. A signal that comes when a thread gives up the GIL to sleep does not wake it: Python handles it afterwards.
 _TURN = 0.1
+RECORDER = Recorder(Path(os.devnull if __name__ != "__main__" else sys.argv[3]))
 
+AnyLock: TypeAlias = Lock | MultiLock | AsyncLock | AsyncMultiLock
+Told = Callable[[AnyLock], AbstractContextManager[None]]
 
 SHAPES: dict[str, Callable[[str], None]] = {}
 
@@ -31,6 +38,37 @@ SHAPES: dict[str, Callable[[str], None]] = {}
 def shape(work: Callable[[str], None]) -> Callable[[str], None]:
     SHAPES[work.__name__] = work
     return work
+
+
+@contextlib.contextmanager
+def noted(*keys: str) -> Iterator[Told]:
+    """Write down an acquire of these locks. What this gives writes down how long their holder counts on them."""
+    asked = {key: RECORDER.begin("acquire", key, os.getpid()) for key in keys}
+    over: list[int] = []
+
+    @contextlib.contextmanager
+    def told(lock: AnyLock) -> Iterator[None]:
+        tokens = {lock.key: lock.fencing_token} if isinstance(lock, (Lock, AsyncLock)) else lock.fencing_tokens
+        for key, number in asked.items():
+            RECORDER.end(number, "ok", token=tokens[key], owner=lock.owner)
+        _look(lock, tokens)
+        try:
+            yield
+            _look(lock, tokens)
+        finally:
+            over.extend(RECORDER.begin("release", key, os.getpid(), token=tokens[key]) for key in keys)
+
+    yield told
+    for number in over:
+        RECORDER.end(number, "over")
+
+
+def _look(lock: AnyLock, tokens: dict[str, int]) -> None:
+    call = now()
+    held, remaining = lock.is_held, lock.remaining
+    if held:
+        for key, token in tokens.items():
+            RECORDER.held(key, os.getpid(), token, call, now(), remaining)
 
 
 def _client() -> AsyncLockClient:
@@ -47,8 +85,11 @@ def _plain_client() -> LockClient:
 
 async def _work(client: AsyncLockClient, key: str) -> None:
     for number in range(sys.maxsize):
-        async with client.acquire(f"{key} {number % 3}", lease_duration=_LEASE):
-            await asyncio.sleep(random.random() * _WORK)
+        name = f"{key} {number % 3}"
+        with noted(name) as told:
+            async with client.acquire(name, lease_duration=_LEASE) as lock:
+                with told(lock):
+                    await asyncio.sleep(random.random() * _WORK)
 
 
 def _tell() -> None:
@@ -63,7 +104,8 @@ def _share(client: LockClient, prefix: str) -> None:
     """Take the lock that all want, again and again, until the client is closed."""
     with contextlib.suppress(LockError):
         while True:
-            with client.acquire(f"{prefix} shared", lease_duration=_LEASE, wait=60):
+            name = f"{prefix} shared"
+            with noted(name) as told, client.acquire(name, lease_duration=_LEASE, wait=60) as lock, told(lock):
                 time.sleep(random.random() * _WORK)
 
 
@@ -104,11 +146,14 @@ def task_group(prefix: str) -> None:
 def several(prefix: str) -> None:
     """Each task takes two locks together, and all want the same ones: they wait in the queue."""
     client = _client()
+    names = [f"{prefix} a", f"{prefix} b"]
 
     async def work() -> None:
         while True:
-            async with client.acquire_all([f"{prefix} a", f"{prefix} b"], lease_duration=_LEASE, wait=60):
-                await asyncio.sleep(random.random() * _WORK)
+            with noted(*names) as told:
+                async with client.acquire_all(names, lease_duration=_LEASE, wait=60) as locks:
+                    with told(locks):
+                        await asyncio.sleep(random.random() * _WORK)
 
     async def main() -> None:
         _tell()
@@ -142,7 +187,8 @@ def plain(prefix: str) -> None:
     client = _plain_client()
     _tell()
     for number in range(sys.maxsize):
-        with client.acquire(f"{prefix} {number % 3}", lease_duration=_LEASE):
+        name = f"{prefix} {number % 3}"
+        with noted(name) as told, client.acquire(name, lease_duration=_LEASE) as lock, told(lock):
             time.sleep(random.random() * _WORK)
 
 
@@ -150,8 +196,9 @@ def plain(prefix: str) -> None:
 def plain_several(prefix: str) -> None:
     client = _plain_client()
     _tell()
+    names = [f"{prefix} {each}" for each in "abc"]
     while True:
-        with client.acquire_all([f"{prefix} a", f"{prefix} b", f"{prefix} c"], lease_duration=_LEASE):
+        with noted(*names) as told, client.acquire_all(names, lease_duration=_LEASE) as locks, told(locks):
             time.sleep(random.random() * _WORK)
 
 
@@ -183,8 +230,8 @@ def closed_and_gone(prefix: str) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 3:
+    if len(sys.argv) > 4 and sys.argv[4]:
         from .mistakes import MISTAKES
 
-        MISTAKES[sys.argv[3]].change()
+        MISTAKES[sys.argv[4]].change()
     SHAPES[sys.argv[1]](sys.argv[2])

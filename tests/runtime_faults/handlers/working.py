@@ -45,10 +45,13 @@ def handler(event: dict[str, Any], context: Any) -> str:
     function, key = (write, event["key"]) if event["how"] == "with_lock" else (once, event["name"])
     event["asked"] = recorder.begin("acquire", key, os.getpid())
     try:
-        return str(function(event, context))
+        answer = str(function(event, context))
     except LockNotGrantedError:
         recorder.end(event["asked"], "failed")
         raise
+    for number in event.get("over", ()):
+        recorder.end(number, "over")
+    return answer
 
 
 @with_lock("{key}", reserve=0.3)
@@ -90,12 +93,19 @@ def _held(lock: Lock, event: dict[str, Any]) -> Iterator[None]:
         yield
         recorder.look(lock, os.getpid())
     finally:
-        _over(lock)
+        _over(lock, event)
 
 
-def _over(lock: Lock) -> None:
-    """Write down that the function no longer counts on the lock: its commit or its release may begin."""
-    recorder.begin("release", lock.key, os.getpid(), token=lock.fencing_token)
+def _over(lock: Lock, event: dict[str, Any]) -> None:
+    """Write down that the function no longer counts on the lock: its commit or its release may begin.
+
+    It is over when the function has returned. Until then, and if it raises, it may be carried out at any time.
+    """
+    event.setdefault("over", []).append(_release(lock, recorder))
+
+
+def _release(lock: Lock, where: Recorder) -> int:
+    return where.begin("release", lock.key, os.getpid(), token=lock.fencing_token)
 
 
 # What can happen inside an invocation
@@ -135,7 +145,8 @@ def _child(lock: Lock, event: dict[str, Any]) -> None:
             with CLIENT.acquire(lock.key, wait=LEASE + 3) as mine:
                 own.end(asked, "ok", token=mine.fencing_token, owner=mine.owner)
                 _watch(mine, event, own)
-                own.begin("release", mine.key, os.getpid(), token=mine.fencing_token)
+                over = _release(mine, own)
+            own.end(over, "over")
         except (LockNotGrantedError, TransportError):
             pass
         except LockError:
@@ -161,7 +172,7 @@ def _starve(lock: Lock, event: dict[str, Any]) -> None:
 
 def _exhaust(lock: Lock, event: dict[str, Any]) -> None:
     """Take all memory down to blocks of ``leaves`` bits, and raise, or keep it and go on working."""
-    _over(lock)  # it may be impossible to write this down later
+    _over(lock, event)  # it may be impossible to write this down later
     pages = int(Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + (4 << 20)
     resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
