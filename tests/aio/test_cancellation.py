@@ -67,7 +67,9 @@ async def test_a_cancelled_take_over_is_settled_and_then_released(stage, wire, w
 
 
 @pytest.mark.parametrize("stage", STAGES)
-async def test_cancelled_again_while_it_releases_it_settles_that_too(stage, wire, wired, engine, table):
+async def test_a_task_that_is_cancelled_again_while_it_releases_settles_the_release_too(
+    stage, wire, wired, engine, table
+):
     claim = wire.delay_reply("UpdateItem")
     giving_up = getattr(wire, stage)("UpdateItem")
     taking = start(wired.acquire("a"))

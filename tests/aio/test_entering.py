@@ -70,7 +70,7 @@ def test_a_cancelled_task_hears_of_it_however_fast_the_answer_comes(before):
         assert all(row.is_released for row in memory.rows())
 
 
-def test_it_is_awaited_gathered_and_run_as_a_task_as_before():
+def test_an_acquire_is_awaited_gathered_and_run_as_a_task_as_a_coroutine_is():
     async def main() -> None:
         client = AsyncLockClient()
         one = await client.acquire("a")
@@ -91,7 +91,7 @@ def test_it_is_awaited_gathered_and_run_as_a_task_as_before():
         asyncio.run(main())
 
 
-def test_one_that_is_never_awaited_is_warned_about():
+def test_an_acquire_that_is_never_awaited_is_warned_about():
     async def main() -> None:
         with pytest.warns(RuntimeWarning, match=r"acquire' was never awaited"):
             AsyncLockClient().acquire("a")
@@ -99,7 +99,7 @@ def test_one_that_is_never_awaited_is_warned_about():
     asyncio.run(main())
 
 
-def test_one_that_is_closed_unawaited_sends_nothing():
+def test_an_acquire_that_is_closed_unawaited_sends_nothing():
     with in_memory() as memory:
         AsyncLockClient().acquire("a").close()
         assert memory.requests == ()

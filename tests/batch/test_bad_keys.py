@@ -101,7 +101,7 @@ def test_a_record_whose_payload_cannot_be_told_is_skipped_too():
 
 
 @pytest.mark.parametrize("wrong", ["return", None, True, lambda record, error: None])
-def test_another_answer_to_bad_keys_is_refused(wrong):
+def test_an_on_bad_key_that_is_neither_raise_nor_skip_is_refused(wrong):
     with pytest.raises(TypeError, match=r"on_bad_key= of sqs_batch must be 'raise' or 'skip', got"):
         sqs_batch(on_bad_key=wrong)(must_not_run)
 

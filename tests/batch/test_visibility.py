@@ -87,7 +87,7 @@ def test_a_message_is_never_visible_at_once_because_of_a_fast_holder(queue, wire
     assert changes(wire) == [[1], [1]]
 
 
-def test_it_may_be_a_function_of_the_record_and_its_error(queue, wire, other, hands):
+def test_retry_visibility_may_be_a_function_of_the_record_and_its_error(queue, wire, other, hands):
     queue.send(0, 1, 2, 3, 4)
     event, asked = queue.receive(), []
 

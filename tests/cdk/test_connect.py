@@ -47,7 +47,7 @@ def test_a_connected_function_has_the_permissions_and_the_names():
     }
 
 
-def test_other_key_names_are_told_too():
+def test_a_function_is_told_the_key_names_of_its_table():
     stack = new_stack()
     LockTable(stack, "Locks", partition_key_name="pk", sort_key_name="sk").connect(new_function(stack))
     assert _variables(stack) == {

@@ -105,7 +105,7 @@ def test_a_row_has_it_only_where_it_is_used_and_the_same_result_as_ever(rows: Ro
     assert row["result"]["S"].endswith(" 5")
 
 
-def test_a_commit_says_it_too(rows: Rows) -> None:
+def test_a_result_that_a_commit_stores_carries_its_version_too(rows: Rows) -> None:
     @deduplicate("{id}", scope="pay", result="json", validate=["amount"])
     def pay(event: dict[str, Any]) -> int:
         lock: Any = current_dedup()
@@ -280,7 +280,9 @@ def test_a_type_that_contains_itself_has_a_shape() -> None:
     assert "id" in str(shape_of(Link))
 
 
-def test_it_is_the_same_in_memory_and_no_attribute_of_the_applications(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_results_version_is_kept_in_memory_too_and_is_no_attribute_of_the_applications(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     with in_memory() as memory:
         _charging(Old)({"id": "7"})
         assert _charging(New)({"id": "7"}) == New("7")

@@ -32,7 +32,7 @@ def test_whoever_sees_more_taken_than_its_number_says_so_once_for_a_key(make, ca
         lock.release()
 
 
-def test_one_who_waits_and_is_granted_says_so_too(make, caplog, rows):
+def test_one_who_waits_and_is_granted_with_another_number_of_permits_says_so(make, caplog, rows):
     old, new = make(refresh_period=0.05), make()
     held = [new.acquire("gpu", permits=5, wait=0) for _ in range(3)]
     waiter = threading.Thread(target=lambda: old.acquire("gpu", permits=2, wait=60).release())

@@ -43,7 +43,7 @@ def test_a_warm_client_tells_once_that_a_token_is_of_the_past_and_is_granted_the
     assert (line["TokenFell"], line["Table"], line["lock_key"]) == (1, table, "a")
 
 
-def test_a_refusal_and_a_duplicate_show_it_too(make, rows, caplog, monkeypatch):
+def test_a_refusal_and_a_duplicate_show_that_a_table_was_restored(make, rows, caplog, monkeypatch):
     mine, theirs = make(), make()
     held = theirs.acquire("a")
     saved = rows["a"]

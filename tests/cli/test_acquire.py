@@ -55,7 +55,7 @@ def test_a_lock_that_somebody_else_has_since_is_not_released(run: Run, run_apart
         assert rows.is_held("deploy")
 
 
-def test_a_permit_is_taken_and_released_so_as_well(run: Run, run_apart: Run) -> None:
+def test_a_permit_is_taken_by_one_command_and_released_by_another(run: Run, run_apart: Run) -> None:
     strings = [run_apart("acquire", "api", "--permits", "2").stdout.strip() for _ in range(2)]
     assert run_apart("acquire", "api", "--permits", "2", "--wait", "0").returncode == 75
     assert [run("release", string).returncode for string in (*strings, strings[0])] == [0, 0, 76]

@@ -48,7 +48,7 @@ def ask(
         connection.close()
 
 
-def test_it_listens_on_loopback_only(server):
+def test_the_dashboard_listens_on_loopback_only(server):
     assert server.socket.getsockname()[0] == "127.0.0.1"
 
 

@@ -135,7 +135,7 @@ def test_what_it_prints_leads_to_a_table_that_suits_locks(start_dev, shell):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_it_listens_on_loopback_only_and_leaves_nothing_behind(start_dev, shell):
+def test_dev_listens_on_loopback_only_and_leaves_nothing_behind(start_dev, shell):
     process = start_dev()
     printed(process)
     (engine,) = children(process.pid)
@@ -158,7 +158,7 @@ def test_no_secret_of_the_shell_reaches_the_engine(start_dev, shell):
     assert inherited.keys() <= {"PATH", "HOME", "LD_LIBRARY_PATH"}
 
 
-def test_it_answers_nothing_but_requests_to_dynamodb_that_no_page_sent(start_dev):
+def test_dev_answers_nothing_but_requests_to_dynamodb_that_no_page_sent(start_dev):
     port = int(printed(start_dev())["AWS_ENDPOINT_URL"].rpartition(":")[2])
     for name, headers in strangers().items():
         status, answered, said = ask(port, "POST", "/", request_headers("ListTables") | headers)

@@ -24,7 +24,7 @@ def test_an_event_is_forgotten_by_its_key_and_scope_or_by_the_row_s_key(run, row
     assert "is not done: there was nothing to forget" in run("forget", "sku-7", "--scope", "prices").stderr
 
 
-def test_it_says_so_as_json(run, rows):
+def test_forget_says_as_json_whether_there_was_anything_to_forget(run, rows):
     done()
     assert [parsed(run("forget", "prices#sku-7", "--json")) for _ in range(2)] == [
         {"forgotten": True},

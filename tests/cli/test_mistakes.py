@@ -78,7 +78,7 @@ def test_a_list_that_breaks_off_does_not_run_into_the_next(capsys):
     assert [lock["key"] for lock in json.loads(whole)] == ["second"]
 
 
-def test_ls_watch_on_a_terminal_survives_it_too(terminal, wire, rows):
+def test_ls_watch_on_a_terminal_survives_a_refused_scan(terminal, wire, rows):
     rows.put_held("first")
     shown = terminal("ls", "--watch", "--interval", "0.2")
     shown.wait_for("first")

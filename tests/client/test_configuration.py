@@ -60,7 +60,7 @@ def test_a_callback_whose_parameters_are_not_known_is_accepted(callback, client)
     assert client.acquire("a", **options).release()
 
 
-def test_a_sort_key_of_another_name_is_reserved_as_well(engine, table, make):
+def test_the_configured_names_of_both_keys_are_reserved(engine, table, make):
     client = make(partition_key_name="pk", sort_key_name="sk")
     for name in ("pk", "sk"):
         act = partial(client.acquire, "a", sort_key="s", attributes={name: 1})

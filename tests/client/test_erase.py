@@ -62,7 +62,7 @@ def test_the_row_of_a_done_event_goes_with_its_result_and_the_event_runs_again(k
     assert len(runs) == 2
 
 
-def test_it_costs_one_read_and_one_delete_of_the_row_as_it_was_read(wire):
+def test_erase_costs_one_read_and_one_delete_of_the_row_as_it_was_read(wire):
     with LockClient() as client:
         client.acquire("a").release()
         wire.clear()
@@ -96,7 +96,7 @@ def test_what_is_held_is_refused_with_its_holder_and_the_remedy_and_force_erases
         assert lock.release() is False
 
 
-def test_a_holder_that_died_is_refused_as_well(rows):
+def test_erase_is_refused_while_the_row_names_a_holder_that_died(rows):
     rows.put_held("a", expires_at=time.time() - 10)
     with LockClient() as client, pytest.raises(LockNotGrantedError, match=r"lease of .* has ended, but"):
         client.erase("a")
@@ -220,7 +220,7 @@ def test_a_closed_client_erases_nothing(table):
         client.erase("k")
 
 
-def test_it_works_in_memory_too():
+def test_erase_works_in_memory_too():
     with in_memory() as memory, LockClient("locks") as client:
         client.acquire("a", permits=2).release()
         assert client.erase("a") is True

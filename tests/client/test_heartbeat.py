@@ -185,7 +185,7 @@ def test_a_forgotten_lock_is_not_renewed_for_ever(wire, make, rows):
     assert client.held() == ()
 
 
-def test_a_lock_that_was_renewed_by_hand_is_forgotten_as_well(make):
+def test_a_lock_that_was_renewed_by_hand_and_is_not_kept_is_forgotten(make):
     lock = make(heartbeat_period=0.6, keeping=False).acquire("a")
     time.sleep(0.2)
     lock.heartbeat()  # the first entry in the plan is stale now

@@ -342,7 +342,7 @@ def test_with_lock_lets_n_calls_in_and_the_others_wait(make):
     assert 2 <= most[0] <= 3
 
 
-def test_asyncio_waits_for_permits_in_order_too(make, table):
+def test_tasks_of_asyncio_wait_for_permits_in_order(make, table):
     async def run() -> int:
         inside = most = 0
         async with AsyncLockClient() as client:

@@ -478,7 +478,7 @@ def test_a_first_one_that_renews_its_ticket_lives():
     assert driver.seconds_waited() > 2.5 + PATIENCE - 1
 
 
-def test_another_first_one_is_given_its_own_time():
+def test_whoever_becomes_the_first_of_those_who_wait_is_given_its_own_time():
     driver = Waiting()
     released_with(driver, "first", "second", seconds=30)
     driver.at = [(driver.now + 2, lambda: driver.damage(waiters={"L": driver.row["waiters"]["L"][1:]}))]

@@ -196,7 +196,7 @@ def test_an_outage_while_they_are_released_leaves_the_rest_to_their_leases():
     assert [hold.place.key for hold in process.keeper.left] == ["b", "a"]
 
 
-def test_one_that_is_lost_while_waiting_begins_anew_under_a_new_owner():
+def test_an_acquire_of_several_that_loses_a_lock_while_waiting_begins_anew_under_a_new_owner():
     process = Process("a", "b", wait=60.0, lease=5.0)
     process.hold_row("b", expires_at=12.0)
     holds = process.acquire_all()
@@ -206,7 +206,7 @@ def test_one_that_is_lost_while_waiting_begins_anew_under_a_new_owner():
     assert all(hold.ended for hold in process.keeper.kept if hold not in holds)
 
 
-def test_one_that_is_lost_at_the_end_of_the_wait_is_refused():
+def test_an_acquire_of_several_that_loses_a_lock_at_the_end_of_its_wait_is_refused():
     process = Process("a", "b", wait=8.0, lease=5.0)
     process.hold_row("b", expires_at=60.0)
     with pytest.raises(LockTimeoutError) as refused:

@@ -44,7 +44,7 @@ def test_a_duplicate_of_what_was_done_elsewhere_costs_one(once, wire, rows):
     assert len(wire.operations) == before + 1
 
 
-def test_without_it_every_duplicate_asks(once, wire):
+def test_without_a_cache_every_duplicate_asks_dynamodb(once, wire):
     handler = once("{id}")(lambda event: None)
     for _ in range(3):
         handler(EVENT)
@@ -129,7 +129,7 @@ def test_an_event_in_progress_is_not_remembered(once, other):
 
 @pytest.mark.parametrize("seen_elsewhere", [False, True])
 @pytest.mark.parametrize("left", [-5.0, -1.0, 0.0, 1.0, 10.0])
-def test_it_ends_before_the_window_does(left, seen_elsewhere):
+def test_what_is_cached_ends_before_the_window_does(left, seen_elsewhere):
     """left: seconds of the window that are left, by DynamoDB's clock. Near its end, DynamoDB is asked."""
     clock = ManualClock(wall=1_800_000_000.9)
     with in_memory(clock=clock) as memory:
@@ -148,7 +148,7 @@ def test_it_ends_before_the_window_does(left, seen_elsewhere):
         assert (len(memory.requests) == before) is (left > 4)
 
 
-def test_it_ends_though_the_monotonic_clock_stood_still_in_a_freeze():
+def test_what_is_cached_ends_though_the_monotonic_clock_stood_still_in_a_freeze():
     class Frozen(ManualClock):
         stopped = 0.0
 
@@ -235,6 +235,6 @@ def test_threads_may_share_it():
 
 
 @pytest.mark.parametrize(("wrong", "error"), [(-1, LockArgumentError), (True, TypeError), ("10", TypeError)])
-def test_its_size_is_a_whole_number(wrong, error):
+def test_the_size_of_a_cache_is_a_whole_number(wrong, error):
     with pytest.raises(error, match="cache_size"):
         deduplicate("{id}", cache_size=wrong)

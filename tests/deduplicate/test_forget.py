@@ -119,7 +119,7 @@ def test_a_call_whose_arguments_give_no_key_forgets_nothing(once, wire):
     assert wire.operations == []
 
 
-def test_the_function_of_a_decorator_around_it_has_it_too(rows):
+def test_a_function_with_another_decorator_around_deduplicate_has_forget_too(rows):
     @with_lock("outer")
     @deduplicate("{id}", scope="")
     def handler(event: dict[str, str]) -> int:
@@ -189,7 +189,7 @@ def test_an_outcome_that_stays_unknown_is_said_to_be(once, wire, impatient):
     assert unknown.value.ambiguous
 
 
-def test_it_is_sent_while_locks_are_disabled(once, rows, monkeypatch):
+def test_forget_is_sent_while_locks_are_disabled(once, rows, monkeypatch):
     handler = once("{id}", scope="")(lambda event: None)
     handler(EVENT)
     monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
@@ -214,7 +214,7 @@ def test_a_dead_owner_is_taken_over_and_cannot_complete_any_more(once, rows):
 # Its local cache
 
 
-def test_its_own_cache_forgets_it_too(once, wire):
+def test_forget_empties_the_cache_of_its_own_function(once, wire):
     calls = Calls()
     calls.result = lambda: calls.count
     handler = once("{id}", scope="", result="json", cache_size=10)(calls.handler)

@@ -269,7 +269,7 @@ def test_further_arguments_are_reached_by_name_and_self_is_not_the_first():
     assert whole((one, {"id": 7}), {}) == whole((other, {"id": 7}), {}) == key_of(event={"id": 7})
 
 
-def test_it_may_be_called_by_itself_for_a_first_argument():
+def test_payload_hash_may_be_called_by_itself_for_a_first_argument():
     assert payload_hash("id")({"id": 7, "more": 1}) == key_of("id", event={"id": 7})
     assert payload_hash()({"id": 7}) == key_of(event={"id": 7})
 

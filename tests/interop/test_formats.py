@@ -37,7 +37,7 @@ def test_a_lock_held_in_the_other_format_is_an_error_at_once_and_never_taken_ove
     ids=str,
     indirect=["kind"],
 )
-def test_its_client_fails_on_our_row_of_the_other_format_and_leaves_it_alone(
+def test_an_older_client_fails_on_our_row_of_the_other_format_and_leaves_it_alone(
     kind, schema, error, shared, start, make, rows
 ):
     peer = start(kind, shared)
@@ -52,7 +52,9 @@ def test_its_client_fails_on_our_row_of_the_other_format_and_leaves_it_alone(
 
 @pytest.mark.parametrize("kind", [PYTHON_CLIENT], ids=str, indirect=True)
 @pytest.mark.parametrize("schema", [JAVA, GO], ids=str)
-def test_its_table_has_other_key_names_than_a_schema_that_is_not_its_own(kind, shared, start, make, schema, rows):
+def test_an_older_clients_table_has_other_key_names_than_a_schema_that_is_not_its_own(
+    kind, shared, start, make, schema, rows
+):
     peer = start(kind, shared)
     take(peer)
     row = rows["k"]
@@ -62,7 +64,7 @@ def test_its_table_has_other_key_names_than_a_schema_that_is_not_its_own(kind, s
 
 
 @pytest.mark.parametrize("kind", [PYTHON_CLIENT], ids=str, indirect=True)
-def test_its_client_fails_on_our_row_of_another_schema_and_leaves_it_alone(kind, shared, start, make):
+def test_an_older_client_fails_on_our_row_of_another_schema_and_leaves_it_alone(kind, shared, start, make):
     peer = start(kind, shared)
     client = make(shared, JAVA, partition_key_name="lock_key", sort_key_name="sort_key")
     with client.acquire("k", sort_key="-") as lock:

@@ -65,7 +65,7 @@ def test_durations_as_it_writes_them_are_read(client, rows, written, seconds):
     assert client.try_acquire("k") is None
 
 
-def test_it_deletes_where_it_is_told_to(client, peer, rows):
+def test_the_go_client_deletes_its_row_where_it_is_told_to(client, peer, rows):
     take(peer, keep=False, refresh=REFRESH)
     peer.ask("release", key="k")
     assert rows.get("k") is None

@@ -92,7 +92,9 @@ def test_our_waiters_are_served_in_order_behind_it_and_again_after_it_dropped_th
     assert places() == 0
 
 
-def test_its_fail_fast_call_takes_a_dead_lock_of_ours_once_it_has_seen_it_for_a_lease(our_peer, peer, rows):
+def test_the_java_clients_fail_fast_call_takes_a_dead_lock_of_ours_once_it_has_seen_it_for_a_lease(
+    our_peer, peer, rows
+):
     take(our_peer)
     renewed = rows.after_a_renewal("k")
     our_peer.kill()
@@ -114,7 +116,7 @@ def test_locks_with_a_sort_key_are_shared_one_by_one(kind, make_table, make, sta
     assert peer.ask("acquire", key="k", sort_key="2", **TRY).get("granted")
 
 
-def test_its_scan_of_all_locks_reads_our_rows_held_and_released(client, peer, engine, shared):
+def test_the_java_clients_scan_of_all_locks_reads_our_rows_held_and_released(client, peer, engine, shared):
     client.acquire("released").release()
     with client.acquire("held", data=b"x", attributes={"n": 1}):
         take(peer, refresh=REFRESH)

@@ -20,7 +20,7 @@ def test_our_rows_have_the_expiry_time_that_it_cannot_do_without_even_where_ttl_
         assert "error" not in peer.ask("read", key="k")
 
 
-def test_its_rows_go_when_we_release_them_as_when_it_does(client, peer, rows):
+def test_rows_of_the_python_client_go_when_we_release_them_as_when_it_does(client, peer, rows):
     take(peer)
     peer.ask("release", key="k")
     assert rows.get("k") is None

@@ -135,7 +135,7 @@ def test_what_cannot_be_limited_is_refused_when_decorating():
 
 
 @pytest.mark.parametrize("outer", [with_lock("lock"), deduplicate("event")])
-def test_it_is_the_innermost_decorator(outer):
+def test_rate_limit_is_the_innermost_decorator(outer):
     with pytest.raises(TypeError, match="write @rate_limit below @with_lock and @deduplicate"):
         rate_limit("a", 1)(outer(lambda: None))
     assert outer(rate_limit("a", 10)(lambda: 1))() == 1

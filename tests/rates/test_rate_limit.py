@@ -189,7 +189,7 @@ def test_starts_and_refusals_are_told(make, caplog, monkeypatch, capsys):
     assert printed.count('"RateWaited"') == 4  # once as a name and once with its value, for each
 
 
-def test_another_rate_elsewhere_is_warned_about_once(make, caplog):
+def test_a_key_that_others_limit_to_another_rate_is_warned_about_once(make, caplog):
     make().rate_limit("api", 100)
     client = make()
     for _ in range(3):

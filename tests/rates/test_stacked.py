@@ -130,7 +130,7 @@ def test_a_later_start_of_another_is_not_touched(client, wire):
     assert taken(client, "wide") == pytest.approx(4 * 2 * HOUR / 5, abs=60)
 
 
-def test_it_runs_in_an_outage_and_its_starts_are_used_up(client):
+def test_a_call_that_runs_in_an_outage_of_an_inner_limit_uses_up_the_outer_ones_starts(client):
     broken = LockClient("locks", endpoint_url="http://127.0.0.1:9", region_name="eu-west-1", decision_time=0.25)
 
     @rate_limit("wide", 5, per=2 * HOUR, burst=5, wait=0, client=client)
@@ -142,7 +142,7 @@ def test_it_runs_in_an_outage_and_its_starts_are_used_up(client):
     assert taken(client, "wide") > 2 * HOUR / 5 - 60
 
 
-def test_async_functions_give_back_as_well(table):
+def test_an_async_function_gives_back_the_starts_that_an_inner_limit_refused(table):
     async def main() -> None:
         async with AsyncLockClient() as client:
 

@@ -290,7 +290,7 @@ def test_a_second_client_in_the_way_of_the_first_is_told_that_this_process_holds
         told(LockNotGrantedError, lambda: other.acquire("a", wait=2), "this very process that holds it")
 
 
-def test_another_process_is_not_taken_for_this_one(client, memory, told):
+def test_a_holder_in_another_process_is_not_said_to_be_this_one(client, memory, told):
     memory.hold("a")
     assert "process" not in told(LockNotGrantedError, lambda: client.acquire("a", wait=0))
     lock = client.acquire("b")
@@ -576,7 +576,7 @@ def test_a_time_to_try_again_is_whole_seconds_and_never_none_of_them(client, mem
         assert str(found).isdigit()  # as the header Retry-After
 
 
-def test_so_is_that_of_an_event_that_cannot_be_forgotten_now(client):
+def test_the_retry_after_of_an_event_that_cannot_be_forgotten_now_is_a_whole_number(client):
     with client.acquire("event"), pytest.raises(LockNotGrantedError) as caught:
         client.forget("event", scope="", wait=0)
     assert isinstance(caught.value.retry_after, int)

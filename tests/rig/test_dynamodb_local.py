@@ -13,14 +13,14 @@ from rig.engine import DynamoDBLocal, EngineError
 pytestmark = pytest.mark.dynamodb_local_only
 
 
-def test_it_listens_on_one_loopback_address_only(engine):
+def test_dynamodb_local_listens_on_one_loopback_address_only(engine):
     # A server that listens on all interfaces would answer on all of 127.0.0.0/8.
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.2", engine.port), timeout=5)
     socket.create_connection(("127.0.0.1", engine.port), timeout=5).close()
 
 
-def test_it_leaves_neither_process_nor_folder_behind(tmp_path, monkeypatch):
+def test_dynamodb_local_leaves_neither_process_nor_folder_behind(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     with DynamoDBLocal() as engine:
         pid = engine.pid

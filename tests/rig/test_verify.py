@@ -182,14 +182,14 @@ def test_on_a_terminal_it_prints_a_table(cloud):
     assert re.search(r"^not checked +dates\.present: ", terminal.screen, re.MULTILINE)
 
 
-def test_it_stops_at_the_number_of_requests_that_it_may_send(cloud):
+def test_verify_stops_at_the_number_of_requests_that_it_may_send(cloud):
     status, printed, _ = finish(cloud.engine.url, "--yes", "--max-requests", "40")
     assert status == 2
     assert json.loads(printed)["requests"] == 40
     assert "the 40 requests of --max-requests are sent" in results(printed)["dates.present"]["found"]
 
 
-def test_it_stops_when_its_time_is_over(cloud):
+def test_verify_stops_when_its_time_is_over(cloud):
     status, printed, _ = finish(cloud.engine.url, "--yes", "--max-minutes", "0.02")
     assert status == 2
     assert "minutes of --max-minutes are over" in results(printed)["dates.present"]["found"]

@@ -253,9 +253,9 @@ KINDS = {
     "memory": Kind(_nothing, {"work": 0.6, "exhaust": 0.4}, 5.0),
     "starve": Kind(_nothing, {"work": 0.6, "starve": 0.4}, 8.0),
 }
-# Rules of the protocol whose absence functions can see within seconds, and the kind of fault that shows it.
+# Rules of the protocol whose absence functions can see within seconds, and the kind of fault that shows it. That expiry
+# is not judged by the waiter's clock is shown by callers: a function whose clock is ahead has no time left to acquire.
 MUTANTS = {
-    "expiry judged by the waiter's clock": "clocks",
     "an observation not restarted when the version changes": "clocks",
     "a commit without the lock's condition": "freeze",
     "a release without owner and token": "freeze",

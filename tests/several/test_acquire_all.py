@@ -114,7 +114,7 @@ def test_fifty_keys_are_taken_together(client, rows):
 
 
 @pytest.mark.parametrize("schema", [GO, PYTHON])
-def test_other_schemas_too(schema, make, new_table):
+def test_several_locks_are_taken_renewed_and_released_in_the_other_schemas(schema, make, new_table):
     name = new_table(schema.partition_key, schema.sort_key) if schema.sort_key else None
     client = make(name, schema=schema, partition_key_name=schema.partition_key if name else "key")
     with client.acquire_all(["a", "b"]) as locks:
@@ -267,7 +267,7 @@ def test_what_is_held_is_renewed_while_a_later_one_is_waited_for(make, rows):
         assert locks.is_held
 
 
-def test_it_is_renewed_also_where_the_client_renews_nothing(make, rows):
+def test_a_lock_that_waits_for_the_others_is_renewed_also_where_the_client_renews_nothing(make, rows):
     holder, client = make().acquire("b"), make(lease_duration=1.0, heartbeat_period=0)
     taking = in_thread(lambda: client.acquire_all(["a", "b"], wait=60))
     wait_until(lambda: rows.is_held("a"))
@@ -307,7 +307,7 @@ def test_before_it_returns_each_lock_has_nearly_its_whole_lease(make, wire, rows
         assert len(renewals) >= 2
 
 
-def test_one_that_is_lost_while_waiting_begins_anew(make, rows, caplog):
+def test_an_acquire_all_that_loses_a_lock_while_waiting_begins_anew(make, rows, caplog):
     holder, lost = make().acquire("b"), list[MultiLock]()
     client = make(lease_duration=1.0)
     with caplog.at_level(logging.DEBUG, "lambda_lock"):
@@ -324,7 +324,7 @@ def test_one_that_is_lost_while_waiting_begins_anew(make, rows, caplog):
     assert "is lost" not in caplog.text
 
 
-def test_one_that_is_lost_when_the_wait_is_over_is_refused(make, rows, wire):
+def test_an_acquire_all_that_has_lost_a_lock_when_its_wait_is_over_is_refused(make, rows, wire):
     clock = StandingClock()
 
     def takes(seconds: float) -> Any:

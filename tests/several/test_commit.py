@@ -169,7 +169,7 @@ def test_items_and_locks_are_a_hundred_at_most(wire, wired, rows):
     assert value(rows, "account-97") == 1
 
 
-def test_not_for_locks_that_delete_their_rows(make, new_table):
+def test_locks_that_delete_their_rows_cannot_commit(make, new_table):
     name = new_table(PYTHON.partition_key, PYTHON.sort_key)
     with make(name, schema=PYTHON).acquire_all(["a", "b"]) as locks:
         with pytest.raises(LockConfigurationError, match="deletes its row"):

@@ -34,7 +34,7 @@ def test_an_interrupted_acquire_leaves_nothing_that_closing_the_client_does_not_
 
 
 @pytest.mark.long
-def test_an_interrupted_refusal_leaves_nothing_either(memory):
+def test_a_try_acquire_all_that_is_interrupted_while_it_is_refused_leaves_nothing_held(memory):
     client = LockClient(heartbeat_period=0)
     memory.hold("b", lease_duration=3600)
     for instant in at_every_instant(lambda: client.try_acquire_all(KEYS)):  # noqa: B023

@@ -65,7 +65,7 @@ asyncio.run(main())
 """
 
 
-def test_an_async_worker_does_too(engine, table):
+def test_an_async_worker_that_is_asked_to_stop_releases_what_it_holds(engine, table):
     worker = subprocess.Popen([sys.executable, "-c", _ASYNC_WORKER], stdout=subprocess.PIPE, text=True)
     try:
         assert worker.stdout is not None
@@ -94,7 +94,7 @@ def test_an_applications_own_handler_of_sigterm_stays():
         signal.signal(signal.SIGTERM, before)
 
 
-def test_it_is_called_in_the_main_thread_with_clients():
+def test_release_on_sigterm_is_called_in_the_main_thread_with_clients():
     with pytest.raises(TypeError, match="takes lock clients"):
         release_on_sigterm("locks")  # type: ignore[arg-type]
     raised: list[Exception] = []

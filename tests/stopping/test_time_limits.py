@@ -99,7 +99,7 @@ def test_what_a_handler_raises_in_a_claim_propagates_and_the_lock_is_free(client
 
 @pytest.mark.parametrize("how", [TRYING, SKIPPING], ids=["try_acquire", "on_not_granted, on_unavailable"])
 @pytest.mark.parametrize("limit", ["an alarm", "contention of another lock"])
-def test_it_is_neither_contention_nor_an_outage(how, limit, table, wire):
+def test_what_a_handler_raises_is_neither_contention_nor_an_outage(how, limit, table, wire):
     delayed = wire.delay_reply("UpdateItem")
     script = PRELUDE.format(client="LockClient()", limit=LIMITS[limit]) + how
     with worker(script) as process, let_go(delayed):
@@ -171,7 +171,7 @@ tell(act)
 
 
 @pytest.mark.parametrize("client", ["https", "boto3"])
-def test_what_another_thread_injects_propagates_too(client, table, wire):
+def test_what_another_thread_injects_into_a_claim_propagates_and_the_lock_is_free(client, table, wire):
     delayed = wire.delay_reply("UpdateItem")
     with worker(PRELUDE.format(client=CLIENTS[client], limit="Exception") + INJECTED) as process, let_go(delayed):
         assert process.stdout is not None

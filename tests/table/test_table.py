@@ -370,7 +370,7 @@ def test_a_key_that_is_no_string_does_not_fit(role, key, engine, name):
         ("ttl", None, "its time to live is on 'ttl', but should be off"),
     ],
 )
-def test_another_time_to_live_does_not_fit(enabled, wanted, fault, engine, table):
+def test_a_table_whose_time_to_live_is_not_the_wanted_one_does_not_fit(enabled, wanted, fault, engine, table):
     if enabled is not None:
         set_time_to_live(engine, table, enabled)
     with pytest.raises(LockConfigurationError) as caught:

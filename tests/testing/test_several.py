@@ -61,7 +61,7 @@ async def _awaited() -> None:
         assert locks.is_held
 
 
-def test_asyncio_too():
+def test_several_locks_are_taken_in_memory_by_asyncio_too():
     import asyncio
 
     with in_memory() as memory:

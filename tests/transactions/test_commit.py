@@ -86,7 +86,7 @@ def test_writes_and_release_are_one_request(wire, wired, rows):
     assert wired.acquire("a").fencing_token == lock.fencing_token + 1
 
 
-def test_it_is_the_lock_s_last_act_and_leaving_its_block_sends_nothing(wire, wired, rows):
+def test_a_commit_is_the_locks_last_act_and_leaving_its_block_sends_nothing(wire, wired, rows):
     with wired.acquire("a") as lock:
         lock.commit([put(rows, "row")])
         wire.clear()
@@ -553,7 +553,7 @@ def test_a_lock_that_deletes_its_row_cannot_commit(client, rows):
     assert rows.get("row") is None
 
 
-def test_nor_can_a_lock_of_the_python_schema(engine, table, make, rows):
+def test_a_lock_of_the_python_schema_cannot_commit(engine, table, make, rows):
     name = engine.create_table(f"{table}-python", "lock_key", "sort_key")
     lock = make(name, schema=PYTHON).acquire("a")
     with pytest.raises(LockConfigurationError, match="PYTHON"):

@@ -53,7 +53,7 @@ def test_the_transaction_is_carried_out_while_the_lock_is_held_and_leaves_it_as_
     assert lock.release() is True
 
 
-def test_it_is_good_after_renewals_too(client, rows, transact):
+def test_a_transact_item_is_good_after_renewals(client, rows, transact):
     lock = client.acquire("a")
     item = lock.transact_item()
     lock.heartbeat()
@@ -61,14 +61,14 @@ def test_it_is_good_after_renewals_too(client, rows, transact):
     assert rows.get("row") is not None
 
 
-def test_it_is_refused_once_another_has_the_lock(client, rows, transact):
+def test_a_transact_item_is_refused_once_another_has_the_lock(client, rows, transact):
     item = client.acquire("a").transact_item()
     rows.put_held("a", expires_at=time.time() + 60, owner="another#1")
     is_refused(transact, item)
     assert rows.get("row") is None
 
 
-def test_it_is_refused_once_the_lock_is_released_and_when_it_is_acquired_again(client, rows, transact):
+def test_a_transact_item_is_refused_once_the_lock_is_released_and_when_it_is_acquired_again(client, rows, transact):
     lock = client.acquire("a")
     item = lock.transact_item()
     lock.release()
@@ -78,7 +78,7 @@ def test_it_is_refused_once_the_lock_is_released_and_when_it_is_acquired_again(c
     assert rows.get("row") is None
 
 
-def test_it_is_refused_once_the_lock_was_adopted(client, make, rows, transact):
+def test_a_transact_item_is_refused_once_the_lock_was_adopted(client, make, rows, transact):
     lock = client.acquire("a")
     item = lock.transact_item()
     adopted = make().adopt(lock.hand_over())
@@ -86,11 +86,11 @@ def test_it_is_refused_once_the_lock_was_adopted(client, make, rows, transact):
     transact(adopted.transact_item())
 
 
-def test_it_is_an_update_since_that_needs_no_further_permission(client):
+def test_a_transact_item_is_an_update_since_that_needs_no_further_permission(client):
     assert list(client.acquire("a").transact_item()) == ["Update"]
 
 
-def test_it_is_not_given_once_the_lock_is_released(client):
+def test_a_transact_item_is_not_given_once_the_lock_is_released(client):
     lock = client.acquire("a")
     lock.release()
     with pytest.raises(LockAlreadyReleasedError):

@@ -241,7 +241,7 @@ def test_credentials_that_are_still_good_are_used_with_a_warning_while_the_endpo
         source.get(EPOCH + 3600, soon())
 
 
-def test_only_one_thread_asks(stub):
+def test_only_one_of_many_threads_asks_for_new_credentials(stub):
     waiting = threading.Event()
 
     def hold(_: Stub, connection: socket.socket) -> bool:

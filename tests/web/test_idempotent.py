@@ -55,7 +55,7 @@ def test_a_binary_body_comes_back(front: Ask, calls: Calls) -> None:
     assert calls.count == 1
 
 
-def test_another_payload_is_422(front: Ask, calls: Calls) -> None:
+def test_the_same_key_with_another_payload_is_answered_with_422(front: Ask, calls: Calls) -> None:
     ask(front, "k-1", {"id": 1})
     for answer in (ask(front, "k-1", {"id": 2}), ask(front, "k-1", {"id": 1}, query="dry")):
         assert answer.status == json.loads(answer.body)["status"] == 422
@@ -91,7 +91,7 @@ def test_a_body_that_is_no_json_or_nested_too_deeply_counts_as_it_is(
     assert (first.status, again.status, again.replayed, other.status, calls.count) == (201, 201, True, 422, 1)
 
 
-def test_another_route_is_another_request(front: Ask, calls: Calls) -> None:
+def test_the_same_key_at_another_route_is_another_request(front: Ask, calls: Calls) -> None:
     assert ask(front, "k-1", {"id": 1}).status == ask(front, "k-1", {"id": 1}, "/refunds").status == 201
     assert calls.count == 2
     assert ask(front, "k-1", {"id": 1}, "/refunds").headers["x-count"] == ["2"]

@@ -69,7 +69,7 @@ def test_templates_and_functions_mix_and_equal_keys_count_once(locked):
     assert len(handler(transfer("1", "2"))) == 3
 
 
-def test_it_costs_two_requests_a_key(locked, wire):
+def test_several_locks_of_with_lock_cost_two_requests_a_key(locked, wire):
     handler = locked(ACCOUNTS)(lambda event: None)
     handler(transfer("1", "2"))
     assert wire.operations == ["UpdateItem"] * 4
@@ -84,7 +84,7 @@ def test_a_key_that_is_held_is_named_and_nothing_else_stays_held(locked, other):
         assert is_free(other, "account#1")
 
 
-def test_on_not_granted_is_for_them_too(locked, other):
+def test_on_not_granted_is_for_several_locks_too(locked, other):
     skipped = locked(ACCOUNTS, wait=0, on_not_granted="skip")(lambda event: "ran")
     named = locked(ACCOUNTS, wait=0, on_not_granted=lambda event, error: error.key)(lambda event: "ran")
     with other.acquire("account#1"):
@@ -93,7 +93,7 @@ def test_on_not_granted_is_for_them_too(locked, other):
     assert skipped(transfer("1", "2")) == "ran"
 
 
-def test_they_are_released_after_an_error(locked, other):
+def test_several_locks_of_with_lock_are_released_after_an_error(locked, other):
     @locked(ACCOUNTS)
     def handler(event: dict[str, Any]) -> None:
         raise Boom

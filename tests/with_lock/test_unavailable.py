@@ -261,6 +261,6 @@ def test_a_wait_outlasts_an_outage_that_is_longer_than_a_decision(memory, clock)
 
 
 @pytest.mark.parametrize(("wrong", "error"), [(0, LockArgumentError), (61, LockArgumentError), ("5", TypeError)])
-def test_its_range_is_checked(wrong, error):
+def test_the_range_of_decision_time_is_checked(wrong, error):
     with pytest.raises(error, match="decision_time"):
         LockClient("locks", decision_time=wrong)
