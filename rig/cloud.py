@@ -297,13 +297,6 @@ class Queue:
         messages: list[dict[str, Any]] = reply.get("Messages", [])
         return messages
 
-    def delete(self, message: Mapping[str, Any]) -> None:
-        self._client.delete_message(QueueUrl=self.url, ReceiptHandle=message["ReceiptHandle"])
-
-    def purge(self) -> None:
-        """Delete all messages, also those in flight."""
-        self._client.purge_queue(QueueUrl=self.url)
-
     def counts(self) -> Counts:
         """Exact here; AWS's are approximate."""
         names = ["", "NotVisible", "Delayed"]

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import shutil
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -14,51 +13,36 @@ import pytest
 
 from rig import audit
 from rig.audit import Audit, NotAudited
+from rig.loopback import Handler, LoopbackServer
 
 ADVISORY = {"id": "PYSEC-0-1", "affected": [], "summary": "a hole", "aliases": []}
 
 
-class Service:
-    """Answers POST requests. ``know`` gets a request's JSON, and returns the answer's JSON or a status."""
+class Asked(Handler):
+    """Answers with what its service knows."""
 
-    def __init__(self) -> None:
-        self.know: Callable[[Any], Any] = lambda asked: {}
-        service = self
+    server: Service
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                if self.headers.get("Content-Encoding") == "gzip":
-                    import gzip
+    def do_POST(self) -> None:
+        body = self.body()
+        asked = json.loads(gzip.decompress(body) if self.headers.get("Content-Encoding") == "gzip" else body)
+        said = self.server.know(asked)
+        if isinstance(said, int):
+            self.reply(said)
+        else:
+            self.reply(200, json.dumps(said).encode(), [("Content-Type", "application/json")])
 
-                    body = gzip.decompress(body)
-                said = service.know(json.loads(body))
-                text = b"" if isinstance(said, int) else json.dumps(said).encode()
-                self.send_response(said if isinstance(said, int) else 200)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(text)))
-                self.end_headers()
-                self.wfile.write(text)
 
-            def log_message(self, format: str, *args: Any) -> None:
-                """Say nothing."""
+class Service(LoopbackServer):
+    """``know`` gets a request's JSON, and returns the answer's JSON or a status."""
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+    know: Callable[[Any], Any] = staticmethod(lambda asked: {})
 
 
 @pytest.fixture
 def service() -> Iterator[Service]:
-    one = Service()
-    yield one
-    one.close()
+    with Service(Asked) as one:
+        yield one
 
 
 @pytest.fixture
@@ -68,8 +52,8 @@ def pins(tmp_path: Path) -> Path:
     return path
 
 
-def of_python(service: Service, pins: Path) -> Audit:
-    return audit.python([pins], "--vulnerability-service", "osv", "--osv-url", f"{service.url}/v1/query")
+def of_python(url: str, pins: Path) -> Audit:
+    return audit.python([pins], "--vulnerability-service", "osv", "--osv-url", f"{url}/v1/query")
 
 
 def knowing(*names: str) -> Callable[[Any], Any]:
@@ -82,7 +66,7 @@ def knowing(*names: str) -> Callable[[Any], Any]:
 
 def test_a_pin_with_a_known_vulnerability_is_found(service, pins):
     service.know = knowing("urllib3", "rich")
-    found = of_python(service, pins)
+    found = of_python(service.url, pins)
     assert found.asked == 2
     (line,) = found.found
     assert line.startswith("some.txt: rich 13.0 has PYSEC-0-1")
@@ -91,22 +75,21 @@ def test_a_pin_with_a_known_vulnerability_is_found(service, pins):
 @pytest.mark.long
 def test_pins_without_one_pass(service, pins):
     service.know = knowing("urllib3")
-    assert of_python(service, pins) == Audit(asked=2)
+    assert of_python(service.url, pins) == Audit(asked=2)
 
 
 def test_a_service_that_knows_nothing_at_all_is_not_believed(service, pins):
     with pytest.raises(NotAudited, match=r"no vulnerability of urllib3 1\.24"):
-        of_python(service, pins)
+        of_python(service.url, pins)
 
 
 @pytest.mark.long
 def test_a_service_that_fails_or_is_not_there_is_told(service, pins):
     service.know = lambda asked: 405
     with pytest.raises(NotAudited):
-        of_python(service, pins)
-    service.url = "http://127.0.0.1:1"
+        of_python(service.url, pins)
     with pytest.raises(NotAudited):
-        of_python(service, pins)
+        of_python("http://127.0.0.1:1", pins)
 
 
 def of_npm(service: Service, folder: Path) -> Audit:

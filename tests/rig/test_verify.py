@@ -173,15 +173,6 @@ def test_on_a_terminal_it_shows_what_it_would_create_and_takes_no_for_an_answer(
     assert left(cloud).keys() <= {"log groups"}
 
 
-def test_on_a_terminal_it_prints_a_table(cloud):
-    terminal = Terminal(cloud.engine.url, "--max-requests", "20")
-    terminal.read_until("Create this? [y/N] ")
-    terminal.answer("y\n")
-    assert terminal.finish() == 2
-    assert re.search(r"^holds +ttl\.enabled: create_table switches", terminal.screen, re.MULTILINE)
-    assert re.search(r"^not checked +dates\.present: ", terminal.screen, re.MULTILINE)
-
-
 def test_verify_stops_at_the_number_of_requests_that_it_may_send(cloud):
     status, printed, _ = finish(cloud.engine.url, "--yes", "--max-requests", "40")
     assert status == 2
@@ -365,10 +356,6 @@ def test_what_an_engine_cannot_show_is_never_said_to_hold_there(claim, result):
     report.note(claim, result, "anything")
     assert report.findings()[claim].result == NOT_CHECKED
     assert Report(on_engine=True).findings()[claim].result == NOT_CHECKED
-
-
-def test_a_claim_that_nothing_was_noted_for_is_not_checked():
-    assert {finding.result for finding in Report(on_engine=False).findings().values()} == {NOT_CHECKED}
 
 
 def test_the_page_lists_every_claim_and_what_an_engine_cannot_show():
