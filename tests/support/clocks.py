@@ -36,7 +36,11 @@ class LeapingClock(SystemClock):
 
 
 class StandingClock(SystemClock):
-    """Clocks that stand still until they are moved forward. Sleeping moves them forward too."""
+    """Clocks that stand still until they are moved forward. Sleeping moves them forward too.
+
+    A sleep lasts a little longer than asked, as any real one does. Otherwise a rest that is lost in rounding would never
+    end, and be slept again and again.
+    """
 
     def __init__(self) -> None:
         self.now = 1_000_000.0
@@ -51,4 +55,4 @@ class StandingClock(SystemClock):
         return self.started + self.now - 1_000_000.0
 
     def sleep(self, seconds: float) -> None:  # type: ignore[override]
-        self.now += seconds
+        self.now += seconds + 1e-6
