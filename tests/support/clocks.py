@@ -38,8 +38,8 @@ class LeapingClock(SystemClock):
 class StandingClock(SystemClock):
     """Clocks that stand still until they are moved forward. Sleeping moves them forward too.
 
-    A sleep lasts a little longer than asked, as any real one does. Otherwise a rest that is lost in rounding would never
-    end, and be slept again and again.
+    A sleep lasts a little longer than asked, as any real one does. Otherwise a rest that is lost in rounding would
+    never end, and be slept again and again.
     """
 
     def __init__(self) -> None:
