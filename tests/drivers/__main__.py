@@ -16,6 +16,7 @@ was said.
 from __future__ import annotations
 
 import argparse
+import itertools
 import math
 import os
 import random
@@ -42,8 +43,10 @@ def sweeps(engine: Ministack, seed: int | None = None) -> dict[str, Steps]:
         for fault, kind in FAULTS.items():
             if name not in kind.never_in:
                 found[f"{name}: {fault}"] = partial(course, stage, name, fault, seed=seed)
-    for name in cancelling.CANCELLED:
-        found[f"{name}: {_CANCELLATION}"] = partial(cancelling.course, stage.rows, name, seed=seed)
+    for name, lost in itertools.product(cancelling.CANCELLED, cancelling.LOST):
+        if not (lost and name == "wait"):  # its part in the queue is counted in requests
+            fault = f"{_CANCELLATION}, a {lost} lost twice" if lost else _CANCELLATION
+            found[f"{name}: {fault}"] = partial(cancelling.course, stage.rows, name, seed=seed, lost=lost)
     return found
 
 

@@ -2,21 +2,24 @@
 
 A task that waits is cancelled at once, or when what it waits for is done already ("woken"). It is cancelled once, or
 again at each later wait, or by a time-out. While a request is under way, it is cancelled before the engine has the
-request, or after it was carried out.
+request, or after it was carried out. The network may lose the first two requests meanwhile, or the replies to them.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import inspect
 import os
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from lambda_lock import AsyncLockClient, LockClient, LockError
+from lambda_lock import AsyncLockClient, CommitRefusedError, LockClient, LockError, TransportError
 from lambda_lock.transport import Transport
-from tests.prove.operations import OPERATIONS
+from tests.prove import operations
+from tests.prove.operations import HOLDER, Operation
+from tests.support.clocks import LeapingClock
 from tests.support.waiting import DEADLINE
 
 from .scenes import TABLE, Rows, Scene, trace
@@ -24,7 +27,10 @@ from .sweep import ordered, told
 
 HOW = ("at once", "woken", "time-out")
 STAGES = ("before", "after")
+LOST = ("", "request", "reply")  # what the network loses of the first requests
+_LOST_REQUESTS = 2
 _OF_THE_LOOP = 2  # sockets, by which other threads wake it
+_DEAD = "dead#1"  # who holds the row that is taken over
 _IN_THE_QUEUE = 5  # the number of a request by which a waiter has a place
 _GRACE = 5  # rounds of the loop between a cancellation and the request that goes on
 
@@ -62,6 +68,7 @@ class Gate:
         self.at = 0
         self.stage = ""
         self.times = 1
+        self.lost = ""
         self.besides: dict[int, Callable[[], object]] = {}  # what is done before a request, by its number
         self.cancel: Callable[[], object] = lambda: None
         self.loop: asyncio.AbstractEventLoop | None = None
@@ -73,7 +80,11 @@ class Gate:
         if now and self.stage == "before":
             self._cancel()
         try:
-            return self.inner.send(operation, request, timeout=timeout)
+            loses = self.lost if self.sent <= _LOST_REQUESTS else ""
+            answer = None if loses == "request" else self.inner.send(operation, request, timeout=timeout)
+            if loses:
+                raise TransportError(True, "lost")
+            return answer
         finally:
             if now and self.stage == "after":
                 self._cancel()
@@ -106,19 +117,58 @@ class Cancellation:
         return f"{self.how} at wait {self.wait}" + (f" and again at {self.again}" if self.again else "")
 
 
-async def play(rows: Rows, name: str, cancellation: Cancellation | None) -> tuple[Scene, int, int]:
+# -- what is cancelled, besides the operations that all proofs share ---------------------------------------------------
+
+
+async def _commit_refused(scene: Scene) -> None:
+    """The item is not there, and its own condition asks for it."""
+    condition = {"ConditionExpression": "attribute_exists(#k)", "ExpressionAttributeNames": {"#k": "key"}}
+    with contextlib.suppress(CommitRefusedError):
+        await scene.kept.commit([{"Put": scene.item["Put"] | condition}])
+
+
+def _holder_string(scene: Scene) -> str:
+    return scene.other.acquire(scene.key, wait=0, holder=HOLDER).hand_over()
+
+
+async def _resumed(scene: Scene) -> Any:
+    scene.options["string"] = operations.string(scene)
+    return await scene.client.resume(scene.options["string"])
+
+
+OPERATIONS = operations.OPERATIONS | {
+    "take over": Operation(operations.hold, lambda scene: scene.rows.put_held(scene.key, expires_at=0, owner=_DEAD)),
+    "leave a block": Operation(lambda scene: scene.kept.__aexit__(None, None, None), operations.hold),
+    "leave the block of all": Operation(lambda scene: scene.kept.__aexit__(None, None, None), operations.hold_all),
+    "commit under all": Operation(operations.commit, operations.hold_all),
+    "commit what is refused": Operation(_commit_refused, operations.hold),
+    "acquire as holder": Operation(
+        lambda scene: scene.client.acquire(scene.key, wait=0, holder=HOLDER), _holder_string
+    ),
+    "release by string": Operation(lambda scene: scene.client.release(scene.kept), operations.string),
+    "hand over what was resumed": Operation(operations.hand_over, _resumed),
+    "try all": Operation(
+        lambda scene: scene.client.try_acquire_all(scene.keys),
+        lambda scene: scene.other.acquire(scene.keys[1], wait=0),
+        theirs=True,
+    ),
+}
+
+
+async def play(rows: Rows, name: str, cancellation: Cancellation | None, lost: str = "") -> tuple[Scene, int, int]:
     """Carry an operation out, cancelled or not. Returns the scene, and how many waits and requests it had."""
     _Numbers.next += 1
     connected = LockClient(TABLE)
     gate = Gate(connected.transport)
-    client = AsyncLockClient(TABLE, transport=gate, heartbeat_period=0)
+    clock = LeapingClock() if lost else None  # pauses between requests that are sent again take no time
+    client = AsyncLockClient(TABLE, transport=gate, heartbeat_period=0, clock=clock)
     scene = Scene(rows, f"async {name} {os.getpid()} {_Numbers.next}", client, LockClient(TABLE), patience=DEADLINE)
     operation = OPERATIONS[name]
     kept = operation.before(scene)
     scene.begin(await kept if inspect.isawaitable(kept) else kept, operation.theirs)
-    if operation.theirs:
+    if name == "wait":
         gate.besides[_IN_THE_QUEUE] = lambda: scene.theirs.pop().release()
-    gate.sent, gate.loop = 0, asyncio.get_running_loop()
+    gate.sent, gate.lost, gate.loop = 0, lost, asyncio.get_running_loop()
     waits = 0
     limit = asyncio.timeout(None)
 
@@ -149,7 +199,7 @@ async def play(rows: Rows, name: str, cancellation: Cancellation | None) -> tupl
     except (asyncio.CancelledError, TimeoutError, LockError) as error:
         scene.error = error.with_traceback(None)
     scene.keep_given()
-    requests, gate.at = gate.sent, 0
+    requests, gate.at, gate.lost = gate.sent, 0, ""
     await judge(scene, name, cancellation)
     connected.close()
     trace(besides=_OF_THE_LOOP)
@@ -205,12 +255,14 @@ def cancellations(waits: int, requests: int) -> list[Cancellation]:
     return once + twice + under_way
 
 
-def course(rows: Rows, name: str, first: int = 0, seed: int | None = None) -> Iterator[dict[str, Any]]:
-    """Cancel an operation at each of its points. seed: of a random order."""
-    asyncio.run(play(rows, name, None))
-    _, waits, requests = asyncio.run(play(rows, name, None))
-    found = ordered(cancellations(waits, requests), seed)
-    yield from told(found, first, lambda number: asyncio.run(play(rows, name, found[number]))[0].counts)
+def course(
+    rows: Rows, name: str, first: int = 0, seed: int | None = None, lost: str = "", one_in: int = 1
+) -> Iterator[dict[str, Any]]:
+    """Cancel an operation at each of its points. seed: of a random order. lost: one of LOST. one_in: points, of all."""
+    asyncio.run(play(rows, name, None, lost))
+    _, waits, requests = asyncio.run(play(rows, name, None, lost))
+    found = ordered(cancellations(waits, requests), seed)[::one_in]
+    yield from told(found, first, lambda number: asyncio.run(play(rows, name, found[number], lost))[0].counts)
 
 
 # -- what docs/asyncio.md promises of the keys after a cancellation ---------------------------------------------------
@@ -242,14 +294,32 @@ def _free_or_to_be_adopted(scene: Scene) -> None:
 
 
 def _to_be_resumed(scene: Scene) -> None:
-    scene.theirs.append(scene.other.resume(scene.kept))
+    scene.theirs.append(scene.other.resume(scene.options.get("string", scene.kept)))
 
 
-_TAKING, _ENDING = ("acquire", "acquire a permit", "acquire all"), ("release", "release a permit", "release all")
+def _to_be_taken_over_or_free(scene: Scene) -> None:
+    assert scene.rows.owner(scene.key) in (None, _DEAD)
+    scene.theirs.append(scene.other.acquire(scene.key, wait=0))
+
+
+def _to_be_released_again(scene: Scene) -> None:
+    assert scene.other.release(scene.kept)
+
+
+def _refused(scene: Scene) -> None:
+    assert [scene.rows.owner(key) for key in scene.keys] == [None, scene.theirs[0].owner]
+
+
+_TAKING = ("acquire", "acquire a permit", "acquire all")
+_ENDING = ("release", "release a permit", "release all", "leave a block", "leave the block of all")
+_COMMITS = ("commit", "commit under all", "commit what is refused")
 CANCELLED: dict[str, Callable[[Scene], None]] = {
-    **dict.fromkeys((*_TAKING, *_ENDING, "commit", "hand_over", "close"), _free),
+    **dict.fromkeys((*_TAKING, *_ENDING, *_COMMITS, "hand_over", "close"), _free),
     **dict.fromkeys(("renew", "renew a permit", "renew all"), _still_held),
     "wait": _theirs_or_free,
     "adopt": _free_or_to_be_adopted,
-    "resume": _to_be_resumed,
+    **dict.fromkeys(("resume", "acquire as holder", "hand over what was resumed"), _to_be_resumed),
+    "take over": _to_be_taken_over_or_free,
+    "release by string": _to_be_released_again,
+    "try all": _refused,
 }

@@ -6,7 +6,8 @@ import contextlib
 import itertools
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -89,6 +90,15 @@ def test_a_child_that_leaves_through_an_acquire_does_not_release_its_parents_loc
 def test_a_cancellation_at_any_wait_leaves_nothing_held(operation, stage):
     name = f"{operation}: cancellation"
     assert good(sweep(name, lambda first: cancelling.course(stage.rows, operation, first))) > 15
+
+
+@pytest.mark.parametrize("lost", ["", pytest.param("request", marks=pytest.mark.long), "reply"])
+@pytest.mark.parametrize("operation", sorted(cancelling.CANCELLED.keys() - {"wait"}))
+def test_a_cancellation_of_each_operation_leaves_nothing_held_whatever_the_network_loses(operation, lost, stage):
+    def steps(first: int) -> Iterator[dict[str, Any]]:
+        return cancelling.course(stage.rows, operation, first, lost=lost, one_in=ONE_IN)
+
+    assert good(sweep(f"{operation}: cancellation", steps)) * ONE_IN > 15
 
 
 @pytest.mark.prove
