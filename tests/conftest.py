@@ -84,7 +84,8 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
 
 
 _FIRST = ("tests/interop/test_contention.py",)  # begun before others, because one of them waits for three minutes
-_ONE_RUN = ("tests/demo/test_play.py", "tests/rig/test_verify.py")  # tests of what one run of a program leaves
+# Tests of what one run of a program leaves; and of pages, for which each worker would start a browser of its own.
+_TOGETHER = ("tests/demo/test_play.py", "tests/rig/test_verify.py", "tests/cli/test_dashboard.py")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -110,7 +111,7 @@ def _group(nodeid: str) -> str | None:
     if folder in ("event_sources", "step_functions"):
         return folder  # an engine with functions
     file = nodeid.partition("::")[0]
-    return file if file in _ONE_RUN else None
+    return file if file in _TOGETHER else None
 
 
 def _runs_on_the_engine(item: pytest.Item) -> bool:

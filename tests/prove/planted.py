@@ -2,7 +2,8 @@
 
     python -m tests.prove.planted            # the folders whose files have changed since their mistakes were noticed
     python -m tests.prove.planted --all      # all of them
-    python -m tests.prove.planted -- -n 4    # with pytest's options
+    python -m tests.prove.planted -k waker   # those that these options of pytest select: nothing is noted
+    python -m tests.prove.planted -- -n 4    # options of pytest that select nothing
 
 A folder judges what is in JUDGED. Once all its mistakes are noticed, the digest of these files is noted in
 tests/prove/planted.json, which belongs into the commit. Where the digest is still the same, nothing has to run.
@@ -25,7 +26,11 @@ from .bench import save, say
 
 NOTED = Path(__file__).with_name("planted.json")
 _CORE = ("lambda_lock/core", "lambda_lock/waker", "lambda_lock/errors.py", "tests/prove/mistakes.py")
-_DRIVERS = (*_CORE, "lambda_lock/runtime", "lambda_lock/client", "lambda_lock/transport")
+_DRIVERS = (
+    *_CORE,
+    *("lambda_lock/runtime", "lambda_lock/client", "lambda_lock/transport"),
+    *("tests/prove/operations.py", "tests/support/instants.py"),
+)
 #: The folders of tests/ that plant mistakes, and what decides whether these are noticed, besides the folder itself.
 JUDGED = {"simulation": _CORE, "drivers": _DRIVERS, "stopping": (*_DRIVERS, "lambda_lock/decorators")}
 _TIMEOUT = ("-o", "timeout=900")
@@ -44,11 +49,11 @@ def digest(names: Iterable[str], root: Path = ROOT) -> str:
 
 
 def main(arguments: list[str], judged: dict[str, tuple[str, ...]] = JUDGED, noted: Path = NOTED) -> int:
-    made = argparse.ArgumentParser(prog="python -m tests.prove.planted", description=__doc__)
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    made = argparse.ArgumentParser(prog="python -m tests.prove.planted", description=__doc__, allow_abbrev=False)
     made.formatter_class = argparse.RawDescriptionHelpFormatter
     made.add_argument("--all", action="store_true", help="also where nothing has changed")
-    made.add_argument("pytest", nargs="*", help="options of pytest, after --")
-    options = made.parse_args(arguments)
+    options, selecting = made.parse_known_args(arguments[:end])
     known: dict[str, str] = json.loads(noted.read_text()) if noted.exists() else {}
     digests = {folder: digest([*parts, f"tests/{folder}"]) for folder, parts in judged.items()}
     chosen = [folder for folder, now in digests.items() if options.all or known.get(folder) != now]
@@ -56,9 +61,9 @@ def main(arguments: list[str], judged: dict[str, tuple[str, ...]] = JUDGED, note
         say(f"tests/{folder}: its mistakes were noticed in the same files")
     if not chosen:
         return 0
-    command = [sys.executable, "-m", "pytest", "--quiet", "-m", "planted", *_TIMEOUT, *options.pytest]
+    command = [sys.executable, "-m", "pytest", "--quiet", "-m", "planted", *_TIMEOUT, *arguments[end + 1 :], *selecting]
     status = subprocess.run([*command, *(f"tests/{folder}" for folder in chosen)], cwd=ROOT, check=False).returncode
-    if status == 0 and not SHORT:  # the short form leaves some of them out
+    if status == 0 and not SHORT and not selecting:  # the short form leaves some of them out
         now = known | {folder: digests[folder] for folder in chosen}
         save(noted, json.dumps({folder: now[folder] for folder in judged if folder in now}, indent=2) + "\n")
     return status

@@ -37,7 +37,10 @@ def test_nothing_runs_where_nothing_has_changed_unless_it_is_asked_for(tmp_path,
 
     monkeypatch.setattr(subprocess, "run", run)
     monkeypatch.setattr(planted, "SHORT", False)
-    assert main([], ONE, noted) == 0
+    assert main(["-k", "one of them"], ONE, noted) == 0
+    assert not noted.exists()
+    ran.clear()
+    assert main(["--", "--numprocesses", "2"], ONE, noted) == 0
     assert json.loads(noted.read_text()) == {"greenlets": digest(["lambda_lock/errors.py", "tests/greenlets"])}
     assert main([], ONE, noted) == 0
     assert ran == ["tests/greenlets"]
