@@ -61,7 +61,9 @@ def test_commands_are_readers_and_a_writer(run, start):
             assert ended(start("run", "config", *writer, "--", "true"))[0] == 75
             assert run("release", string).returncode == 0
         string = ended(start("acquire", "config", *writer))[1].strip()
-        assert client.get("config").taken == 100
+        record = client.get("config")
+        assert record is not None
+        assert record.taken == 100
         assert ended(start("run", "config", *reader, "--", "true"))[0] == 75
         assert run("release", string).returncode == 0
 
