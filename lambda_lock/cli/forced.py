@@ -73,5 +73,5 @@ def _release_of(record: LockRecord, place: requests.Place) -> requests.Request:
     if place.schema.released is None or record.rate is not None:
         return update.request("DeleteItem")
     update.expect(released=None)
-    update.end(record.owner or "")
+    update.end(record.owner or "", None)
     return update.request()

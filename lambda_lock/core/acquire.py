@@ -204,7 +204,6 @@ class Acquisition:
         self.sent[version] = sent = requests.Grant(wanted.owner, version, lease_ms, expiry_ms, seed_ms, elapsed)
         self.versions.append(version)
         request = self.request(step, sent)
-        sent.format = wanted.place.format
         try:
             outcome, unclear = yield from self.exchange(request)
         except LockConfigurationError as error:
@@ -452,8 +451,13 @@ class Acquisition:
 
     def release_of(self, version: str) -> requests.Request:
         wanted = self.wanted
-        wanted.place.format = self.sent[version].format
-        return requests.release(wanted.place, owner=wanted.owner, version=version, delete=wanted.delete_on_release)
+        return requests.release(
+            wanted.place,
+            owner=wanted.owner,
+            version=version,
+            delete=wanted.delete_on_release,
+            format=self.sent[version].format,
+        )
 
 
 def too_late(key: str, left_ms: int, waited: float = 0.0) -> LockNotGrantedError:

@@ -131,12 +131,12 @@ def _end_late(
         parked = hold.handed_over and not hold.resumed and row.version == hold.version
         if not (copied or parked):
             break
-        hold.place.format = row.format  # it may be another than the hold's
         again = requests.release(
             hold.place,
             owner=row.owner or "",
             version=row.version,
             delete=delete,
+            format=row.format,  # it may be another than the hold's
             content=requests.Content(data),
         )
         outcome, unclear = yield from talk.exchange(again, until)

@@ -321,9 +321,9 @@ class PermitUpdate(Update):
         """
         place, schema = self.place, self.place.schema
         if isinstance(row, PermitRow) and not row.is_held:
-            place.format = WEIGHED if place.weighs else SEAL
+            grant.format = WEIGHED if place.weighs else SEAL
             seal, token = {"S": SEAL}, {"N": str(grant.seed_ms + 1)}
-            self.set(owner=seal, version={"S": place.format}, lease=seal)
+            self.set(owner=seal, version={"S": grant.format}, lease=seal)
             self.sets += ["#p = :entries", "#t = :tokens"]
             if place.weighs:
                 self._weigh()
@@ -340,14 +340,15 @@ class PermitUpdate(Update):
         self.hold(grant, grant.owner)
         self.values[":seed"] = {"N": str(grant.seed_ms)}
         self.next_token("if_not_exists(#token, :seed)")
+        grant.format = place.format
         if observed is not None:
             self._expect_version(grant.owner, observed)
             return
         dead = row.dead if isinstance(row, PermitRow) else {}
         changes = place.weighs and isinstance(row, PermitRow) and not row.weighed and len(dead) == len(row.entries)
         # Rule 10, also for a claim from no row: a holder's hold is gone, and was in the other kind.
-        place.format = WEIGHED if place.take > 1 else place.format or SEAL
-        self.expect(version={"S": SEAL if changes else place.format})
+        grant.format = WEIGHED if place.take > 1 else place.format or SEAL
+        self.expect(version={"S": SEAL if changes else grant.format})
         self.require("attribute_not_exists(#t.#mine)")
         for attempt, entry in dead.items():
             name, hold = self.name(attempt), hold_of(attempt)
@@ -357,14 +358,14 @@ class PermitUpdate(Update):
             if isinstance(row, PermitRow) and row.takes[attempt] > 1:
                 self.removes.append(f"#x.{of_hold}")
         if changes:
-            place.format = WEIGHED
+            grant.format = WEIGHED
             self.set(version={"S": WEIGHED})
             self.require("size(#p) = :most", most={"N": str(len(dead))})
             self._weigh()
             return
         freed = sum(row.takes[name] for name in dead) if isinstance(row, PermitRow) else 0
         most = place.permits - place.take - (0 if queue is None else queue.behind) + freed
-        if place.format == SEAL:
+        if grant.format == SEAL:
             self.require("size(#p) < :most", most={"N": str(most + 1)})
         else:
             self._name_weights()
@@ -414,9 +415,9 @@ class PermitUpdate(Update):
     def _expect_version(self, owner: str, version: str) -> None:
         self.require(f"begins_with({self.entry(owner)}, :is_version)", is_version={"S": f"{version}:"})
 
-    def end(self, owner: str) -> None:
+    def end(self, owner: str, format: str | None) -> None:
         self.removes += [self.entry(owner), "#t.#mine"]
-        if self.place.format == WEIGHED:
+        if format == WEIGHED:
             self._name_weights()
             self.removes.append("#x.#mine")
             self.sets.append("#taken = #taken - if_not_exists(#x.#mine, :one)")

@@ -219,8 +219,8 @@ class Update:
             fields["released"] = None
         self.expect(**fields)
 
-    def end(self, owner: str) -> None:
-        """Release the slot that ``owner`` holds."""
+    def end(self, owner: str, format: str | None) -> None:
+        """Release the slot that ``owner`` holds. format: of a semaphore's row."""
         self.set(released={"S": RELEASED})
 
     def ttl(self, expiry_ms: int, completed_until: int | None, ttl: int | None) -> dict[str, Any] | None:
@@ -261,7 +261,7 @@ class Place:
         sort_key: str | None,
     ) -> None:
         self.table, self.schema = table, schema
-        self.format: str | None = None  # of a semaphore's row as it was seen last, or as the newest claim wants it
+        self.format: str | None = None  # of a semaphore's row, as it was seen last
         self.key = key
         self.sort_key = sort_key
         self.where = (key, sort_key)
@@ -307,7 +307,7 @@ class Grant:
     ) -> None:
         self.started = started
         self.may_land = True
-        self.format: str | None = None  # `Place.format` when it was sent
+        self.format: str | None = None  # of the semaphore's row that its claim writes
         self.struck = False
         self.owner = owner
         self.version = version
@@ -460,6 +460,7 @@ def release(
     token: int | None = None,
     version: str | None = None,
     delete: bool = False,
+    format: str | None = None,
     expiry_ms: int | None = None,
     completed_until: int | None = None,
     completion: Completion | None = None,
@@ -468,6 +469,7 @@ def release(
 ) -> Request:
     """Release the slot that ``owner`` holds under ``token``, or under ``version`` to give up a claim.
 
+    format: of the semaphore's row in which the slot is. None: as it was seen last.
     expiry_ms: the expiry in the row's version. None leaves the ttl as it is, for a caller that does not know how long
         the row is needed: one that gives up a claim does not know until when the row's event counts as done.
     completion: the completion of an event, which is written to the row.
@@ -478,7 +480,7 @@ def release(
     update.mine(owner, token, version)
     if place.seal is None and (delete or place.schema.released is None):
         return update.request("DeleteItem")
-    update.end(owner)
+    update.end(owner, format or place.format)
     if completion is not None:
         completed_until = completion.until
         update.set(completed_until={"N": str(completion.until)})

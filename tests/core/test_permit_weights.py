@@ -179,9 +179,10 @@ def test_a_hold_does_not_grow_when_its_holder_asks_for_more():
     assert driver.taken == (2, {name_of("me"): 2})
 
 
-def test_a_claim_given_up_gives_back_what_it_took_in_the_row_in_which_it_landed():
+@pytest.mark.parametrize(("before", "lost"), [(2, 1), (None, 2)], ids=["counts weights", "changes over"])
+def test_a_claim_given_up_gives_back_what_it_took_in_the_row_in_which_it_landed(before, lost):
     driver = Weighing()
-    assert driver.release(driver.acquire(permits=5, take=2))
+    assert driver.release(driver.acquire(permits=5, take=before))
 
     original = driver.answer
     answers: list[str] = []
@@ -189,18 +190,20 @@ def test_a_claim_given_up_gives_back_what_it_took_in_the_row_in_which_it_landed(
     def answer(operation: str, request: dict[str, Any]) -> Any:
         outcome = original(operation, request)
         answers.append(operation)
-        return TransportError(True) if len(answers) == 1 else outcome
+        return TransportError(True) if len(answers) == lost else outcome
 
     driver.answer = answer
     steps = acquire.acquire(driver.wanted(permits=5, take=3), driver.talk())
     with pytest.raises(KeyboardInterrupt):
-        _run_until_thrown(driver, steps, KeyboardInterrupt())
+        _run_until_thrown(driver, steps, KeyboardInterrupt(), lost)
     assert driver.taken == (0, {})
 
 
-def _run_until_thrown(driver: Any, steps: Any, error: BaseException) -> None:
-    """Send the first request, throw ``error`` in, and let the generator end."""
+def _run_until_thrown(driver: Any, steps: Any, error: BaseException, after: int = 1) -> None:
+    """Send so many requests, throw ``error`` in, and let the generator end."""
     step = next(steps)
+    for _ in range(after - 1):
+        step = steps.send(Resumption(driver.reading(), driver.send(step)))
     driver.send(step)
     step = steps.throw(error)
     while True:

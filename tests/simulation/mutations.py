@@ -1032,7 +1032,7 @@ MUTATIONS: dict[str, Mutation] = {
     ),
     "a claim without weights in whatever row": Mutation(
         "permits-beside-old", 100,
-        _weaker("claim", lambda part: ":is_version" in part, lambda place, *_, **more: place.format == row.SEAL),
+        _weaker("claim", lambda part: ":is_version" in part, lambda place, grant, *_, **more: grant.format == row.SEAL),
         shows=("maps", *_TOO_MANY),
     ),
     "a release that does not look whether the row counts weights": Mutation(
@@ -1040,7 +1040,7 @@ MUTATIONS: dict[str, Mutation] = {
         shows="maps",
     ),
     "a claim given up as if in the row that was seen last": Mutation(
-        "permits-beside-given-up", 400, alter("Acquisition.release_of", "line format", ""),
+        "permits-beside-given-up", 400, alter("Acquisition.release_of", "set format sent", "None"),
         shows=("maps", "left behind"),
     ),
     "a holder that resumes a hold of less than it asks for": Mutation(
