@@ -309,7 +309,7 @@ class Waiter(Errand):
             return False
         ends = [one.expiry_ms / 1000 - EPOCH + DATES if one.expiry_ms else float("inf") for one in self._held()]
         left = [take for end, take in zip(ends, self._takes(), strict=True) if end >= self.world.now]
-        return sum(left) + self._needs() <= (place.permits or 1) and not self._heavy_waits()
+        return sum(left) + self._needs() <= (place.permits or 1) and not self._is_awaited()
 
     def _needs(self) -> int:
         """How many permits have to be free."""
@@ -323,10 +323,13 @@ class Waiter(Errand):
             return [1 for _ in self._held()]
         return list(takes_in(self.world.table.get(self.key)).values())
 
-    def _heavy_waits(self) -> bool:
-        """Whether there is a ticket of one who waits for more than 1 permit: nobody passes it, dead or alive."""
+    def _is_awaited(self) -> bool:
+        """Whether there is a ticket that nobody passes who takes as much, dead or alive: one who waits for more than 1
+        permit is passed by nobody, and who takes more than 1 passes nobody."""
         waiters = (self.world.table.get(self.key) or {}).get("waiters", {}).get("L", ())
-        return self.wanted.place.permits is not None and any(ticket_take(one.get("S", "")) > 1 for one in waiters)
+        if self.wanted.place.permits is None:
+            return False
+        return any(max(ticket_take(one.get("S", "")), self.wanted.place.take) > 1 for one in waiters)
 
     def _free_at(self, since: float) -> float:
         """The true time by which enough holders have expired for this waiter, if nobody writes meanwhile."""
@@ -336,7 +339,7 @@ class Waiter(Errand):
             if taken <= (self.wanted.place.permits or 1):
                 break
             at, taken = end, taken - take
-        return max(at, since + LONGEST_BELIEVED + DATES) if self._heavy_waits() else at
+        return max(at, since + LONGEST_BELIEVED + DATES) if self._is_awaited() else at
 
     def _end_of(self, held: Row | Entry, since: float) -> float:
         if held.lease_ms is None:
