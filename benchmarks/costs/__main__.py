@@ -28,7 +28,7 @@ def main() -> int:
         for page, text in pages(report).items():
             page.write_text(text)
     if not save(arguments.json, report.as_json()):
-        print(f"{report.semaphores()}\n\n{report.several()}")
+        print(f"{report.semaphores()}\n\n{report.several()}\n\n{report.readers()}")
     return 0
 
 

@@ -16,6 +16,7 @@ from rig.meter import Charge, Meter, size
 
 HOLDERS = (1, 5, 20, 100)
 KEYS = (2, 5, 50)
+READERS = (1, 5, 20, 50, 100)
 # As in Lambda: function and request id. The owner is in the row, and a write is charged by the row's size.
 OWNER = "import-orders/3f9f1c1e-6d0f-4d8e-9d8a-0a2d3b7c5e41"
 
@@ -111,6 +112,22 @@ class _Fast:
 
     def wall(self) -> float:
         return time.time() + 60
+
+
+def readers(bench: Bench, count: int) -> tuple[Costs, int]:
+    """A shared lock with so many readers inside. Returns the costs of the last one, and the bytes of the row."""
+    key, client = f"config#{count}", bench.client()
+    held: list[Any] = []
+
+    def take() -> None:
+        held.append(bench.keep(client.acquire(key, shared=True, wait=0)))
+
+    for _ in range(count):
+        take()
+    held.pop().release()
+    found = {"free": bench.cost(take)}
+    full = size(bench.row(key))
+    return found | {"release": bench.cost(held.pop().release)}, full
 
 
 def semaphore(bench: Bench, holders: int) -> tuple[Costs, int]:

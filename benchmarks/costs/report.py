@@ -1,4 +1,4 @@
-"""The costs as tables, for the terminal and for two pages of docs/."""
+"""The costs as tables, for the terminal and for three pages of docs/."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from benchmarks.place import place
 from benchmarks.scale.prices import DATE, WRITE
 from rig.engine import ROOT, Engine
 
-from .measure import HOLDERS, KEYS, OWNER, Cost, Costs, bench, lock, semaphore, several
+from .measure import HOLDERS, KEYS, OWNER, READERS, Cost, Costs, bench, lock, readers, semaphore, several
 
-SEMAPHORES, SEVERAL = ROOT / "docs" / "semaphores.md", ROOT / "docs" / "several-keys.md"
+SEMAPHORES, SEVERAL, SHARED = (ROOT / "docs" / f"{name}.md" for name in ("semaphores", "several-keys", "shared-locks"))
+UNITS_A_SECOND = 1000  # that DynamoDB gives one row: "Burst and adaptive capacity" in its Developer Guide
 COMMAND = "python -m benchmarks.costs"
 
 _HELD = {
@@ -35,16 +36,25 @@ _SEVERAL = {
 
 
 class Report:
-    """What was measured. bytes: of a row with all permits held, by the number of holders; 0: a lock's row."""
+    """What was measured. bytes: of a row with all permits held, by the number of holders; 0: a lock's row.
+    inside: by the number of readers that are inside, what one of them costs, and the bytes of the row."""
 
-    def __init__(self, held: dict[int, Costs], size: dict[int, int], together: dict[int, Costs]) -> None:
-        self.held, self.bytes, self.together = held, size, together
+    def __init__(
+        self,
+        held: dict[int, Costs],
+        size: dict[int, int],
+        together: dict[int, Costs],
+        inside: dict[int, tuple[Costs, int]],
+    ) -> None:
+        self.held, self.bytes, self.together, self.inside = held, size, together, inside
 
     def as_json(self) -> dict[str, Any]:
         def plain(found: dict[int, Costs]) -> dict[str, Any]:
             return {str(count): {name: asdict(cost) for name, cost in costs.items()} for count, costs in found.items()}
 
-        return {"permits": plain(self.held), "bytes": self.bytes, "keys": plain(self.together)}
+        inside = {count: costs for count, (costs, _) in self.inside.items()}
+        together = {"keys": plain(self.together), "readers": plain(inside)}
+        return {"permits": plain(self.held), "bytes": self.bytes, **together}
 
     def semaphores(self) -> str:
         """What permits cost, beside a lock."""
@@ -65,6 +75,21 @@ class Report:
         rows = [(title, *(_both(self.together[count][name]) for count in KEYS)) for name, title in _SEVERAL.items()]
         return _table(("requests, write units", *(f"{count} keys" for count in KEYS)), rows)
 
+    def readers(self) -> str:
+        """What a reader costs, and how many of them a row lets in and out each second."""
+        pairs = {count: [costs["free"], costs["release"]] for count, (costs, _) in self.inside.items()}
+        units = {count: sum(one.write_units for one in pair) for count, pair in pairs.items()}
+        rates = {count: UNITS_A_SECOND / units[count] for count in units}
+        return _table(
+            ("readers inside at once", *map(str, READERS)),
+            [
+                ("the row", *(f"{full / 1024:.1f} KB" for _, full in self.inside.values())),
+                ("units of one reader, in and out", *(f"{each:g}" for each in units.values())),
+                ("**readers a second, at most**", *(f"**{int(rate)}**" for rate in rates.values())),
+                ("if each stays for", *(f"{count / rate:.3g} s" for count, rate in rates.items())),
+            ],
+        )
+
     def _requests(self, name: str) -> str:
         plain, *others = (_requests(self.held[count][name]) for count in (0, *HOLDERS))
         assert len(set(others)) == 1, f"the requests of {name!r} depend on the number of holders: {others}"
@@ -78,11 +103,15 @@ def measure(engine: Engine, table: str) -> Report:
         held[0], size[0] = lock(on)
         for holders in HOLDERS:
             held[holders], size[holders] = semaphore(on, holders)
-        return Report(held, size, {keys: several(on, keys) for keys in KEYS})
+        together, inside = (
+            {keys: several(on, keys) for keys in KEYS},
+            {count: readers(on, count) for count in READERS},
+        )
+        return Report(held, size, together, inside)
 
 
 def pages(report: Report) -> dict[Path, str]:
-    """The two pages with the tables in their places."""
+    """The three pages with the tables in their places."""
     semaphores = (
         f"`{COMMAND}` counts them at the wire. Units are write units, as the engine reports them. For a refused write "
         "they follow from the size of the row, by DynamoDB's rules, and so do the read units of a waiter's look. "
@@ -90,7 +119,13 @@ def pages(report: Report) -> dict[Path, str]:
         f"Dollars: on demand, us-east-1, {DATE}."
     )
     several = f"`{COMMAND}` counts them at the wire. Nothing is read. The items of the commit are charged like locks."
+    shared = (
+        f"`{COMMAND}` counts the units at the wire, of a reader that comes when the others are inside. DynamoDB gives "
+        f"one row {UNITS_A_SECOND:,} write units a second, and the rest follows. Where readers wait, fewer get in: each "
+        "of them writes a ticket, too."
+    )
     return {
+        SHARED: place(SHARED.read_text(), "readers", f"{report.readers()}\n\n{shared}\n"),
         SEMAPHORES: place(SEMAPHORES.read_text(), "costs", f"{report.semaphores()}\n\n{semaphores}\n"),
         SEVERAL: place(SEVERAL.read_text(), "costs", f"{report.several()}\n\n{several}\n"),
     }
