@@ -121,8 +121,8 @@ def pages(report: Report) -> dict[Path, str]:
     several = f"`{COMMAND}` counts them at the wire. Nothing is read. The items of the commit are charged like locks."
     shared = (
         f"`{COMMAND}` counts the units at the wire, of a reader that comes when the others are inside. DynamoDB gives "
-        f"one row {UNITS_A_SECOND:,} write units a second, and the rest follows. Where readers wait, fewer get in: each "
-        "of them writes a ticket, too."
+        f"one row {UNITS_A_SECOND:,} write units a second, and the rest follows. Where readers wait, fewer get in: "
+        "each of them writes a ticket, too."
     )
     return {
         SHARED: place(SHARED.read_text(), "readers", f"{report.readers()}\n\n{shared}\n"),

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -25,13 +25,16 @@ PATIENCE = 120.0  # seconds: whoever is not let in by then starves
 
 
 @contextmanager
-def crowd(file: Path, kind: str, processes: int, each: int) -> Iterator[None]:
-    """So many processes of so many threads. All have had the key, or had their turn, before this goes on."""
+def crowd(file: Path, kind: str, processes: int, each: int, until: Callable[[], bool] | None = None) -> Iterator[None]:
+    """So many processes of so many threads, which are at work before this goes on. At the end they are killed.
+
+    until: what shows that they are at work. None: grants.
+    """
     file.touch()
     command = [sys.executable, str(PROGRAM), str(file), KEY, str(each), kind]
     started = [subprocess.Popen(command) for _ in range(processes)]
     try:
-        wait_until(lambda: len(grants(file)) >= 2 * processes, PATIENCE)
+        wait_until(until or (lambda: len(grants(file)) >= 2 * processes), PATIENCE)
         yield
     finally:
         for process in started:
@@ -45,23 +48,22 @@ def grants(file: Path) -> list[tuple[float, float]]:
     return [(float(asked), float(granted)) for asked, granted in map(str.split, file.read_text().splitlines())]
 
 
-def passed(file: Path, rows: Any, client: LockClient, shared: bool) -> int:
-    """How many asked after the one who acquires stood in line, and were let in before it.
+def stands_in_line(rows: Any, shared: bool) -> bool:
+    """Whether a reader waits, or a writer. Its ticket has a length of its own (docs/row-format.md)."""
+    return any((len(each["S"]) == LENGTH) == shared for each in rows[KEY].get("waiters", {"L": []})["L"])
 
-    Its ticket is the only one of its length: a writer's says how much it takes (docs/row-format.md).
-    """
+
+def passed(file: Path, rows: Any, client: LockClient, shared: bool) -> int:
+    """How many asked after the one who acquires stood in line, and were let in before it."""
     came: list[float] = []
 
     def wait() -> None:
         with client.acquire(KEY, shared=shared, wait=PATIENCE):
             came.append(time.monotonic())
 
-    def stands_in_line() -> bool:
-        return any((len(each["S"]) == LENGTH) == shared for each in rows[KEY].get("waiters", {"L": []})["L"])
-
     waiter = threading.Thread(target=wait)
     waiter.start()
-    wait_until(lambda: came or stands_in_line(), PATIENCE)
+    wait_until(lambda: came or stands_in_line(rows, shared), PATIENCE)
     in_line = time.monotonic()
     waiter.join(PATIENCE)
     assert came, "it was not let in"
@@ -84,3 +86,14 @@ def test_a_reader_beside_a_stream_of_writers_is_let_in_once_those_ahead_of_it_ha
     with LockClient(table) as client, crowd(tmp_path / "grants", kind, 2, 4):
         for _ in range(2):
             assert passed(tmp_path / "grants", rows, client, shared=True) == 0
+
+
+def test_a_writer_that_dies_in_line_costs_the_readers_its_ticket_once(table, rows, tmp_path):
+    """The ticket counts for 10 to 35 s after its last renewal."""
+    with LockClient(table) as client, client.acquire(KEY, shared=True, lease_duration=600):
+        with crowd(tmp_path / "grants", "writers", 1, 1, until=lambda: stands_in_line(rows, shared=False)):
+            assert client.try_acquire(KEY, shared=True) is None
+        # It is killed.
+        assert client.try_acquire(KEY, shared=True) is None
+        client.acquire(KEY, shared=True, wait=PATIENCE).release()
+        client.acquire(KEY, shared=True, wait=0).release()
