@@ -25,7 +25,7 @@ from tests.exploration.cases import CASES
 from tests.exploration.explore import Explorer, Node
 from tests.exploration.mutants import MUTANTS, OWN, SPARED, broken
 from tests.exploration.page import README, text, write_tables
-from tests.exploration.plan import FIRST, MORE, Job, Plan
+from tests.exploration.plan import Job, Plan
 from tests.exploration.process import SECOND, Process, Setup
 from tests.exploration.table import Tables, conjuncts
 from tests.exploration.trials import Worker, run_jobs, try_mutant
@@ -357,44 +357,6 @@ def played(clock: list[float], plan: Plan, needs: Callable[[Job], float]) -> lis
         plan.note({**result, "seconds": seconds, "complete": complete, "failure": None})
         found.append((job.name, job.width, complete))
     return found
-
-
-def test_every_case_gets_its_part_of_the_time_however_long_the_others_take(clock):
-    names = list(CASES)[:44]  # with more of them, a rest is too short for another try
-    found = played(clock, Plan([], names, 1000.0, 1), lambda job: 1e9 if job.name in names[:-5] else 2.0)
-    assert [name for name, _, _ in found[: len(names)]] == names
-    assert {name for name, width, complete in found if complete and width == 1} == set(names[-5:])
-    assert clock[0] == 1000.0
-
-
-def test_a_case_that_was_not_complete_gets_more_time_once_the_others_had_theirs(clock):
-    names = list(CASES)[:10]
-    first = 1000.0 / 10 / FIRST
-    needs = {names[0]: MORE * first, names[1]: 1e9}
-    found = played(clock, Plan([], names, 1000.0, 1), lambda job: 1e9 if job.width else needs.get(job.name, 1.0))
-    assert (names[0], 0, False) in found
-    assert (names[0], 0, True) in found
-
-
-def test_a_try_is_not_begun_that_would_get_less_time_than_the_last_one_had(clock):
-    one, other = list(CASES)[:2]
-    needs = {(other, 0): 1.0, (other, 1): 12.0}
-    found = played(clock, Plan([], [one, other], 100.0, 1), lambda job: needs.get((job.name, job.width), 1e9))
-    assert found == [(one, 0, False), (other, 0, True), (other, 1, True), (one, 0, False), (other, 2, False)]
-    assert clock[0] < 100.0
-
-
-def test_mutants_take_nothing_of_the_time_of_the_cases(clock):
-    name = next(iter(CASES))
-    plan = Plan(["one", "other"], [name], 100.0, 1)
-    for _ in range(2):
-        job = plan.take()
-        assert job is not None
-        assert (job.kind, job.deadline) == ("mutant", float("inf"))
-        clock[0] += 500.0
-    job = plan.take()
-    assert job is not None
-    assert (job.kind, job.deadline) == ("case", 1100.0)
 
 
 def test_every_case_is_begun_even_if_there_is_no_time(clock):

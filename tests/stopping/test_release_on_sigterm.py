@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 
 import pytest
@@ -17,69 +15,41 @@ from lambda_lock import (
 )
 from lambda_lock.testing import in_memory
 
-_WORKER = """
-import sys, threading, time
-from lambda_lock import LockClient, default_client, release_on_sigterm
+from .rounds import PATIENCE
+from .test_stopping import STOPPED, worker
+
+PLAIN = """
 release_on_sigterm()
 def hold():
     default_client().acquire("by a thread", lease_duration=600)
-    ready.set()
-    time.sleep(600)
-ready = threading.Event()
+    held.set()
+    stay()
+held = threading.Event()
 threading.Thread(target=hold, daemon=True).start()
-ready.wait()
+held.wait()
 with default_client().acquire("by main", lease_duration=600):
-    print("holding", flush=True)
-    time.sleep(600)
+    ready()
+    stay()
 """
-
-
-def test_a_worker_that_is_asked_to_stop_releases_what_it_holds(engine, table):
-    worker = subprocess.Popen([sys.executable, "-c", _WORKER], stdout=subprocess.PIPE, text=True)
-    try:
-        assert worker.stdout is not None
-        assert worker.stdout.readline() == "holding\n"
-        worker.send_signal(signal.SIGTERM)
-        assert worker.wait(timeout=30) == 128 + signal.SIGTERM
-    finally:
-        worker.kill()
-        worker.wait()
-        worker.stdout.close()  # type: ignore[union-attr]
-    with LockClient(table) as client:
-        for key in ("by main", "by a thread"):
-            record = client.get(key)
-            assert record is not None
-            assert record.is_released, key
-
-
-_ASYNC_WORKER = """
+ASYNC = """
 import asyncio
-from lambda_lock import AsyncLockClient, release_on_sigterm
 async def main():
     client = AsyncLockClient()
     release_on_sigterm(client)
-    async with client.acquire("a", lease_duration=600):
-        print("holding", flush=True)
+    async with client.acquire("by main", lease_duration=600):
+        ready()
         await asyncio.sleep(600)
 asyncio.run(main())
 """
 
 
-def test_an_async_worker_that_is_asked_to_stop_releases_what_it_holds(engine, table):
-    worker = subprocess.Popen([sys.executable, "-c", _ASYNC_WORKER], stdout=subprocess.PIPE, text=True)
-    try:
-        assert worker.stdout is not None
-        assert worker.stdout.readline() == "holding\n"
-        worker.send_signal(signal.SIGTERM)
-        assert worker.wait(timeout=30) == 128 + signal.SIGTERM
-    finally:
-        worker.kill()
-        worker.wait()
-        worker.stdout.close()  # type: ignore[union-attr]
+@pytest.mark.parametrize(("script", "keys"), [(PLAIN, ["by a thread", "by main"]), (ASYNC, ["by main"])])
+def test_a_worker_that_is_asked_to_stop_releases_what_it_holds(script, keys, table):
+    with worker(script) as process:
+        process.terminate()
+        assert process.wait(PATIENCE) == STOPPED
     with LockClient(table) as client:
-        record = client.get("a")
-        assert record is not None
-        assert record.is_released
+        assert [(record.key, record.is_released) for record in client.list()] == [(key, True) for key in keys]
 
 
 def test_an_applications_own_handler_of_sigterm_stays():

@@ -7,6 +7,7 @@ import signal
 
 import pytest
 
+from rig.wire import Wire
 from tests.support.waiting import wait_until
 
 from .rounds import PATIENCE
@@ -85,29 +86,32 @@ tell(work)
 """
 
 
-@pytest.mark.parametrize(("client", "limit"), PAIRS)
-def test_what_a_handler_raises_in_a_claim_propagates_and_the_lock_is_free(client, limit, table, wire):
+def check_claim(script: str, table: str, wire: Wire, struck: bool = False) -> None:
+    """What is raised in a claim that was carried out and is not answered propagates, and the lock is free.
+
+    struck: whether the worker does that itself. Otherwise it gets a signal.
+    """
     delayed = wire.delay_reply("UpdateItem")
-    script = PRELUDE.format(client=CLIENTS[client], limit=LIMITS[limit]) + ACQUIRING
     with worker(script) as process, let_go(delayed):
         wait_until(lambda: not is_free(table, "a"))
-        process.send_signal(signal.SIGUSR1)
+        if not struck:
+            process.send_signal(signal.SIGUSR1)
         assert process.stdout is not None
         assert process.stdout.readline() == "True\n"
         assert is_free(table, "a")
+
+
+@pytest.mark.parametrize(("client", "limit"), PAIRS)
+def test_what_a_handler_raises_in_a_claim_propagates_and_the_lock_is_free(client, limit, table, wire):
+    script = PRELUDE.format(client=CLIENTS[client], limit=LIMITS[limit]) + ACQUIRING
+    check_claim(script, table, wire)
 
 
 @pytest.mark.parametrize("how", [TRYING, SKIPPING], ids=["try_acquire", "on_not_granted, on_unavailable"])
 @pytest.mark.parametrize("limit", ["an alarm", "contention of another lock"])
 def test_what_a_handler_raises_is_neither_contention_nor_an_outage(how, limit, table, wire):
-    delayed = wire.delay_reply("UpdateItem")
     script = PRELUDE.format(client="LockClient()", limit=LIMITS[limit]) + how
-    with worker(script) as process, let_go(delayed):
-        wait_until(lambda: not is_free(table, "a"))
-        process.send_signal(signal.SIGUSR1)
-        assert process.stdout is not None
-        assert process.stdout.readline() == "True\n"
-        assert is_free(table, "a")
+    check_claim(script, table, wire)
 
 
 @pytest.mark.parametrize("how", [RELEASING, LEAVING], ids=["release", "the end of with_lock"])
@@ -141,15 +145,9 @@ HANDLERS = {
 @pytest.mark.parametrize("handler", HANDLERS)
 @pytest.mark.parametrize("client", ["https", "boto3"])
 def test_handlers_of_every_form_are_told(client, handler, table, wire):
-    delayed = wire.delay_reply("UpdateItem")
     script = PRELUDE.format(client=CLIENTS[client], limit="functools.partial(TimeoutError, 'over')")
     script += HANDLERS[handler] + "\nsignal.signal(signal.SIGUSR1, handle)\n" + ACQUIRING
-    with worker(script) as process, let_go(delayed):
-        wait_until(lambda: not is_free(table, "a"))
-        process.send_signal(signal.SIGUSR1)
-        assert process.stdout is not None
-        assert process.stdout.readline() == "True\n"
-        assert is_free(table, "a")
+    check_claim(script, table, wire)
 
 
 INJECTED = """
@@ -172,12 +170,7 @@ tell(act)
 
 @pytest.mark.parametrize("client", ["https", "boto3"])
 def test_what_another_thread_injects_into_a_claim_propagates_and_the_lock_is_free(client, table, wire):
-    delayed = wire.delay_reply("UpdateItem")
-    with worker(PRELUDE.format(client=CLIENTS[client], limit="Exception") + INJECTED) as process, let_go(delayed):
-        assert process.stdout is not None
-        wait_until(lambda: not is_free(table, "a"))
-        assert process.stdout.readline() == "True\n"
-        assert is_free(table, "a")
+    check_claim(PRELUDE.format(client=CLIENTS[client], limit="Exception") + INJECTED, table, wire, struck=True)
 
 
 # Takes and releases locks while a timer goes off at ever other moments. What is raised must be what the handler raised.
