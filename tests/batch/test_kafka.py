@@ -27,7 +27,6 @@ from rig import events
 from rig.events import Event
 from tests.support.context import Context
 from tests.support.decorated import Boom
-from tests.support.waiting import wait_until
 
 from .conftest import NOTHING, Done, Side
 from .test_model import EXAMPLES, Message, World, messages
@@ -74,15 +73,6 @@ class KafkaDone(Done):
 # What is done, and what comes back
 
 
-def test_each_record_is_done_once_and_a_batch_that_comes_again_is_duplicates(wire):
-    done, event = KafkaDone(), batch("ABA")
-    assert process_kafka(event, done.handler, context=Context()) == NOTHING
-    assert wire.operations == ["UpdateItem"] * 6
-    assert process_kafka(event, done.handler, context=Context()) == NOTHING
-    assert wire.operations == ["UpdateItem"] * 9
-    assert sorted(done.started) == [0, 1, 2]
-
-
 def test_an_answer_is_an_object_for_each_partition(table):
     done, event = KafkaDone(1, 2, 3), batch("ABBA")
     assert process_kafka(event, done.handler, context=Context()) == {
@@ -127,18 +117,6 @@ def test_each_partition_goes_on_where_it_stopped(table, workers):
         assert [n for n in done.started if n in partition] == partition
 
 
-def test_a_contended_record_stops_its_partition_and_no_other(other):
-    done, event = KafkaDone(), batch("AABAB")
-
-    def lock_key(record: Event) -> str:
-        return f"order#{value_of(record)['n']}"
-
-    with other.acquire("order#1"):
-        answer = process_kafka(event, done.handler, context=Context(), lock_key=lock_key)
-    assert returned(answer, event) == [1]
-    assert done.started == [0, 2, 4]
-
-
 def test_records_for_which_too_little_time_is_left_come_back_from_the_first_of_each_partition(table, hands):
     started = []
 
@@ -170,23 +148,6 @@ def test_a_failure_is_logged_with_its_partition_and_offset(table, caplog):
 # Order among workers
 
 
-def is_told(caplog: pytest.LogCaptureFixture) -> bool:
-    return any(record.__dict__.get("lock_event") == "record_failed" for record in caplog.records)
-
-
-def test_side_by_side_the_records_of_one_key_keep_their_order_and_those_of_two_overlap(table):
-    done, side, keys = KafkaDone(), Side(meet=2), "abab"
-
-    def handler(record: Event) -> None:
-        done.handler(record)
-        side.work(keys[value_of(record)["n"]])
-
-    assert process_kafka(batch("AAAA", keys), handler, context=Context(), max_workers=2) == NOTHING
-    assert side.most == {"a": 1, "b": 1}
-    assert [n for n in done.started if n % 2 == 0] == [0, 2]
-    assert [n for n in done.started if n % 2 == 1] == [1, 3]
-
-
 def test_side_by_side_records_without_a_key_keep_the_order_of_their_partition(table):
     done, side = KafkaDone(), Side(meet=2)
 
@@ -204,21 +165,6 @@ def test_side_by_side_the_same_key_in_two_partitions_is_nothing_in_common(table)
     side = Side(meet=2)
     answer = process_kafka(batch("AB", "aa"), lambda record: side.work("all"), context=Context(), max_workers=2)
     assert answer == NOTHING
-
-
-def test_side_by_side_nothing_after_the_lowest_failure_of_a_partition_is_started(table, caplog):
-    started = []
-
-    def handler(record: Event) -> None:
-        n = value_of(record)["n"]
-        started.append(n)
-        if n == 0:
-            wait_until(lambda: is_told(caplog))
-        raise Boom
-
-    event = batch("AAA", "aab")  # 2 fails, then 0: record 1 is between them
-    assert returned(process_kafka(event, handler, context=Context(), max_workers=2), event) == [0]
-    assert sorted(started) == [0, 2]
 
 
 # Keys

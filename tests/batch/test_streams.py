@@ -1,8 +1,9 @@
-"""Records from Kinesis and DynamoDB streams: they run in order, and none runs after the first that comes back."""
+"""Records of Kinesis, DynamoDB streams and a partition of Kafka: in order, and none after the first that comes back."""
 
 from __future__ import annotations
 
 import base64
+import copy
 import json
 from collections.abc import Callable
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import LockConfigurationError
-from lambda_lock.batch import process_stream
+from lambda_lock.batch import process_kafka, process_stream
 from lambda_lock.batch.source import StreamSource, chains_of, deliveries_of
 from rig import events
 from rig.events import Event
@@ -35,7 +36,12 @@ def of_dynamodb(keys: str) -> Event:
     return events.dynamodb_stream([{"order_id": {"S": key}, "n": {"N": str(n)}} for n, key in enumerate(keys)])
 
 
-@pytest.fixture(params=[of_kinesis, of_dynamodb])
+def of_kafka(keys: str) -> Event:
+    """One record for each letter, with this key, all of one partition."""
+    return events.kafka([("orders-0", key, {"n": n}) for n, key in enumerate(keys)])
+
+
+@pytest.fixture(params=[of_kinesis, of_dynamodb, of_kafka])
 def batch(request: pytest.FixtureRequest) -> Batch:
     made: Batch = request.param
     return made
@@ -44,8 +50,12 @@ def batch(request: pytest.FixtureRequest) -> Batch:
 def number_of(record: Event) -> int:
     if "dynamodb" in record:
         return int(record["dynamodb"]["NewImage"]["n"]["N"])
-    number: int = json.loads(base64.b64decode(record["kinesis"]["data"]))["n"]
+    number: int = json.loads(base64.b64decode(record["value"] if "value" in record else record["kinesis"]["data"]))["n"]
     return number
+
+
+def process(event: Event, handler: Callable[[Event], object], **options: Any) -> Any:
+    return (process_kafka if "records" in event else process_stream)(event, handler, **options)
 
 
 class StreamDone(Done):
@@ -55,48 +65,54 @@ class StreamDone(Done):
 
 def first_returned(answer: Any, event: Event) -> int | None:
     """The place of the record from which the service continues. At most one is reported to it."""
-    numbers = [
-        record["kinesis"]["sequenceNumber"] if "kinesis" in record else record["dynamodb"]["SequenceNumber"]
-        for record in event["Records"]
-    ]
+    if "records" in event:
+        named = [{"partition": "orders-0", "offset": record["offset"]} for record in event["records"]["orders-0"]]
+    else:
+        named = [
+            record["kinesis"]["sequenceNumber"] if "kinesis" in record else record["dynamodb"]["SequenceNumber"]
+            for record in event["Records"]
+        ]
     assert len(answer["batchItemFailures"]) <= 1
-    return next((numbers.index(failure["itemIdentifier"]) for failure in answer["batchItemFailures"]), None)
+    return next((named.index(failure["itemIdentifier"]) for failure in answer["batchItemFailures"]), None)
 
 
 def test_each_record_is_done_once_and_a_batch_that_comes_again_is_duplicates(batch, wire):
     done, event = StreamDone(), batch("ABA")
-    assert process_stream(event, done.handler, context=Context()) == NOTHING
+    assert process(event, done.handler, context=Context()) == NOTHING
     assert wire.operations == ["UpdateItem"] * 6
-    assert process_stream(event, done.handler, context=Context()) == NOTHING
+    assert process(event, done.handler, context=Context()) == NOTHING
     assert wire.operations == ["UpdateItem"] * 9
     assert done.started == [0, 1, 2]
 
 
 def test_nothing_after_the_first_failure_is_started_and_only_its_number_is_returned(batch):
     done, event = StreamDone(2, 3), batch("ABCDE")
-    assert first_returned(process_stream(event, done.handler, context=Context()), event) == 2
+    assert first_returned(process(event, done.handler, context=Context()), event) == 2
     assert done.started == [0, 1, 2]
 
 
 def test_what_is_delivered_again_goes_on_where_it_stopped(batch):
     done, event = StreamDone(1), batch("ABC")
-    process_stream(event, done.handler, context=Context())
+    process(event, done.handler, context=Context())
     done.failing.clear()
-    assert process_stream({"Records": event["Records"][1:]}, done.handler, context=Context()) == NOTHING
+    rest = {"Records": event["Records"][1:]} if "Records" in event else copy.deepcopy(event)
+    if "records" in rest:
+        del rest["records"]["orders-0"][0]
+    assert process(rest, done.handler, context=Context()) == NOTHING
     assert done.started == [0, 1, 1, 2]
 
 
 def test_a_misconfiguration_is_raised_although_only_the_first_record_was_started(batch, wire):
     wire.answer(400, "AccessDeniedException", times=float("inf"))
     with pytest.raises(LockConfigurationError, match="permission"):
-        process_stream(batch("aab"), lambda record: pytest.fail("must not run"), context=Context())
+        process(batch("aab"), lambda record: pytest.fail("must not run"), context=Context())
     assert wire.count("UpdateItem") == 1
 
 
 def test_a_misconfiguration_after_a_record_that_was_done_is_returned(batch, wire):
     event, done = batch("aab"), StreamDone()
     wire.answer(400, "AccessDeniedException", times=float("inf"), when=lambda _: done.started == [0])
-    assert first_returned(process_stream(event, done.handler, context=Context()), event) == 1
+    assert first_returned(process(event, done.handler, context=Context()), event) == 1
 
 
 def test_a_contended_record_stops_the_stream(batch, other):
@@ -106,7 +122,7 @@ def test_a_contended_record_stops_the_stream(batch, other):
         return f"order#{number_of(record)}"
 
     with other.acquire("order#1"):
-        answer = process_stream(event, done.handler, context=Context(), lock_key=lock_key)
+        answer = process(event, done.handler, context=Context(), lock_key=lock_key)
     assert first_returned(answer, event) == 1
     assert done.started == [0]
 
@@ -119,7 +135,7 @@ def test_a_record_for_which_too_little_time_is_left_stops_the_stream(batch, hand
         hands.leapt += 20
 
     event = batch("ABCD")
-    assert first_returned(process_stream(event, handler, context=Context(60)), event) == 2
+    assert first_returned(process(event, handler, context=Context(60)), event) == 2
     assert started == [0, 1]
 
 
@@ -138,7 +154,7 @@ def test_side_by_side_nothing_after_the_lowest_failure_is_started_and_its_number
         raise Boom
 
     event = batch("AAB")  # 2 fails, then 0: record 1 is before the failure that came first, and after the lowest one
-    assert first_returned(process_stream(event, handler, context=Context(), max_workers=2), event) == 0
+    assert first_returned(process(event, handler, context=Context(), max_workers=2), event) == 0
     assert sorted(started) == [0, 2]
 
 
@@ -152,7 +168,7 @@ def test_side_by_side_a_record_before_the_failure_is_still_done(batch, caplog):
         done.append(number_of(record))
 
     event = batch("AAB")  # 0 and 1 run one after another, and 2 fails before 1 is started
-    assert first_returned(process_stream(event, handler, context=Context(), max_workers=2), event) == 2
+    assert first_returned(process(event, handler, context=Context(), max_workers=2), event) == 2
     assert done == [0, 1]
 
 
@@ -163,7 +179,7 @@ def test_side_by_side_the_records_of_one_key_keep_their_order_and_those_of_two_o
         done.handler(record)
         side.work(keys[number_of(record)])
 
-    assert process_stream(batch(keys), handler, context=Context(), max_workers=2) == NOTHING
+    assert process(batch(keys), handler, context=Context(), max_workers=2) == NOTHING
     assert side.most == {"A": 1, "B": 1}
     assert [n for n in done.started if n % 2 == 0] == [0, 2]
     assert [n for n in done.started if n % 2 == 1] == [1, 3]
@@ -178,4 +194,4 @@ def test_the_names_of_an_item_may_come_in_any_order():
 
 def test_the_sample_events_of_streams_are_batches():
     for name in ("kinesis", "dynamodb_stream"):
-        assert process_stream(events.load(name), lambda record: None, context=Context()) == NOTHING
+        assert process(events.load(name), lambda record: None, context=Context()) == NOTHING
