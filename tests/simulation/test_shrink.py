@@ -66,37 +66,6 @@ def test_the_command_draws_two_holders_side_by_side():
     assert last.count("█") == 2, done.stdout
 
 
-def test_lanes_show_each_step_under_its_process_and_who_holds():
-    nonce = "0123456789abcdef" * 2
-    row = f"ownerName=p1#01234567 recordVersionNumber=L1:1800000001000:{nonce} fencingToken=1800000000250"
-    steps = [
-        ("       0.000  p1         begins, its clock is +0.200 s off", ""),
-        ("       0.000  p2         begins, its clock is +9.000 s off", ""),
-        ("       0.050  p1         sends claim ['p1#01234567', '1000']", ""),
-        ("       0.050  p1           (twice)", ""),
-        (f"       0.070  table      p1's claim ['p1#01234567', '1000']: done; {row}; Date 1800000000", ""),
-        ("       0.090  p1         GRANTED a: p1#01234567 (token 1800000000250)", ""),
-        ("       0.100  JUDGE      overlap: p1#01234567 (token 1800000000250) and another hold a", "p1"),
-    ]
-    drawn = lanes.draw([Step(line, frozenset(holders.split())) for line, holders in steps])
-    assert list(drawn) == [
-        " seconds   p1                      table",
-        "   0.000  │ clock +0.200 s",
-        "   0.050  │ sends claim",
-        "   0.050  │ (twice)",
-        "   0.070  │                         p1's claim: done; row of p1 (…0250)",
-        "   0.090  █ GRANTED a: p1 (…0250)",
-        "   0.100  █",
-        "          !! overlap: p1 (…0250) and another hold a",
-        f"          {lanes.LEGEND}",
-    ]
-    assert list(lanes.draw([Step(line, frozenset(holders.split())) for line, holders in steps], 50))[-4:-1] == [
-        "   0.090  █ *        p1: GRANTED a: p1 (…0250)",
-        "   0.100  █",
-        "          !! overlap: p1 (…0250) and another hold a",
-    ]
-
-
 @pytest.mark.parametrize("bias", ["mixed", "holds-dying", "permits-queue-late"])
 def test_lanes_fit_the_page_and_say_something_for_each_step(bias):
     replay = Replay({}, None, None)
