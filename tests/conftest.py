@@ -108,8 +108,8 @@ def _group(nodeid: str) -> str | None:
         return "cdk"  # Node
     if folder == "interop" and "java" in nodeid:
         return "java"  # a JVM
-    if folder in ("event_sources", "step_functions"):
-        return folder  # an engine with functions
+    if folder in ("event_sources", "permissions", "step_functions"):
+        return folder  # an engine with functions, or with roles
     file = nodeid.partition("::")[0]
     return file if file in _TOGETHER else None
 

@@ -9,8 +9,12 @@ DEADLINE = 30.0  # seconds after which a test gives up: what it waits for should
 
 
 def wait_until(condition: Callable[[], object], seconds: float = DEADLINE) -> None:
-    """Wait until the condition is true, by polling it. Fails after ``seconds``."""
-    end = time.monotonic() + seconds
+    """Wait until the condition is true, by polling it. Fails after ``seconds``.
+
+    A long wait polls less often: most conditions ask an engine, and many tests share its processor.
+    """
+    end, pause = time.monotonic() + seconds, 0.005
     while not condition():
         assert time.monotonic() < end, "the condition did not become true"
-        time.sleep(0.01)
+        time.sleep(pause)
+        pause = min(pause * 1.2, 0.05)
