@@ -78,6 +78,20 @@ def proxied(calls: Calls, event: dict[str, Any]) -> dict[str, Any]:
     return answer
 
 
+def by_mangum(app: Any) -> Ask:
+    def ask(event: dict[str, Any]) -> Any:
+        loop = asyncio.new_event_loop()  # for a thread that has none, Mangum makes one, and leaves it open
+        asyncio.set_event_loop(loop)
+        try:
+            return Mangum(app, lifespan="off")(event, lambda_context(30))  # type: ignore[arg-type]
+        finally:
+            asyncio.set_event_loop(None)
+            loop.run_until_complete(loop.shutdown_default_executor())
+            loop.close()
+
+    return ask
+
+
 def plain(calls: Calls, **options: Any) -> Ask:
     @idempotent_request("{headers[Idempotency-Key]}", **options)
     def handler(event: Any, context: Any) -> Any:
@@ -135,7 +149,7 @@ def fastapi(calls: Calls, **options: Any) -> Ask:
 
     for path in PATHS:
         app.post(path)(order)
-    return lambda event: Mangum(app, lifespan="off")(event, lambda_context(30))  # type: ignore[arg-type]
+    return by_mangum(app)
 
 
 def starlette(calls: Calls, **options: Any) -> Ask:
@@ -145,7 +159,7 @@ def starlette(calls: Calls, **options: Any) -> Ask:
 
     app = Starlette(routes=[Route(path, order, methods=["POST"]) for path in PATHS])
     app.add_middleware(IdempotencyMiddleware, **options)
-    return lambda event: Mangum(app, lifespan="off")(event, lambda_context(30))  # type: ignore[arg-type]
+    return by_mangum(app)
 
 
 def of_flask(calls: Calls, **options: Any) -> Ask:
@@ -187,7 +201,7 @@ def django_wsgi(calls: Calls, **options: Any) -> Ask:
 def django_asgi(calls: Calls, **options: Any) -> Ask:
     _of_django(calls)
     app = IdempotencyMiddleware(ASGIHandler(), **options)
-    return lambda event: Mangum(app, lifespan="off")(event, lambda_context(30))  # type: ignore[arg-type]
+    return by_mangum(app)
 
 
 def chalice(calls: Calls, **options: Any) -> Ask:

@@ -13,7 +13,7 @@ from tests.support.waiting import DEADLINE, wait_until
 
 from .apps import BINARY, FRONTS, Ask, Calls, Said, ask
 
-pytestmark = [pytest.mark.usefixtures("table", "loop")]
+pytestmark = [pytest.mark.usefixtures("table")]
 
 
 @pytest.fixture
