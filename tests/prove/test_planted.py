@@ -53,6 +53,29 @@ def test_nothing_runs_where_nothing_has_changed_unless_it_is_asked_for(tmp_path,
     assert json.loads(noted.read_text()) == {"greenlets": "another"}
 
 
+def test_what_the_short_form_has_noticed_is_enough_for_the_short_form_only(tmp_path, monkeypatch):
+    noted = tmp_path / "noted.json"
+    ran: list[bool] = []
+
+    class Done:
+        returncode = 0
+
+    def run(*_: object, **__: object) -> type[Done]:
+        ran.append(planted.SHORT)
+        return Done
+
+    monkeypatch.setattr(subprocess, "run", run)
+    for short in (True, True, False, True, False):
+        monkeypatch.setattr(planted, "SHORT", short)
+        assert main([], ONE, noted) == 0
+    assert ran == [True, False]
+    assert list(json.loads(noted.read_text())) == ["greenlets", "greenlets, in the short form"]
+    noted.write_text(json.dumps({"greenlets": digest(["lambda_lock/errors.py", "tests/greenlets"])}))
+    monkeypatch.setattr(planted, "SHORT", True)
+    assert main([], ONE, noted) == 0
+    assert ran == [True, False]
+
+
 def test_each_folder_that_plants_mistakes_is_known_and_what_it_judges_exists():
     marked = {file.relative_to(ROOT / "tests").parts[0] for file in (ROOT / "tests").rglob("test_*.py")
               if "mark.planted" in file.read_text() and file != Path(__file__)}  # fmt: skip
