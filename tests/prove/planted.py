@@ -33,7 +33,11 @@ _DRIVERS = (
     *("tests/prove/operations.py", "tests/support/instants.py"),
 )
 #: The folders of tests/ that plant mistakes, and what decides whether these are noticed, besides the folder itself.
-JUDGED = {"simulation": _CORE, "drivers": _DRIVERS, "stopping": (*_DRIVERS, "lambda_lock/decorators")}
+JUDGED = {
+    "simulation": _CORE,
+    "drivers": _DRIVERS,
+    "stopping": (*_DRIVERS, "lambda_lock/decorators", "lambda_lock/stopping.py", "tests/histories"),
+}
 _SHORT_FORM = ", in the short form"  # which leaves some of them out
 _TIMEOUT = ("-o", "timeout=900")
 
