@@ -61,7 +61,7 @@ def test_what_the_short_form_has_noticed_is_enough_for_the_short_form_only(tmp_p
         returncode = 0
 
     def run(*_: object, **__: object) -> type[Done]:
-        ran.append(planted.SHORT)
+        ran.append(short)
         return Done
 
     monkeypatch.setattr(subprocess, "run", run)

@@ -583,7 +583,7 @@ def test_the_first_loss_is_signalled_once_with_the_handle_and_the_others_are_ren
         lost.append(locks)
         told.set()
 
-    client = make(lease_duration=1.0)
+    client = make(lease_duration=20, heartbeat_period=0.3)  # no lock is lost but those that are taken over
     locks = client.acquire_all(["a", "b", "c"], on_lost=on_lost)
     taken_over(rows, "b")
     assert told.wait(DEADLINE)
