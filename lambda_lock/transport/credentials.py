@@ -16,7 +16,7 @@ from ..core.outcome import expected
 from ..errors import LockConfigurationError, TransportError
 from .answers import epoch
 from .endpoint import Endpoint
-from .http1 import Connection, Trust
+from .http1 import WHOLE, Connection, Trust
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -188,7 +188,7 @@ class ContainerCredentials:
         if token:
             head += f"Authorization: {token}\r\n"
         unsent = f"no credentials from {where}, nothing was sent to DynamoDB"
-        context = Trust(environ, whole=True).context if endpoint.tls else None
+        context = Trust(environ, WHOLE).context if endpoint.tls else None
         try:
             connection = Connection(endpoint, context, deadline)
             try:

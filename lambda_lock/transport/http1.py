@@ -27,7 +27,7 @@ import select  # socket has it loaded, through selectors
 import socket  # 2.2 ms, and TLS needs it as well
 import threading  # the Lambda runtime has it loaded, through logging
 import time
-from binascii import a2b_base64
+from binascii import a2b_base64, b2a_base64
 from operator import sub  # the Lambda runtime has it loaded
 
 from ..core.outcome import expected
@@ -60,8 +60,14 @@ _CHUNK = rb"([0-9A-Fa-f]{1,8})[ \t]*(?:;[\t\x20-\x7e\x80-\xff]*)?"  # compiled a
 _NO_STATUS = "the first line is not an HTTP/1.1 status line"
 _BOOTTIME = getattr(time, "CLOCK_BOOTTIME", None)
 _BUNDLES = ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE")  # in the order in which botocore looks at them
-# https://www.amazontrust.com/repository/: Amazon Root CA 1 to 4, and the older one that has signed them.
-_AMAZON = (b"Amazon Root CA ", b"Starfield Services Root Certificate Authority - G2")
+# The names of the certificates that are loaded first, and if those are not enough. Then all are. The first signs what
+# AWS's endpoints show. https://www.amazontrust.com/repository/: Amazon Root CA 1 to 4, and the older one of them all.
+_FIRST = (
+    (b"Amazon Root CA 1",),
+    (b"Amazon Root CA ", b"Starfield Services Root Certificate Authority - G2"),
+)
+WHOLE = len(_FIRST)
+_BEGIN = b"-----BEGIN CERTIFICATE-----"
 
 
 class Malformed(Exception):
@@ -218,34 +224,39 @@ def clocks() -> tuple[float, ...]:
 
 
 class Trust:
-    """A ``context`` that verifies certificates. ``is_whole``: it has all certificates that are to be trusted.
+    """A ``context`` that verifies certificates. ``wider``: the next stage, which has more of them. None: it has all.
 
-    Those are in AWS_CA_BUNDLE or REQUESTS_CA_BUNDLE, or the system's (SSL_CERT_FILE, SSL_CERT_DIR).
+    Those to be trusted are in AWS_CA_BUNDLE or REQUESTS_CA_BUNDLE, or the system's (SSL_CERT_FILE, SSL_CERT_DIR).
 
-    Loading a system's 140 certificates takes 20 ms, more than everything else on the way to the first lock. But
-    DynamoDB's certificates are signed by a few of Amazon's. So at first only the certificates with Amazon's names are
-    loaded from the system's file. If they are not enough (another endpoint, a proxy that intercepts TLS), all are
-    loaded and the connection is made again. This never trusts anything that the system does not trust: the names only
-    select from its certificates.
+    Loading a system's 140 certificates takes 20 ms, more than everything else on the way to the first lock, and each of
+    Amazon's five 0.4 ms. But one of these has signed DynamoDB's. So at first only that one is loaded from the system's
+    file. If it is not enough, those with Amazon's names are, and at last (another endpoint, a proxy that intercepts
+    TLS) all. Each time the connection is made again. This never trusts anything that the system does not trust: the
+    names only select from its certificates.
     """
 
-    __slots__ = ("context", "is_whole")
+    __slots__ = ("context", "wider")
 
-    def __init__(self, environ: Mapping[str, str], *, whole: bool = False) -> None:
-        """Raises LockConfigurationError if the bundle that the environment names cannot be read."""
+    def __init__(self, environ: Mapping[str, str], stage: int = 0) -> None:
+        """stage: of `_FIRST`, or WHOLE. Raises LockConfigurationError if the bundle that the environment names cannot
+        be read."""
         import ssl  # 3 ms, with the first TLS connection
 
         name = next((name for name in _BUNDLES if environ.get(name)), "")
         bundle = environ.get(name)
         roots = b""
-        if not whole and not bundle:
+        if stage < WHOLE and not bundle:
             try:
                 with open(ssl.get_default_verify_paths().cafile or "", "rb") as file:
-                    blocks = file.read().split(b"-----BEGIN CERTIFICATE-----")[1:]
-                roots = b"".join([_decoded(block) for block in blocks if _is_amazons(block)])
+                    pem = file.read().replace(b"\r", b"").replace(b"\n", b"")
+                while stage < WHOLE and not roots:
+                    roots = _named(pem, _FIRST[stage])
+                    if stage and roots == _named(pem, _FIRST[stage - 1]):
+                        roots = b""  # nothing more
+                    stage += 1
             except expected(OSError, ValueError):
-                pass  # OpenSSL may still be able to read the file
-        self.is_whole = not roots
+                roots = b""  # OpenSSL may still be able to read the file
+        self.wider = stage if roots else None
         try:
             self.context = ssl.create_default_context(cafile=bundle, cadata=roots or None)
         except expected(OSError) as error:
@@ -278,10 +289,10 @@ class Pool:
                 self._idle.append(connection)
         return answer
 
-    def prepare(self, *, whole: bool = False) -> None:
-        """Load the certificates for https. ``whole``: all that are to be trusted, also if a few were loaded before."""
-        if self._endpoint.tls and (whole or self._trust is None):
-            self._trust = Trust(os.environ, whole=whole)
+    def prepare(self) -> None:
+        """Load the certificates for https that are needed first."""
+        if self._endpoint.tls and self._trust is None:
+            self._trust = Trust(os.environ)
 
     def close(self) -> None:
         """Close all idle connections. From now on, also close each connection after its answer."""
@@ -291,13 +302,14 @@ class Pool:
     def _connect(self, deadline: float) -> Connection:
         self.prepare()
         trust = self._trust
-        try:
-            return Connection(self._endpoint, None if trust is None else trust.context, deadline)
-        except LockConfigurationError:
-            if trust is None or trust.is_whole:
-                raise
-        self.prepare(whole=True)
-        return self._connect(deadline)
+        while trust is not None:
+            try:
+                return Connection(self._endpoint, trust.context, deadline)
+            except LockConfigurationError:
+                if trust.wider is None:
+                    raise
+            trust = self._trust = Trust(os.environ, trust.wider)
+        return Connection(self._endpoint, None, deadline)
 
     def _take(self) -> Connection | None:
         if self._pid != os.getpid():
@@ -319,14 +331,24 @@ class Pool:
             connection.close()
 
 
-def _is_amazons(block: bytes) -> bool:
-    """Whether a certificate has one of Amazon's names: they are in its first 384 bytes, which are 512 in Base64."""
-    head = _decoded(b"".join(block[:600].split())[:512])
-    return any(name in head for name in _AMAZON)
+def _named(pem: bytes, names: tuple[bytes, ...]) -> bytes:
+    """Return the certificates of a PEM file, which has no line breaks, that have one of the names: decoded, one after
+    another. Raises ValueError for what is not PEM.
 
-
-def _decoded(block: bytes) -> bytes:
-    return a2b_base64(block.partition(b"-----END")[0])
+    The names are looked for in Base64, because decoding the head of each certificate takes four times as long. A name
+    has three forms there, because Base64 writes three bytes at a time.
+    """
+    found: dict[int, bytes] = {}  # by where they begin
+    for name in names:
+        for skip in range(3):  # without the first and last characters, which also depend on the bytes beside the name
+            form = b2a_base64(bytes(skip) + name)[-(-skip * 4 // 3) : (skip + len(name)) * 4 // 3]
+            end = 0
+            while (at := pem.find(form, end)) >= 0:
+                begin, end = pem.rindex(_BEGIN, 0, at) + len(_BEGIN), pem.index(b"-----END", at)
+                certificate = a2b_base64(pem[begin:end])
+                if name in certificate:
+                    found[begin] = certificate
+    return b"".join([found[begin] for begin in sorted(found)])
 
 
 def _status(line: bytes) -> int:

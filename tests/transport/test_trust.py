@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from binascii import b2a_base64
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,7 +17,7 @@ from cryptography.x509.oid import NameOID
 from lambda_lock.errors import LockConfigurationError
 from lambda_lock.transport import HttpsTransport, http1
 from lambda_lock.transport.credentials import Credentials
-from lambda_lock.transport.http1 import Trust
+from lambda_lock.transport.http1 import WHOLE, Trust
 
 from .conftest import Stub
 
@@ -97,27 +98,57 @@ def test_of_the_system_only_what_bears_amazons_names_is_loaded(system, tmp_path)
     system("Somebody else", "Amazon Root CA 1")
     trust = Trust({})
     assert subjects(trust) == ["Amazon Root CA 1"]
-    assert not trust.is_whole
-    assert len(subjects(Trust({}, whole=True))) == 2
+    assert trust.wider is not None
+    assert len(subjects(Trust({}, WHOLE))) == 2
+
+
+def test_of_amazons_certificates_that_of_dynamodb_is_loaded_first_and_then_all_of_them(system, tmp_path):
+    names = ["Amazon Root CA 1", "Amazon Root CA 3", "Starfield Services Root Certificate Authority - G2"]
+    for name in (*names, "Somebody else"):
+        certificate(name, tmp_path)
+    system(
+        "Amazon Root CA 3", "Somebody else", "Starfield Services Root Certificate Authority - G2", "Amazon Root CA 1"
+    )
+    loaded: list[list[str]] = []
+    stage: int | None = 0
+    while stage is not None:
+        trust = Trust({}, stage)
+        loaded.append(sorted(subjects(trust)))
+        stage = trust.wider
+    assert loaded == [names[:1], names, sorted([*names, "Somebody else"])]
+
+
+def test_where_that_of_dynamodb_is_missing_the_others_of_amazons_are_loaded_at_once(system, tmp_path):
+    certificate("Amazon Root CA 4", tmp_path)
+    system("Amazon Root CA 4")
+    assert subjects(Trust({})) == ["Amazon Root CA 4"]
 
 
 @pytest.mark.parametrize("width", [64, 76, 10_000])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-@pytest.mark.parametrize("name", ["Amazon Root CA 4", "Somebody else"])
-def test_a_certificate_is_known_by_its_head_however_its_lines_are_cut(name, end, width, tmp_path):
-    certificate(name, tmp_path)
-    lines = (tmp_path / f"{name}.pem").read_text().split("-----")[2].split()
-    text = "".join(lines)
-    cut = [text[at : at + width] for at in range(0, len(text), width)]
-    block = end.join(["", *cut, "-----END CERTIFICATE-----", "Somebody else's comment", ""])
-    assert http1._is_amazons(block.encode()) is (name == "Amazon Root CA 4")
+def test_a_certificate_is_known_by_its_name_however_its_lines_are_cut(end, width, system, tmp_path):
+    for name in ("Somebody else", "Amazon Root CA 1"):
+        certificate(name, tmp_path)
+        text = "".join((tmp_path / f"{name}.pem").read_text().split("-----")[2].split())
+        cut = [text[at : at + width] for at in range(0, len(text), width)]
+        lines = ["Amazon Root CA 1", "-----BEGIN CERTIFICATE-----", *cut, "-----END CERTIFICATE-----", "a comment", ""]
+        (tmp_path / f"{name}.pem").write_bytes(end.join(lines).encode())
+    system("Somebody else", "Amazon Root CA 1")
+    assert subjects(Trust({})) == ["Amazon Root CA 1"]
+
+
+@pytest.mark.parametrize("before", range(6))
+def test_a_certificate_is_known_by_its_name_at_whatever_byte_that_begins(before):
+    one, other = (bytes(before) + b"\x0c\x10Amazon Root CA %d\x30" % number + bytes(50) for number in (1, 2))
+    pem = b"".join(b"-----BEGIN CERTIFICATE-----%s-----END CERTIFICATE-----" % b2a_base64(der) for der in (one, other))
+    assert http1._named(pem.replace(b"\n", b"") * 2, (b"Amazon Root CA 1",)) == one * 2
 
 
 def test_the_system_is_loaded_whole_where_it_has_nothing_of_amazons(system, tmp_path):
     certificate("Somebody else", tmp_path)
     system("Somebody else")
     trust = Trust({})
-    assert trust.is_whole
+    assert trust.wider is None
     assert subjects(trust) == ["Somebody else"]
 
 
@@ -127,7 +158,7 @@ def test_the_bundle_named_in_the_environment_is_all_that_is_trusted(system, tmp_
     bundle = certificate("Somebody else", tmp_path)
     system("Amazon Root CA 1")
     trust = Trust({variable: str(bundle)})
-    assert trust.is_whole
+    assert trust.wider is None
     assert subjects(trust) == ["Somebody else"]
 
 
@@ -142,6 +173,16 @@ def test_an_endpoint_of_amazons_is_connected_to_at_once(serve, system):
     system("Amazon Root CA 1")
     send_twice(stub)
     assert stub.connections == 1
+
+
+def test_an_endpoint_of_another_of_amazons_takes_a_second_handshake_and_no_second_request(serve, system, tmp_path):
+    for name in ("Amazon Root CA 1", "Somebody else"):
+        certificate(name, tmp_path)
+    stub = serve("Amazon Root CA 3")
+    system("Amazon Root CA 1", "Amazon Root CA 3", "Somebody else")
+    send_twice(stub)
+    assert stub.connections == 2
+    assert len(stub.requests) == 2
 
 
 def test_another_endpoint_that_the_system_trusts_takes_a_second_handshake_and_no_second_request(
