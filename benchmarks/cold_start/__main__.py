@@ -44,11 +44,7 @@ class Bench:
         self._engine = engine
         self._terminator = terminator
         installed = next((ROOT / ".venv-bench" / "lib").glob("python*/site-packages"))
-        # For all contestants: the certificates that boto3 trusts by default, and the authority of the loopback server.
-        self._bundle = folder / "bundle.pem"
-        self._bundle.write_bytes(
-            (installed / "botocore" / "cacert.pem").read_bytes() + terminator.authority.read_bytes()
-        )
+        self._bundle = terminator.bundle  # for all contestants
         self._uncompiled = folder / "packages"
         _copy_sources(installed, self._uncompiled)
         for name, (partition_key, sort_key) in TABLES.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import importlib.resources
 import select
 import socket
 import ssl
@@ -21,13 +22,16 @@ _HOST = "localhost"  # a name to look up and to verify, as with real endpoints
 class TlsTerminator(LoopbackServer):
     """Accepts TLS connections on a free port and relays their bytes to ``port`` on 127.0.0.1. It is a context manager.
 
-    ``url`` is the address for clients. ``authority`` is the file with the certificate that they must trust. The files
-    are written to ``folder``.
+    ``url`` is the address for clients. ``authority`` is the file with the certificate that they must trust, and
+    ``bundle`` one that has as many others as a system's: those of boto3. The files are written to ``folder``.
     """
 
     def __init__(self, port: int, folder: Path) -> None:
         self.authority = folder / "authority.pem"
         context = _server_context(self.authority, folder / "server.pem")
+        self.bundle = folder / "bundle.pem"
+        others = importlib.resources.files("botocore").joinpath("cacert.pem").read_bytes()
+        self.bundle.write_bytes(others + self.authority.read_bytes())
 
         class Relay(Handler):
             def setup(self) -> None:
@@ -68,7 +72,7 @@ def _relay(client: ssl.SSLSocket, engine: socket.socket) -> None:
 
 def _server_context(authority: Path, server: Path) -> ssl.SSLContext:
     key, server_key = (rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(2))
-    issuer = _name("Amazon Root CA (on loopback)")  # a name like those of the authorities that sign for DynamoDB
+    issuer = _name("Amazon Root CA 1 (on loopback)")  # a name like that of the authority that has signed for DynamoDB
     root = _certificate(issuer, key, issuer, key, is_authority=True)
     leaf = _certificate(_name(_HOST), server_key, issuer, key, is_authority=False)
     authority.write_bytes(root.public_bytes(serialization.Encoding.PEM))

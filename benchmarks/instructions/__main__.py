@@ -37,12 +37,23 @@ _PATIENCE = 60.0  # seconds; callgrind is fifty times slower
 
 def invocations(environment: Mapping[str, str], folder: Path) -> dict[str, int]:
     """Instructions of INIT (with Python itself and awslambdaric), and of the first and the third invocation."""
+    python = _counting(folder)
+    _count_invocations(python, environment, 1)  # writes the .pyc files
+    init, first, second, third = (_count_invocations(python, environment, n) for n in range(4))
+    return {"INIT": init, "first": first - init, "third": third - second}
+
+
+def at_init(environment: Mapping[str, str], folder: Path) -> int:
+    """Instructions of INIT. Nothing is sent."""
+    return _count_invocations(_counting(folder), environment, 0)
+
+
+def _counting(folder: Path) -> str:
+    """A Python that counts its instructions."""
     python = folder / "python"
     python.write_text(f'#!/bin/sh\nexec {" ".join(CALLGRIND)} {sys.executable} "$@"\n')
     python.chmod(0o755)
-    _count_invocations(str(python), environment, 1)  # writes the .pyc files
-    init, first, second, third = (_count_invocations(str(python), environment, n) for n in range(4))
-    return {"INIT": init, "first": first - init, "third": third - second}
+    return str(python)
 
 
 def _count_invocations(python: str, environment: Mapping[str, str], locks: int) -> int:
@@ -112,7 +123,7 @@ def main() -> None:
             engine.create_table(table, *keys)
         urls = {"HTTP": client_environment(engine.url)}
         urls["HTTPS"] = client_environment(terminator.url) | {
-            "SSL_CERT_FILE": str(terminator.authority),
+            "SSL_CERT_FILE": str(terminator.bundle),
             "REQUESTS_CA_BUNDLE": "",
             "AWS_CA_BUNDLE": "",
         }

@@ -2,7 +2,8 @@
 
 Writes the library as LockLayer does, and as one file from which a finder of its own takes the modules, with docstrings
 and without. Counts the instructions of importing and decorating at Lambda's INIT (callgrind), without those of Python
-and awslambdaric, and compares the memory at their end. Needs valgrind.
+and awslambdaric, and compares the memory at their end. Then shows the end of an error's traceback, and what a module
+knows of its file. Needs valgrind.
 """
 
 from __future__ import annotations
@@ -27,6 +28,14 @@ _NAME = "lambda_lock"
 _RUNTIME = "import awslambdaric.__main__, awslambdaric.bootstrap, awslambdaric.lambda_context, gc; gc.disable()\n"
 _DECORATED = "from lambda_lock import with_lock\nwith_lock('order#{id}')(lambda event, context: None)\n"
 _MEMORY = "print(open('/proc/self/status').read().partition('VmHWM:')[2].split()[0])\n"  # KB, at most
+_FAILED = (
+    "import inspect, sys, traceback\nfrom lambda_lock import with_lock\nfrom lambda_lock.decorators import guard\n"
+    "try: with_lock('order#{id}')(lambda event, context: None)({}, None)\n"
+    "except Exception: traceback.print_exc(limit=-1, file=sys.stdout)\n"
+    "print('__file__:', getattr(guard, '__file__', None))\n"
+    "try: print('source:', len(inspect.getsource(guard)), 'characters')\n"
+    "except Exception as error: print('source:', error)\n"
+)
 _COUNT = re.compile(r"Collected : (\d+)")
 #: ``lambda_lock/__init__.py``: a finder of the modules in the file beside it, each read when it is imported.
 _FINDER = """
@@ -129,6 +138,8 @@ def main() -> None:
         for title, path in ways.items():
             memory = int(_run(path, _DECORATED + _MEMORY).stdout)
             print(f"{title:<28} {_instructions(path, _DECORATED) - nothing:>12,} {memory:>8,} KB", flush=True)
+        for title, path in ways.items():
+            print(f"\n{title}:\n{_run(path, _FAILED).stdout}", end="", flush=True)
 
 
 if __name__ == "__main__":
