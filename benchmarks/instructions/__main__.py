@@ -45,7 +45,9 @@ def invocations(environment: Mapping[str, str], folder: Path) -> dict[str, int]:
 
 def at_init(environment: Mapping[str, str], folder: Path) -> int:
     """Instructions of INIT. Nothing is sent."""
-    return _count_invocations(_counting(folder), environment, 0)
+    python = _counting(folder)
+    _count_invocations(python, environment, 0)  # writes the .pyc files of what only these connections need
+    return _count_invocations(python, environment, 0)
 
 
 def _counting(folder: Path) -> str:
