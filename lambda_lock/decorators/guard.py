@@ -447,7 +447,9 @@ def locking(
         acquire, asked = getattr(call.client, method), options
         if take is not None:
             try:
-                asked = checked(LOCK, {**options, "take": take(*call.args, **call.kwargs)})
+                count = take(*call.args, **call.kwargs)
+                # None is 1 that counts: who passes a function takes more in other calls (rule 10 of core/permits.py).
+                asked = checked(LOCK, {**options, "take": 1 if count is None else count})
             except errors.LockArgumentError as error:
                 error.key = call.key  # it concerns this call, not the decorator
                 raise

@@ -212,7 +212,7 @@ def _refused(state: State, hold: DurableHold, polling: Polling) -> LockError:
         return LockNotGrantedError(refusal, key=key, holder=holder, waited=waited)
     held = f"lock {key!r} {f'is held by {holder}' if holder else 'was not free'}"
     if hold.permits is not None:
-        held = f"semaphore {key!r} had no free permit"
+        held = f"semaphore {key!r} had no {f'{hold.take} free permits' if (hold.take or 1) > 1 else 'free permit'}"
     return LockTimeoutError(
         f"{held}, even after {waited:.0f} s of waiting. Pass durable_lock a longer wait=, or let the caller try again",
         key=key,

@@ -259,6 +259,12 @@ class Block:
                     "for itself: give the inner block another key",
                     key=hold.key,
                 )
+            if (hold.take or 1) > 1 and same and same[0].take is None:  # rule 10 of core/permits.py
+                raise LockConfigurationError(
+                    f"take={hold.take} would wait for this very execution, which has a permit of {hold.key!r} without "
+                    "take= in a block around this one: pass take=1 there",
+                    key=hold.key,
+                )
         self._state = "entered"
         _entered.set((*self._around, self))
         held: tuple[Block, ...] = self._around if len(self._holds.all) == 1 else (*self._around, self)

@@ -147,6 +147,31 @@ def test_an_inner_block_that_takes_what_the_outer_one_has_would_wait_for_itself(
     deploy(handler).run()
 
 
+def test_an_inner_block_that_takes_several_would_wait_for_an_outer_one_without_take(deploy, client):
+    def handler(event: Any, context: DurableContext) -> None:
+        options: dict[str, Any] = {"permits": 10, "lease_duration": HOUR, "client": client}
+        would_wait = pytest.raises(LockConfigurationError, match=r"take=2 would wait for .*: pass take=1 there")
+        with durable_lock(context, "a", **options):
+            with would_wait:
+                durable_lock(context, "a", take=2, **options).__enter__()
+            with durable_lock(context, "a", take=1, **options):
+                pass
+        with durable_lock(context, "a", take=1, **options), durable_lock(context, "a", take=2, **options):
+            assert client.get("a").taken == 3
+
+    deploy(handler).run()
+
+
+def test_a_wait_for_several_permits_that_runs_out_says_how_many(deploy, client):
+    def handler(event: Any, context: DurableContext) -> str:
+        with pytest.raises(LockTimeoutError) as refused:
+            durable_lock(context, "a", permits=3, take=2, lease_duration=HOUR, wait=150, client=client).__enter__()
+        return str(refused.value)
+
+    with client.acquire("a", permits=3, take=2, lease_duration=HOUR):
+        assert "semaphore 'a' had no 2 free permits, even after 15" in deploy(handler).run()
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -54,6 +54,18 @@ def test_none_is_one(locked, other):
     assert train(None) == 1
 
 
+def test_a_call_that_takes_several_runs_beside_one_for_which_the_function_said_none(locked, other):
+    @locked("gpus", permits=8, take=lambda size, then=None: size, wait=0)
+    def train(size: int | None, then: Any = None) -> int:
+        return then() if then else other.get("gpus").taken
+
+    def beside() -> int:
+        with other.acquire("gpus", permits=8, take=2, wait=0):
+            return other.get("gpus").taken
+
+    assert train(None, beside) == 3
+
+
 def test_an_error_of_the_function_is_raised_by_the_call_and_nothing_is_sent(locked, wire):
     @locked("gpus", permits=8, take=lambda job: job["gpus"])
     def train(job: dict[str, int]) -> None: ...
