@@ -447,7 +447,7 @@ def locking(
         acquire, asked = getattr(call.client, method), options
         if take is not None:
             try:
-                count = take(*call.args, **call.kwargs)
+                count: Any = take(*call.args, **call.kwargs)
                 # None is 1 that counts: who passes a function takes more in other calls (rule 10 of core/permits.py).
                 asked = checked(LOCK, {**options, "take": 1 if count is None else count})
             except errors.LockArgumentError as error:
