@@ -43,13 +43,6 @@ def invocations(environment: Mapping[str, str], folder: Path) -> dict[str, int]:
     return {"INIT": init, "first": first - init, "third": third - second}
 
 
-def at_init(environment: Mapping[str, str], folder: Path) -> int:
-    """Instructions of INIT. Nothing is sent."""
-    python = _counting(folder)
-    _count_invocations(python, environment, 0)  # writes the .pyc files of what only these connections need
-    return _count_invocations(python, environment, 0)
-
-
 def _counting(folder: Path) -> str:
     """A Python that counts its instructions."""
     python = folder / "python"

@@ -13,7 +13,7 @@ from benchmarks.cold_start.measure import run_cycle, sample
 from benchmarks.cold_start.tls import TlsTerminator
 from benchmarks.contention.rows import Row
 from benchmarks.contention.virtual import MANY, World, long_holds
-from benchmarks.instructions.__main__ import PATH, TYPE, at_init, invocations
+from benchmarks.instructions.__main__ import PATH, TYPE, invocations
 from benchmarks.instructions.count import TABLES, warm
 from benchmarks.size.lines import by_package
 from benchmarks.yardstick import count as yardstick
@@ -61,11 +61,9 @@ def measure(say: Say) -> dict[str, float]:
             say("instructions")
             counted = plain | _ANY_PROCESSOR
             found["instructions: of an acquire and release"] = round(warm(_PYTHON, "lambda_lock", counted))
-            lambdas = {"PYTHONPATH": PATH, TYPE: "on-demand"}
-            counts = invocations(counted | lambdas, Path(name))
+            counts = invocations(counted | {"PYTHONPATH": PATH, TYPE: "on-demand"}, Path(name))
             found["instructions: of INIT with the first invocation"] = counts["INIT"] + counts["first"]
             found["instructions: of the first invocation"] = counts["first"]
-            found["instructions: of INIT, over HTTPS"] = at_init(tls | _ANY_PROCESSOR | lambdas, Path(name))
     found |= _to_the_thinnest(say)
     say("waiting in order, in virtual time")
     for row in _CONTENTION:
