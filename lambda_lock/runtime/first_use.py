@@ -74,8 +74,16 @@ def _before_fork() -> None:
 
 def _loads_elsewhere() -> bool:
     """Return whether another thread is in the midst of an import that this library makes."""
-    mine = threading.get_ident()
-    for thread, frame in sys._current_frames().items():
+    import gc  # built in: nothing is read
+
+    mine, collects = threading.get_ident(), gc.isenabled()
+    gc.disable()  # a collection within the call may wait for what the call holds (CPython's issue 106883)
+    try:
+        frames = sys._current_frames()
+    finally:
+        if collects:
+            gc.enable()
+    for thread, frame in frames.items():
         at, inner = None if thread == mine else frame, ""
         while at is not None:  # from the innermost frame on
             package = str(at.f_globals.get("__name__")).partition(".")[0]
