@@ -103,10 +103,8 @@ def measure(engine: Engine, table: str) -> Report:
         held[0], size[0] = lock(on)
         for holders in HOLDERS:
             held[holders], size[holders] = semaphore(on, holders)
-        together, inside = (
-            {keys: several(on, keys) for keys in KEYS},
-            {count: readers(on, count) for count in READERS},
-        )
+        together = {keys: several(on, keys) for keys in KEYS}
+        inside = {count: readers(on, count) for count in READERS}
         return Report(held, size, together, inside)
 
 

@@ -70,8 +70,8 @@ class Observer:
         """Tell an event, which is one of `LEVELS`. Nothing is prepared for an event that nobody hears.
 
         message, arguments: its line in the log, with the traceback of ``cause``.
-        place: of the lock that it is about. Its key is told, and what it takes if
-            that is more than 1, and metrics count the event by its table. None: none do.
+        place: of the lock that it is about. Its key is told, and what it takes if that is more than 1. Metrics count
+            the event by its table. None: none do.
         hold: instead of ``place``, a hold of it. Its owner and fencing token are told, too.
         subject: gives the Lock or LockError for hooks, or None if it is gone. None: hooks are not told.
         once: what the event is told of once; later ones are not told. None: each one is.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from typing import Any
 
@@ -76,6 +77,22 @@ class Side:
         with self._guard:
             for name in names:
                 self._now[name] -= 1
+
+
+def batch_of(*bodies: object) -> Event:
+    """An event of SQS with a message m0, m1, … for each body."""
+    return {
+        "Records": [
+            {
+                "messageId": f"m{number}",
+                "eventSource": "aws:sqs",
+                "receiptHandle": "r",
+                "attributes": {},
+                "body": json.dumps(body),
+            }
+            for number, body in enumerate(bodies)
+        ]
+    }
 
 
 def returned(answer: Any, event: Event) -> list[int]:

@@ -9,22 +9,13 @@ from typing import Any
 from lambda_lock.batch import process_sqs, sqs_batch
 from rig.events import Event
 
+from .conftest import batch_of
+
 ACCOUNTS = ["account#{body[from]}", "account#{body[to]}"]
 
 
 def batch(*transfers: tuple[str, str]) -> Event:
-    return {
-        "Records": [
-            {
-                "messageId": f"m{number}",
-                "eventSource": "aws:sqs",
-                "receiptHandle": "r",
-                "attributes": {},
-                "body": json.dumps({"from": source, "to": target}),
-            }
-            for number, (source, target) in enumerate(transfers)
-        ]
-    }
+    return batch_of(*({"from": source, "to": target} for source, target in transfers))
 
 
 def test_a_record_runs_while_it_holds_all_its_locks(rows):

@@ -14,22 +14,11 @@ from lambda_lock.testing import in_memory
 from rig.events import Event
 from tests.support.waiting import DEADLINE
 
-from .conftest import NOTHING, Side
+from .conftest import NOTHING, Side, batch_of
 
 
 def batch(*sizes: int) -> Event:
-    return {
-        "Records": [
-            {
-                "messageId": f"m{number}",
-                "eventSource": "aws:sqs",
-                "receiptHandle": "r",
-                "attributes": {},
-                "body": json.dumps({"gpus": size}),
-            }
-            for number, size in enumerate(sizes)
-        ]
-    }
+    return batch_of(*({"gpus": size} for size in sizes))
 
 
 def size_of(record: Any) -> int:
