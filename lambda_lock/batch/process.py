@@ -12,7 +12,7 @@ from functools import wraps
 from ..client import checks
 from ..client.options import LOCK, RECORD, checked
 from ..decorators.deduplicate import DAY, deduplicate
-from ..decorators.functions import check_function, check_result, is_async
+from ..decorators.functions import check_called, check_function, check_result, is_async
 from ..decorators.with_lock import with_lock
 from ..errors import (
     KeyTemplateError,
@@ -385,7 +385,8 @@ class _Batch:
                 )
         sound = checked(LOCK, {**weight, "take": None if callable(take) else take})
         if callable(take):
-            weight["take"] = lambda _: take(self.now.delivery.given)
+            check_called(work, "take", take)
+            weight["take"] = wraps(take)(lambda _: take(self.now.delivery.given))
         # Records of which two can run at once, each with its permits, do not run one after another.
         kind = "lock" if sound["permits"] is None or 2 * (sound["take"] or 1) > sound["permits"] else ""
         if isinstance(lock_key, (list, tuple)):

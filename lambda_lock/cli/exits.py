@@ -72,13 +72,9 @@ def failure(error: errors.LockError) -> Failure:
     code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), NO)
     if not isinstance(error, errors.LockNotGrantedError) or error.holder is None:
         return Failure(in_words_of_options(str(error)), code)
+    said = str(error).rpartition(". ")[0]  # without the remedy, which is one for Python
     left = "" if error.retry_after is None else f". It may be free in about {error.retry_after} s"
-    waited = f" after {error.waited:.1f} s" if error.waited >= 0.1 else ""
-    held = f"it is held by {error.holder}{left}"
-    if len(error.holders) > 1:  # of a semaphore
-        which = "all" if all(holder.take == 1 for holder in error.holders) else "too many"
-        held = f"{which} permits are held, by {error.holder} and {len(error.holders) - 1} more"
-    return Failure(f"lock {error.key!r} was not granted{waited}: {held}. To wait longer, use --wait SECONDS", code)
+    return Failure(f"{said}{left}. To wait longer, use --wait SECONDS", code)
 
 
 def in_words_of_options(text: str) -> str:

@@ -135,10 +135,11 @@ def check_answer_of(func: Callable[..., Any], name: str, answer: object) -> None
 def check_called(func: Callable[..., Any], name: str, given: Callable[..., Any]) -> None:
     """Raise TypeError if an option (``name``) is a function that cannot be called with the arguments of ``func``."""
     taken = Parameters(func, follow_wrapped=False)
-    if is_async(given) or not Parameters(given, follow_wrapped=False).take_calls_of(taken):
+    is_plain = not _flags(given) & (_GENERATOR | _COROUTINE | _ASYNC_GENERATOR)
+    if not is_plain or not Parameters(given, follow_wrapped=False).take_calls_of(taken):
         raise TypeError(
-            f"{name}= is called with the arguments of {name_of(func)}(), and not awaited: give {name_of(given)}() the "
-            "same parameters, as a plain function"
+            f"{name}= is called with the arguments of {name_of(func)}(), and what it returns is used at once: give "
+            f"{name_of(given)}() the same parameters, as a plain function"
         )
 
 

@@ -31,7 +31,7 @@ def test_a_call_takes_what_a_function_of_its_arguments_returns(locked, other):
     [
         (9, LockArgumentError, "take=9 is more than permits=8"),
         (0, LockArgumentError, "take=0 is out of range"),
-        ("2", TypeError, "take must be an int, not '2'"),
+        ("2", TypeError, "take must be an int, not '2' .*: the function of take= returned it for 'gpus'"),
         (True, TypeError, "take must be an int, not True"),
     ],
 )
@@ -93,9 +93,12 @@ def test_a_function_that_cannot_be_called_as_the_decorated_one_is_refused_when_d
     async def awaited(job: object) -> int:
         return 2
 
-    takes: tuple[Any, ...] = (lambda: 2, lambda job, more: 2, awaited)
+    def made(job: object) -> Any:
+        yield 2
+
+    takes: tuple[Any, ...] = (lambda: 2, lambda job, more: 2, awaited, made)
     for take in takes:
-        with pytest.raises(TypeError, match=r"take= is called with the arguments of .*train\(\), and not awaited"):
+        with pytest.raises(TypeError, match=r"take= is called with the arguments of .*train\(\), and what it returns"):
 
             @with_lock("gpus", permits=8, take=take)
             def train(job: object) -> None: ...
