@@ -196,6 +196,25 @@ def test_a_writer_that_waits_is_let_in_before_the_readers_behind_it(make):
 
 
 @pytest.mark.plain
+def test_a_reader_that_comes_again_behind_a_writer_enters_only_with_reentrant(make):
+    client = make()
+
+    def write() -> None:
+        client.acquire("config", shared=False, wait=60).release()
+
+    writer = threading.Thread(target=write)
+    with client.acquire("config", shared=True, reentrant=True):
+        writer.start()
+        while not client.get("config").waiters:
+            pass
+        with pytest.raises(LockNotGrantedError, match="1 waits before this one"):
+            client.acquire("config", shared=True, wait=0)
+        with client.acquire("config", shared=True, reentrant=True, wait=0) as again:
+            assert again.is_held
+    writer.join()
+
+
+@pytest.mark.plain
 def test_a_reader_that_enters_again_stays_a_reader(make):
     client = make()
     with client.acquire("config", shared=True, reentrant=True) as reader:
