@@ -60,7 +60,7 @@ class Report:
         """What permits cost, beside a lock."""
         units = {name: [_units(self.held[count][name]) for count in (0, *HOLDERS)] for name in _HELD}
         pairs = [found["free"].write_units + found["release"].write_units for found in self.held.values()]
-        kilobytes = (f"*{self.bytes[count] / 1024:.1f} KB*" for count in self.held)
+        kilobytes = (f"*{_size(self.bytes[count])}*" for count in self.held)
         return _table(
             ("", "requests", "units: a lock", "1 permit", *(f"{count} permits" for count in HOLDERS[1:])),
             [
@@ -83,7 +83,7 @@ class Report:
         return _table(
             ("readers inside at once", *map(str, READERS)),
             [
-                ("the row", *(f"{full / 1024:.1f} KB" for _, full in self.inside.values())),
+                ("the row", *(_size(full) for _, full in self.inside.values())),
                 ("units of one reader, in and out", *(f"{each:g}" for each in units.values())),
                 ("**readers a second, at most**", *(f"**{int(rate)}**" for rate in rates.values())),
                 ("if each stays for", *(f"{count / rate:.3g} s" for count, rate in rates.items())),
@@ -127,6 +127,11 @@ def pages(report: Report) -> dict[Path, str]:
         SEMAPHORES: place(SEMAPHORES.read_text(), "costs", f"{report.semaphores()}\n\n{semaphores}\n"),
         SEVERAL: place(SEVERAL.read_text(), "costs", f"{report.several()}\n\n{several}\n"),
     }
+
+
+def _size(row: int) -> str:
+    """The size of a row of so many bytes, coarse enough to be the same in each run: numbers vary by some digits."""
+    return f"{row / 1024:.{0 if row >= 512 else 1}f} KB"
 
 
 def _requests(cost: Cost) -> str:

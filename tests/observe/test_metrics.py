@@ -229,7 +229,7 @@ def undated(wire: Wire) -> None:
 def test_an_acquire_that_dynamodb_fails_is_an_error_in_the_log_and_counted_with_its_reason(
     wire, make, rows, capsys, caplog, fault, reason, several
 ):
-    client = make(decision_time=0.25)
+    client = make(decision_time=1.0)
     fault(wire)
     with pytest.raises((LockConfigurationError, TransportError)) as raised:
         client.acquire_all(["a", "b"], wait=0) if several else client.acquire("a", wait=0)
