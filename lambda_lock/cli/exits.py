@@ -51,6 +51,7 @@ _WORDS = (
     ("shared=True", "--shared"),
     ("shared=False", "--exclusive"),
     ("permits=.", "--permits."),
+    ("shared=.", "--shared."),
     ("permits= ", "--permits "),
     ("pass wait=seconds", "use --wait SECONDS"),
 )

@@ -460,8 +460,8 @@ class PermitPlace(Place):
             advice = (
                 "it was taken by rate_limit. Leave it to that, or give the semaphore another key"
                 if version == RATE
-                else "it was taken without permits=. Take it without permits= here as well, give the semaphore another "
-                "key, or erase the row once nobody uses it (lambda-lock erase)"
+                else "it was taken without permits= or shared=. Take it without these here as well, give the semaphore "
+                "another key, or erase the row once nobody uses it (lambda-lock erase)"
             )
             raise LockFormatError(f"{self.key!r} is {kind_of(version)}, not a semaphore: {advice}", key=self.key)
         maps = [map_of(item, name) for name in (schema.permits, schema.permit_tokens)]

@@ -450,11 +450,11 @@ def locking(
             try:
                 # None is 1 that counts: who passes a function takes more in other calls (rule 10 of core/permits.py).
                 asked = checked(LOCK, {**options, "take": 1 if count is None else count})
-            except errors.LockArgumentError as error:
-                error.key = call.key  # it concerns this call, not the decorator
+            except (errors.LockArgumentError, TypeError) as error:
+                error.args = (f"{error}: the function of take= returned it for {call.key!r}",)
+                if isinstance(error, errors.LockArgumentError):
+                    error.key = call.key  # it concerns this call, not the decorator
                 raise
-            except TypeError as error:
-                raise TypeError(f"{error}: the function of take= returned it for {call.key!r}") from None
         # A client of another kind, or one whose calls are traced: what wraps a method may pass on its attributes.
         if type(acquire) is not MethodType or acquire.__func__ not in OURS:
             return acquire(call.key, **asked)

@@ -176,8 +176,9 @@ def test_a_semaphore_is_told_in_the_words_of_the_command_line(run_apart, table):
 def test_a_lock_is_told_from_a_semaphore_in_the_words_of_the_command_line(run_apart, table):
     with LockClient() as client, client.acquire("report"):
         told = run_apart("run", "report", "--permits", "2", "--wait", "0", "--", "true").stderr
-    assert "taken without --permits" in told
+    assert "taken without --permits or --shared. Take it" in told
     assert "permits=" not in told
+    assert "shared=" not in told
 
 
 def test_release_of_an_event_that_is_done_leads_to_forget(run, table):

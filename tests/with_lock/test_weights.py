@@ -29,8 +29,8 @@ def test_a_call_takes_what_a_function_of_its_arguments_returns(locked, other):
 @pytest.mark.parametrize(
     ("take", "kind", "said"),
     [
-        (9, LockArgumentError, "take=9 is more than permits=8"),
-        (0, LockArgumentError, "take=0 is out of range"),
+        (9, LockArgumentError, "take=9 is more than permits=8.*: the function of take= returned it for 'gpus'"),
+        (0, LockArgumentError, "take=0 is out of range.*: the function of take= returned it for 'gpus'"),
         ("2", TypeError, "take must be an int, not '2' .*: the function of take= returned it for 'gpus'"),
         (True, TypeError, "take must be an int, not True"),
     ],
