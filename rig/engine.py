@@ -15,6 +15,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -198,7 +199,7 @@ class Engine(abc.ABC):
 
     @abc.abstractmethod
     def _is_ready(self) -> bool:
-        """Whether a program on the port answers as it should. Raises OSError or HTTPException if none answers yet."""
+        """Whether our process answers on the port. Raises OSError or HTTPException if none answers yet."""
 
     def _start(self) -> None:
         for _ in range(self.ATTEMPTS):
@@ -225,13 +226,10 @@ class Engine(abc.ABC):
         assert self._process is not None
         deadline = time.monotonic() + self.START_SECONDS
         while time.monotonic() < deadline and self._process.poll() is None:
-            try:
-                ready = self._is_ready()
-            except (OSError, http.client.HTTPException):
-                time.sleep(0.02)  # not listening yet, or somebody else is
-                continue
-            # An answer alone could come from another process that took the port; ours must be running beside it.
-            return ready and self._process.poll() is None
+            with suppress(OSError, http.client.HTTPException):
+                if self._is_ready():
+                    return True
+            time.sleep(0.02)  # not listening yet; or somebody else is, and ours ends as soon as it tries to
         return False
 
     def _log(self) -> str:
@@ -286,8 +284,10 @@ class Ministack(Engine):
         }
 
     def _is_ready(self) -> bool:
-        status, _ = self._http("GET", "/_ministack/health", timeout=1.0)
-        return status == 200
+        assert self._folder is not None
+        status, _ = self._http("GET", guard.HEALTH, timeout=1.0)
+        _, refusal = self._http("GET", guard.HEALTH, headers=guard.PAGE, timeout=1.0)
+        return status == 200 and guard.is_ours(refusal, self._folder)
 
 
 class DynamoDBLocal(Engine):
@@ -318,4 +318,4 @@ class DynamoDBLocal(Engine):
 
     def _is_ready(self) -> bool:
         status, _ = self._http("POST", "/", "{}", request_headers("ListTables"))
-        return status == 200
+        return status == 200 and f"{self.pid} listens" in self._log()

@@ -102,7 +102,7 @@ def running(port: int | None) -> Iterator[Engine]:
             tried = usable_port(port)
             engine = Engine(_spawn(command, folder, tried), tried)
             try:
-                if _becomes_ready(engine):
+                if _becomes_ready(engine, folder):
                     yield engine
                     return
             finally:
@@ -131,7 +131,7 @@ def _spawn(command: list[str], folder: Path, port: int) -> subprocess.Popen[byte
         )
 
 
-def _becomes_ready(engine: Engine) -> bool:
+def _becomes_ready(engine: Engine, folder: Path) -> bool:
     deadline = time.monotonic() + _START
     while time.monotonic() < deadline and engine.process.poll() is None:
         with (
@@ -139,19 +139,20 @@ def _becomes_ready(engine: Engine) -> bool:
             contextlib.closing(http.client.HTTPConnection(HOST, engine.port, timeout=1.0)) as connection,
         ):
             connection.request("GET", guard.HEALTH)
-            if connection.getresponse().status == 200:
-                # Else another program took the port, and answers.
-                return engine.process.poll() is None and _is_guarded(engine)
+            # If not, another program took the port, and ours is about to end.
+            if connection.getresponse().status == 200 and _is_guarded(engine, folder):
+                return True
         time.sleep(_LOOK)
     return False
 
 
-def _is_guarded(engine: Engine) -> bool:
-    """Raises Failure if the engine answers web pages: then it must not run."""
+def _is_guarded(engine: Engine, folder: Path) -> bool:
+    """Whether what refuses web pages on the port is ours. Raises Failure if it answers them: then it must not run."""
     with contextlib.closing(http.client.HTTPConnection(HOST, engine.port, timeout=_START)) as connection:
-        connection.request("GET", guard.HEALTH, headers={"Origin": "http://example.com"})
-        if connection.getresponse().status == 403:
-            return True
+        connection.request("GET", guard.HEALTH, headers=guard.PAGE)
+        answer = connection.getresponse()
+        if answer.status == 403:
+            return guard.is_ours(answer.read(), folder)
     raise Failure(
         "the local engine would answer any web page, because this version of ministack cannot be kept from it: "
         "install ministack 1.5.33",

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 HEALTH = "/_ministack/health"
+PAGE = {"Origin": "http://example.com"}  # a header of requests that web pages send
 # Nobody can register the last one: containers reach the machine they run on by it.
 _LOCAL = re.compile(r"(127\.0\.0\.1|localhost|\[::1\]|host\.docker\.internal)(:\d{1,5})?", re.IGNORECASE)
 # How X-Amz-Target begins, for services that have no paths.
@@ -48,8 +49,8 @@ def reason_to_refuse(scope: dict[str, Any], services: Collection[str]) -> str | 
     return None
 
 
-def guarded(app: App, services: Collection[str]) -> App:
-    """The application behind the check."""
+def guarded(app: App, services: Collection[str], name: str) -> App:
+    """The application behind the check. Each refusal has this name, by which the one who started it knows it."""
 
     async def check(scope: dict[str, Any], receive: Receive, send: Send) -> None:
         why = None if scope["type"] == "lifespan" else reason_to_refuse(scope, services)
@@ -59,7 +60,7 @@ def guarded(app: App, services: Collection[str]) -> App:
             await send({"type": "websocket.close", "code": 1008})
         else:
             said = {"__type": "com.amazon.coral.service#AccessDeniedException", "message": f"request refused: {why}"}
-            body = json.dumps(said).encode()
+            body = json.dumps(said | {"engine": name}).encode()
             headers = {"content-type": "application/x-amz-json-1.0", "content-length": str(len(body))}
             headers["date"] = formatdate(usegmt=True)
             encoded = [(name.encode(), value.encode()) for name, value in headers.items()]
@@ -69,7 +70,7 @@ def guarded(app: App, services: Collection[str]) -> App:
     return check
 
 
-def install(services: Collection[str]) -> None:
+def install(services: Collection[str], name: str) -> None:
     """Let this interpreter serve applications only behind the check. Nothing happens where no server is installed."""
     try:
         import hypercorn.asyncio as server
@@ -78,9 +79,14 @@ def install(services: Collection[str]) -> None:
     serve = server.serve
 
     async def serve_guarded(app: App, *arguments: Any, **options: Any) -> None:
-        await serve(guarded(app, services), *arguments, **options)
+        await serve(guarded(app, services, name), *arguments, **options)
 
     server.serve = serve_guarded
+
+
+def is_ours(refusal: bytes, folder: Path) -> bool:
+    """Whether it was the engine started in ``folder`` that refused a request so. Another may have taken its port."""
+    return f'"engine": {json.dumps(folder.name)}'.encode() in refusal
 
 
 def environment(
@@ -95,8 +101,8 @@ def environment(
     """
     code, modules = folder / "guard", inherited.get("PYTHONPATH")  # by the latter the engine may be found
     code.mkdir(exist_ok=True)
-    text = Path(__file__).read_text(encoding="utf-8")
-    (code / "sitecustomize.py").write_text(f"{text}\n\ninstall({sorted(services)})\n", encoding="utf-8")
+    text = Path(__file__).read_text(encoding="utf-8") + f"\n\ninstall({sorted(services)}, {folder.name!r})\n"
+    (code / "sitecustomize.py").write_text(text, encoding="utf-8")
     return {
         **needed(inherited),
         "PYTHONPATH": f"{code}{os.pathsep}{modules}" if modules else str(code),

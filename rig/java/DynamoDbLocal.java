@@ -19,7 +19,8 @@ public final class DynamoDbLocal {
                 0, folder == null, folder, sharedByAllKeysAndRegions, slowTables);
         final Server server = new Server(new InetSocketAddress(InetAddress.getLoopbackAddress(), port));
         server.setHandler(new LocalDynamoDBServerHandler(engine, null));
-        server.start();
+        server.start(); // throws if another program has the port
+        System.out.println(ProcessHandle.current().pid() + " listens");
         server.join();
     }
 }

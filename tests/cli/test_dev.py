@@ -197,6 +197,14 @@ def test_an_engine_that_would_answer_web_pages_does_not_run(shell):
     assert list(Path(shell["TMPDIR"]).iterdir()) == []
 
 
+def test_the_answer_of_another_engine_on_the_port_is_not_taken_for_its_own(engine, monkeypatch):
+    find, ports = dev.usable_port, iter([engine.port])
+    monkeypatch.setattr(dev, "usable_port", lambda port: next(ports, None) or find(port))
+    monkeypatch.setattr(dev, "engine_command", lambda: [str(ENGINE)])
+    with dev.running(None) as ours:
+        assert ours.port != engine.port
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_each_way_of_stopping_it_is_quiet(start_dev, number):
     process = start_dev()

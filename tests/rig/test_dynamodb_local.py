@@ -8,6 +8,7 @@ import tempfile
 
 import pytest
 
+from rig import engine as engine_module
 from rig.engine import DynamoDBLocal, EngineError
 
 pytestmark = pytest.mark.dynamodb_local_only
@@ -28,6 +29,15 @@ def test_dynamodb_local_leaves_neither_process_nor_folder_behind(tmp_path, monke
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
     assert not list(tmp_path.iterdir())
+
+
+def test_the_answer_of_another_engine_on_the_port_is_not_taken_for_its_own(engine, monkeypatch):
+    find = engine_module.free_port
+    ports = iter([engine.port])
+    monkeypatch.setattr(engine_module, "free_port", lambda: next(ports, None) or find())
+    with DynamoDBLocal() as another:
+        assert another.port != engine.port
+        another.create_table("locks")
 
 
 def test_without_java_the_error_says_what_is_missing(monkeypatch, tmp_path):

@@ -40,6 +40,17 @@ def test_the_engine_takes_another_port_when_the_first_was_taken_in_between(monke
             engine.create_table("locks")
 
 
+def test_the_answer_of_another_engine_on_the_port_is_not_taken_for_its_own(monkeypatch):
+    find = engine_module.free_port
+    with Ministack() as stranger:
+        ports = iter([stranger.port])
+        monkeypatch.setattr(engine_module, "free_port", lambda: next(ports, None) or find())
+        with Ministack() as engine:
+            assert engine.port != stranger.port
+            engine.create_table("locks")
+        assert stranger.dynamodb("ListTables", {})["TableNames"] == []
+
+
 def test_a_missing_engine_is_named_together_with_the_remedy(monkeypatch):
     monkeypatch.setenv("LAMBDA_LOCK_ENGINE_BIN", "/nowhere/ministack")
     with pytest.raises(EngineError, match="/nowhere/ministack is not there: run 'make setup'"), Ministack():
