@@ -8,7 +8,7 @@ from . import rounds
 from .mistakes import MISTAKES
 from .rounds import play
 
-ROUNDS = 20  # of which one must show it: the signal comes at a random moment, and one mistake shows in 1 of 60 workers
+ROUNDS = 20  # of which one must show it: the signal comes at a random moment, and one mistake shows in 1 of 40 workers
 
 pytestmark = pytest.mark.planted
 
