@@ -56,7 +56,7 @@ def test_the_workflow_runs_make_with_the_settings_of_ci_run():
 def test_the_weekly_proof_is_made_by_the_target_that_users_call():
     (job,) = _WORKFLOWS["prove"]["jobs"].values()
     ran = [step["run"].split()[:2] for step in job["steps"] if "run" in step]
-    assert ran == [["make", "peers"], ["make", "prove"], ["make", "one-token"]]
+    assert ran == [["make", "peers"], ["make", "test-planted"], ["make", "prove"], ["make", "one-token"]]
 
 
 def test_the_workflow_of_the_proof_says_how_long_its_figures_are_kept():
