@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import groupby
+
 import pytest
 
 from lambda_lock import LockClient
@@ -9,6 +11,7 @@ from lambda_lock.core.row import OF_SLEEPERS
 from lambda_lock.core.sleepers import MOST_SLEEPERS, Sleeper
 from lambda_lock.waker.function import WakerFunction
 from rig.engine import Ministack
+from rig.wire import Wire
 from tests.support.rows import Rows
 
 from .support import Noted, message, record
@@ -17,6 +20,11 @@ from .support import Noted, message, record
 @pytest.fixture
 def rows(engine: Ministack, table: str) -> Rows:
     return Rows(engine, table)
+
+
+def without_repeats(wire: Wire) -> list[str]:
+    """The operations, without repeats of a request: a busy engine may take longer for 400 KB than a send waits."""
+    return [next(same).operation for _, same in groupby(wire.requests, key=lambda request: request.raw)]
 
 
 @pytest.mark.parametrize(
@@ -30,7 +38,7 @@ def test_a_list_that_is_longer_than_a_registration_makes_it_calls_nobody_and_goe
     rows.put("k" + OF_SLEEPERS, asleep={"L": entries}, newest={"S": "a"})
     with LockClient(rows.table) as client:
         assert WakerFunction(client, calls).handle(message("k"), None) == {"batchItemFailures": []}
-    assert wire.operations == ["GetItem", "GetItem", "UpdateItem", "GetItem", "GetItem"]
+    assert without_repeats(wire) == ["GetItem", "GetItem", "UpdateItem", "GetItem", "GetItem"]
     assert (calls.called, calls.messages) == ([], [])
     row = rows.get("k" + OF_SLEEPERS)
     assert row is not None
