@@ -291,7 +291,7 @@ def prepared(name: str) -> Iterator[Engine]:
 
 def parser() -> argparse.ArgumentParser:
     made = bench.parser(
-        "tests.histories", __doc__, only=None, minutes=4.0, seed=1, processes=4, engine=None, mutants=None, attempts=6
+        "tests.histories", __doc__, only=None, minutes=4.0, seed=1, processes=4, engine=None, mutants=None, attempts=20
     )
     made.add_argument("--rounds", type=int, help="play so many rounds instead")
     made.add_argument("--operations", type=int, help="play until so many operations are recorded instead")
