@@ -214,7 +214,9 @@ class Player(Driver):
         return self.sent_alone(tickets.return_ticket(place_of(self.scenario), step["index"], step["ticket"]))
 
     def lie_down(self, step: Json) -> Json:
-        sleeper = sleepers.Sleeper(step["holder"], "task", step["callback"], step.get("permits"), 86_400)
+        sleeper = sleepers.Sleeper(
+            step["holder"], "task", step["callback"], step.get("permits"), 86_400, step.get("take")
+        )
         steps = sleepers.lie_down(place_of(self.scenario), sleeper, self.talk())
         return {"asleep": self.run(steps)}
 

@@ -14,7 +14,8 @@ from lambda_lock.client.event_results import result_parts
 from lambda_lock.core.lease import ClockReading, Observation, may_take_over, validity
 from lambda_lock.core.outcome import ConditionFailed
 from lambda_lock.core.permits import read_entry
-from lambda_lock.core.row import counts, expiry_of, ticket_expiry
+from lambda_lock.core.row import counts, expiry_of, ticket_expiry, ticket_take
+from lambda_lock.core.sleepers import read_sleeper
 from lambda_lock.core.tickets import make_ticket
 from lambda_lock.keys.arguments import scoped
 from lambda_lock.testing.table import Table
@@ -372,8 +373,14 @@ def values() -> Json:
     tickets = [
         *((make_ticket("aaaaaaaa", N + seconds), N) for seconds in (-1, 0, 35, 36)),
         *((make_ticket("~sleeper", N + seconds), N) for seconds in (-1, 935, 936)),
+        *((make_ticket(name, N + 35, 100), N) for name in ("aaaaaaaa", "~sleeper")),
+        (make_ticket("aaaaaaaa", N + 35, 2)[:-1], N),
         *(("aaaaaaaa" + make_ticket("", N)[:5], N), ("aaaaaaaa" + make_ticket("", N).upper(), N)),
     ]
+    sleepers = [
+        f'["one","task","token-1",{rest}]'
+        for rest in ("null,86400", "3,null", "3,86400,null", "3,86400,1", "3,86400,3", "3,86400,4", "3,86400,0")
+    ] + [f'["one","task","token-1",{rest}]' for rest in ('3,86400,"2"', "3,86400,true", "null,86400,1", "3,86400,2,0")]
     validities = [
         (20_000, (N + 22) * 1000, N),
         (20_000, (N + 20) * 1000, N),
@@ -398,7 +405,8 @@ def values() -> Json:
         "leases": [{"schema": name, "value": value, "ms": SCHEMAS[name].read_lease(value)} for name, value in leases],
         "entries": [{"entry": text, "reads": _entry(text)} for text in entries],
         "tickets": [
-            {"ticket": t, "expires": ticket_expiry(t), "date": date, "counts": counts(t, date)} for t, date in tickets
+            {"ticket": t, "expires": ticket_expiry(t), "date": date, "takes": ticket_take(t), "counts": counts(t, date)}
+            for t, date in tickets
         ],
         "validity": [
             {"lease_ms": lease, "expiry_ms": expiry, "date": date, "seconds": round(validity(lease, expiry, date), 6)}
@@ -417,10 +425,16 @@ def values() -> Json:
         "event_keys": [
             {"scope": scope, "key": key, "stored": scoped(scope, key) if scope else key} for scope, key in keys
         ],
+        "sleepers": [{"entry": text, "reads": _sleeper(text)} for text in sleepers],
         "results": [
             {"stored": text, "result": result_parts(text)[0], "payload_hash": result_parts(text)[1]} for text in results
         ],
     }
+
+
+def _sleeper(text: str) -> Json | None:
+    sleeper = read_sleeper({"S": text})
+    return None if sleeper is None else vars(sleeper)
 
 
 def _entry(text: str) -> Json | None:
@@ -473,6 +487,26 @@ SLEEPING = [
         act("lie down", 0.0, holder="one", callback="token-1"),
         act("look", 1.0),
         before=free(waiters={"L": [{"S": T1}]}),
+    ),
+    scenario(
+        "One who sleeps for two of three says so, and so does the ticket; who does not wait leaves it both",
+        acquire(THREE, **_TWO_OF_THREE, client="three"),
+        act("lie down", 1.0, holder="one", callback="token-1", **_TWO_OF_THREE),
+        act("look", 2.0),
+        acquire(TWO, at=3.0, permits=3, take=1, client="two"),
+        act("release", 4.0, client="three"),
+        acquire(TWO, at=5.0, permits=3, take=2, client="two"),
+        act("look", 6.0),
+        acquire(TWO, at=7.0, permits=3, take=1, client="two"),
+    ),
+    scenario(
+        "The first of those who sleep takes one, the next all three: their ticket grows with the next look",
+        acquire(THREE, permits=3, take=3, client="three"),
+        act("lie down", 1.0, holder="one", callback="token-1", permits=3),
+        act("lie down", 2.0, holder="two", callback="token-2", permits=3, take=3),
+        act("look", 3.0),
+        act("release", 4.0, client="three"),
+        act("look", 5.0),
     ),
 ]
 
