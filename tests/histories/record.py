@@ -37,6 +37,8 @@ class Known(TypedDict, total=False):
     owner: str
     value: str
     asked: bool
+    take: int  # of a semaphore: how many permits the hold has
+    resumed: bool  # of a semaphore: whether another attempt may have gone over the hold's handle
 
 
 class Op(Known):
@@ -49,20 +51,25 @@ class Op(Known):
 
 
 def op(kind: str, outcome: str, call: int, end: int, **known: Unpack[Known]) -> Op:
-    unknown: Known = {"client": 0, "token": 0, "handed": 0, "owner": "", "value": "", "asked": False}
+    unknown: Known = {"client": 0, "token": 0, "handed": 0, "owner": "", "value": "", "asked": False, "take": 0}
+    unknown |= {"resumed": False}
     return {"kind": kind, "outcome": outcome, "call": call, "end": end, **unknown, **known}
 
 
 @dataclass
 class History:
-    """What the callers of one lock did and saw. ``calm``: whether nothing was lost, late or doubled meanwhile."""
+    """What the callers of one lock did and saw. ``calm``: whether nothing was lost, late or doubled meanwhile.
+
+    permits: N of a semaphore; 0 for a lock.
+    """
 
     lock: str
     calm: bool
     operations: list[Op]
+    permits: int = 0
 
     def line(self) -> str:
-        return json.dumps({"lock": self.lock, "calm": self.calm, "operations": self.operations})
+        return json.dumps(vars(self))
 
 
 class Recorder:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
 
 from rig.engine import Engine
 
-from .weights import PERMITS, Plan, Round, judge, play
+from .judge import judge as porcupine
+from .weights import PERMITS, Plan, Round, histories_of, judge, play
 
 SECOND = 1_000_000_000
 
@@ -20,6 +22,23 @@ def test_never_more_than_n_permits_are_held_and_nothing_is_left_of_the_dead(engi
     assert found.happened["more than one"] > 0
     assert found.happened["killed"] + found.happened["frozen"] > 0
     assert found.peaks["gpus"] > 1
+
+
+@pytest.mark.prove
+def test_porcupine_finds_one_order_of_all_that_was_told_and_none_with_one_permit_too_many(engine, table):
+    found = play(engine, table, Plan(seed=2, seconds=4.0, processes=3))
+    judgement = porcupine(found.histories)
+    assert judgement.listed == []
+    assert judgement.legal == len(PERMITS)
+    overbooked = [dataclasses.replace(each, permits=found.peaks[each.lock] - 1) for each in found.histories]
+    assert porcupine(overbooked).illegal == len(PERMITS)
+
+
+@pytest.mark.prove
+def test_porcupine_notices_a_claim_that_asks_for_one_permit_whatever_it_takes(engine, new_table):
+    rule = "a claim that asks for one permit, whatever it takes"
+    rounds = (play(engine, new_table(), Plan(seed, mutation=rule)) for seed in range(10))
+    assert any(porcupine(each.histories).illegal for each in rounds)
 
 
 @pytest.mark.slow
@@ -50,7 +69,7 @@ class Lines:
     def granted(self, at: int, key: str, token: int, take: int, until: int, **more: Any) -> None:
         learnt = {"token": token, "take": take, "attempt": token, **more}
         self.did(at, "acquire", key, token, "ok", learnt, {})
-        self.lines.append((0, ["held", at, at, key, token, token, until * SECOND]))
+        self.lines.append((0, ["held", at * SECOND, at * SECOND, key, token, token, until * SECOND]))
 
     def did(
         self, at: int, kind: str, key: str, token: int, outcome: str, learnt: dict[str, Any], known: dict[str, Any]
@@ -78,6 +97,23 @@ def test_the_judge_adds_up_what_is_held_at_once():
     assert (found.wrong, found.peaks) == ([], {"gpus": PERMITS["gpus"]})
     lines.granted(10, "gpus", token=15, take=1, until=20)
     assert [each.partition(":")[0] for each in lines.judged().wrong] == ["too many"]
+
+
+@pytest.mark.prove
+def test_porcupine_reads_what_the_judge_reads():
+    lines = Lines()
+    lines.granted(1, "gpus", token=11, take=3, until=20)
+    lines.granted(2, "gpus", token=12, take=2, until=20)
+    lines.ended(3, "hand_over", "gpus", token=12, outcome="unknown")
+    lines.did(4, "resume", "gpus", 12, "resumed", {"take": 2, "attempt": 13}, {"token": 12})
+    lines.did(5, "resume", "gpus", 12, "released", {}, {"token": 12})
+    lines.granted(6, "gpus", token=14, take=2, until=20)
+    lines.ended(7, "release", "gpus", token=14, outcome="unknown")
+    lines.granted(8, "gpus", token=15, take=2, until=9)
+    lines.granted(10, "gpus", token=16, take=2, until=20)
+    assert porcupine(histories_of(lines.lines)).listed == []
+    lines.granted(11, "gpus", token=17, take=1, until=20)
+    assert porcupine(histories_of(lines.lines)).illegal == 1
 
 
 def test_the_judge_rejects_a_reader_beside_a_writer():

@@ -8,7 +8,8 @@ The judge knows nothing of the protocol. It adds up, from outside, what was held
 - **Lost early**: a holder that nobody resumed was told that its permits are lost, though they had been promised longer.
 - **Left**: when all is over, nobody can take all N within bounded time, or the row's count is not zero after that.
 
-Of a hold that is resumed, the newest attempt counts, from its grant on (docs/holds.md).
+Of a hold that is resumed, the newest attempt counts, from its grant on (docs/holds.md). Porcupine reads the same lines,
+and looks for one order of all that callers were told (checker/permits.go).
 """
 
 from __future__ import annotations
@@ -39,7 +40,8 @@ from lambda_lock.errors import LockLostError, LockNotGrantedError, TransportErro
 from rig.engine import ROOT, Engine, Ministack
 from tests.support.waiting import wait_until
 
-from .record import AHEAD, Recorder
+from .judge import judge as porcupine
+from .record import AHEAD, History, Op, Recorder, op
 from .storm import Storm
 
 _LEASES = (1.0, 1.5, 2.5)
@@ -211,8 +213,12 @@ class Hold:
 
 @dataclass
 class Round:
-    """What happened, and what is wrong with it. peaks: by key, the most permits that were held at one instant."""
+    """What happened, and what is wrong with it. peaks: by key, the most permits that were held at one instant.
 
+    histories: of each key, for Porcupine.
+    """
+
+    histories: list[History] = field(default_factory=list)
     happened: Counter[str] = field(default_factory=Counter)
     peaks: dict[str, int] = field(default_factory=dict)
     wrong: list[str] = field(default_factory=list)
@@ -248,6 +254,56 @@ def judge(lines: list[tuple[int, Any]], found: Round) -> None:
             case ["trouble", _, text]:
                 found.wrong.append(text)
     _add_up(holds, found)
+
+
+def histories_of(lines: list[tuple[int, Any]]) -> list[History]:
+    """The histories of the keys, as the checker reads them (checker/permits.go).
+
+    All attempts of a hold are one hold. It is promised until the last of their looks says. A loss that is told up to
+    AHEAD before that counts as told at its end (record.py). What was asked for without an answer gives nobody a permit.
+    """
+    begun: dict[tuple[int, int], tuple[str, str, int, dict[str, Any]]] = {}
+    promises: dict[tuple[str, int], int] = {}
+    granted: dict[tuple[str, int], int] = {}  # when the last attempt of a hold was told of it
+    shared: set[tuple[str, int]] = set()  # holds that another attempt may have gone over
+    found: dict[str, list[Op]] = defaultdict(list)
+    for process, line in lines:
+        match line:
+            case ["begin", number, at, kind, key, _, known]:
+                begun[process, number] = (kind, key, at, known)
+                if kind == "resume":
+                    shared.add((key, known["token"]))
+            case ["end", number, at, outcome, learnt]:
+                kind, key, since, known = begun.pop((process, number))
+                outcome = {"resumed": "ok", "released": "ok"}.get(outcome, outcome)
+                kind = "release" if kind == "resume" and "take" not in learnt else kind
+                token = int(learnt.get("token") or known.get("token") or 0)
+                if learnt.get("is_resumed"):
+                    shared.add((key, token))
+                if kind in ("acquire", "resume") and outcome == "ok":
+                    found[key].append(op(kind, "ok", since, at, token=token, take=learnt["take"]))
+                    promises[key, token] = max(since, promises.get((key, token), 0))
+                    granted[key, token] = at
+                elif kind == "release" or (outcome == "lost" and kind != "acquire"):
+                    outcome = outcome if outcome in ("ok", "lost") else "unknown"
+                    end = since if outcome == "unknown" else at
+                    found[key].append(op(kind, outcome, since, end, token=token))
+            case ["held", since, at, key, _, token, until]:
+                found[key].append(op("held", "ok", since, at, token=token))
+                promises[key, token] = max(until, promises.get((key, token), 0))
+    for kind, key, at, known in begun.values():  # the process died
+        if kind in ("release", "resume"):
+            found[key].append(op("release", "unknown", at, at, token=known["token"]))
+    for (key, token), until in promises.items():
+        found[key].append(op("expire", "ok", until, max(until, granted[key, token]), token=token))
+    for key, operations in found.items():
+        for each in operations:
+            until = promises.get((key, each["token"]), 0)
+            if each["outcome"] == "lost" and 0 <= until - each["end"] <= AHEAD * 1e9:
+                each["end"] = until + 1
+            each["resumed"] = (key, each["token"]) in shared
+        operations.sort(key=lambda each: each["call"])
+    return [History(key, False, operations, PERMITS[key]) for key, operations in found.items()]
 
 
 def _add_up(holds: dict[tuple[str, int], Hold], found: Round) -> None:
@@ -338,7 +394,9 @@ def play(engine: Engine, table: str, plan: Plan) -> Round:
             for path in Path(folder).iterdir()
             for line in path.read_text().splitlines()
         ]
-    judge(sorted(lines, key=lambda each: _time_of(each[1])), found)
+    lines.sort(key=lambda each: _time_of(each[1]))
+    judge(lines, found)
+    found.histories = histories_of(lines)
     _take_all(engine, table, found)
     return found
 
@@ -369,6 +427,8 @@ def main(arguments: list[str]) -> int:
         os.environ.update(engine.environment())
         for seed in range(options.seed, options.seed + options.rounds):
             played = play(engine, engine.create_table(f"weights-{seed}"), Plan(seed, mutation=options.mutation))
+            for each in porcupine(played.histories).listed:
+                played.wrong.append(f"{each['result']} to Porcupine: {each['lock']}")
             bad += bool(played.wrong)
             total += played.happened
             print(f"seed {seed}: peaks {played.peaks}", *played.wrong, sep="\n  ", flush=True)

@@ -42,7 +42,7 @@ type Report struct {
 
 func check(history History, timeout time.Duration, keepOpen bool, folder string) Verdict {
 	started := time.Now()
-	m, operations := model(history.Calm), events(history, keepOpen)
+	m, operations := modelOf(history), events(history, keepOpen)
 	result := porcupine.CheckOperationsTimeout(m, operations, timeout)
 	verdict := Verdict{Lock: history.Lock, Operations: len(operations)}
 	switch result {

@@ -56,13 +56,19 @@ type Operation struct {
 	// Asked: of an acquire that was refused, whether the owner named had asked for the lock by then. Of an adopt that was
 	// lost, whether somebody asked for the lock late enough to take over what it may have adopted.
 	Asked bool `json:"asked"`
+	// Of a semaphore (permits.go). Take: how many permits the hold has. Resumed: whether another attempt may have gone
+	// over the hold's handle at any time, so that what this one is told of its end shows nothing.
+	Take    int64 `json:"take"`
+	Resumed bool  `json:"resumed"`
 }
 
 // History is everything that callers did with one lock.
 type History struct {
 	Lock string `json:"lock"`
 	// Calm: no request was lost, late or doubled, so that nothing but the callers' operations explains an answer.
-	Calm       bool        `json:"calm"`
+	Calm bool `json:"calm"`
+	// Permits: N of a semaphore; 0 for a lock.
+	Permits    int64       `json:"permits"`
 	Operations []Operation `json:"operations"`
 }
 
@@ -159,7 +165,14 @@ func inTime(lock Lock, o Operation) bool {
 	return lock.Status != orphan || o.Open() || o.Return >= lock.NotBefore
 }
 
-// model makes the specification for Porcupine.
+// modelOf makes the specification of a history for Porcupine.
+func modelOf(history History) porcupine.Model {
+	if history.Permits > 0 {
+		return modelOfPermits(history.Permits)
+	}
+	return model(history.Calm)
+}
+
 func model(calm bool) porcupine.Model {
 	return porcupine.Model{
 		Init: func() interface{} { return Lock{} },
@@ -180,6 +193,9 @@ func describe(o Operation) string {
 	case "acquire":
 		if o.Outcome == "no" {
 			return fmt.Sprintf("acquire: no, %s holds it", o.Owner)
+		}
+		if o.Take > 0 {
+			return fmt.Sprintf("acquire: token %d, takes %d", o.Token, o.Take)
 		}
 		return fmt.Sprintf("acquire: token %d as %s", o.Token, o.Owner)
 	case "adopt":

@@ -217,7 +217,7 @@ var illegal = []example{
 }
 
 func judge(operations []Operation, calm, keepOpen bool) string {
-	return check(History{"example", calm, operations}, 20*time.Second, keepOpen, "").Result
+	return check(History{Lock: "example", Calm: calm, Operations: operations}, 20*time.Second, keepOpen, "").Result
 }
 
 func TestAcceptsLegalHistories(t *testing.T) {
