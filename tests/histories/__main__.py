@@ -7,7 +7,7 @@ differ in who calls, and in what happens to them:
   frozen and the engine is stopped and started again (rounds.py);
 - runtime: functions under the unmodified awslambdaric, which are killed at random instants, frozen for longer than
   lease and deadline, whose clocks are set both ways, which fork workers, are restored from a snapshot, run out of
-  memory, and starve the thread of the heartbeat (tests/runtime_faults);
+  memory, and starve the thread of the heartbeat; those of one kind take permits (tests/runtime_faults);
 - stopping: workers that are asked to stop at random moments (tests/stopping).
 
 Each line of the output is a round. The exit status is 0 if every history is legal and nothing else is wrong: no lock is

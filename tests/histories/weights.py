@@ -29,6 +29,7 @@ import threading
 import time
 import traceback
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -256,8 +257,8 @@ def judge(lines: list[tuple[int, Any]], found: Round) -> None:
     _add_up(holds, found)
 
 
-def histories_of(lines: list[tuple[int, Any]]) -> list[History]:
-    """The histories of the keys, as the checker reads them (checker/permits.go).
+def histories_of(lines: list[tuple[int, Any]], permits: Mapping[str, int] = PERMITS) -> list[History]:
+    """The histories of these keys, as the checker reads them (checker/permits.go).
 
     All attempts of a hold are one hold. It is promised until the last of their looks says. A loss that is told up to
     AHEAD before that counts as told at its end (record.py). What was asked for without an answer gives nobody a permit.
@@ -303,7 +304,7 @@ def histories_of(lines: list[tuple[int, Any]]) -> list[History]:
                 each["end"] = until + 1
             each["resumed"] = (key, each["token"]) in shared
         operations.sort(key=lambda each: each["call"])
-    return [History(key, False, operations, PERMITS[key]) for key, operations in found.items()]
+    return [History(key, False, operations, permits[key]) for key, operations in found.items()]
 
 
 def _add_up(holds: dict[tuple[str, int], Hold], found: Round) -> None:

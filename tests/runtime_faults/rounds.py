@@ -1,8 +1,9 @@
-"""A round: a few Lambda environments that want one lock, and one kind of fault that meets them again and again."""
+"""A round: Lambda environments that want one lock or permits, and one kind of fault that meets them again and again."""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import random
 import struct
 import tempfile
@@ -22,6 +23,7 @@ from rig.engine import Engine
 from rig.lambda_runtime import FunctionError, LambdaEnvironment
 from tests.histories.caller import LOCKS, REGISTERS
 from tests.histories.record import Recording, read
+from tests.histories.weights import histories_of
 from tests.prove import bench
 
 HANDLERS = Path(__file__).with_name("handlers")
@@ -131,7 +133,7 @@ class Site:
             function_name=f"site-{number}",
             init_seconds=_INIT_SECONDS,
             # A frozen process goes on after its deadline, instead of being killed in its sleep.
-            kill_late_seconds=stage.lease + 4.0 if stage.plan.kind in ("freeze", "starve") else 0.0,
+            kill_late_seconds=stage.lease + 4.0 if stage.plan.kind in ("freeze", "starve", "weights") else 0.0,
             on_restore=self._restore if restores else None,
         )
 
@@ -170,6 +172,8 @@ class Stage:
         self.seconds = KINDS[plan.kind].seconds * plan.share
         self.over = threading.Event()  # set when the faults end: frozen processes thaw
         self.round = Round(plan)
+        # N of the round's semaphores, by key. None: it works with locks.
+        self.permits = {self.key: 3, f"{self.key}, config": 100} if plan.kind == "weights" else {}
         self.done: list[tuple[str, str]] = []  # the works that were answered as done: their kind and name
         self._guard = threading.Lock()
 
@@ -215,6 +219,10 @@ def _freeze(stage: Stage, site: Site) -> None:
     site.environment.thaw()
 
 
+def _kill_or_freeze(stage: Stage, site: Site) -> None:
+    site.random.choice([_kill, _freeze])(stage, site)
+
+
 def _step(stage: Stage, site: Site) -> None:
     stage.over.wait(site.random.uniform(0.05, 0.8))
     _set_clock(stage, site)
@@ -252,6 +260,7 @@ KINDS = {
     "restore": Kind(_nothing, {"work": 1.0}, 4.0),
     "memory": Kind(_nothing, {"work": 0.6, "exhaust": 0.4}, 5.0),
     "starve": Kind(_nothing, {"work": 0.6, "starve": 0.4}, 8.0),
+    "weights": Kind(_kill_or_freeze, {"work": 1.0}, 10.0),
 }
 # Rules of the protocol whose absence functions can see within seconds, and the kind of fault that shows it. That expiry
 # is not judged by the waiter's clock is shown by callers: a function whose clock is ahead has no time left to acquire.
@@ -259,6 +268,7 @@ MUTANTS = {
     "an observation not restarted when the version changes": "clocks",
     "a commit without the lock's condition": "freeze",
     "a release without owner and token": "freeze",
+    "a claim that asks for one permit, whatever it takes": "weights",
 }
 _DONE = {"fork": "forked", "exhaust": "out of memory", "starve": "starved"}
 
@@ -279,7 +289,10 @@ def play(plan: Plan, engine: Engine) -> Round:
             site.environment.close()  # with all that was forked
         take_the_lock(stage)
         compare_works(stage)
-        stage.round.recording = read(sorted(stage.evidence.iterdir()), calm=False)
+        paths = sorted(stage.evidence.iterdir())
+        stage.round.recording = read(paths, calm=False)
+        if stage.permits:
+            add_up(stage, paths)
         return stage.round
 
 
@@ -323,7 +336,7 @@ def _deliver_events(stage: Stage, site: Site) -> None:
     while not stage.over.is_set():
         number += 1
         event = _new_event(stage, site, number)
-        if event["how"] == "with_lock":
+        if event["how"] != "deduplicate":
             deliver(stage, site, event)
         elif not _deliver_until_done(stage, site, event):
             stage.round.not_free.append(f"event {event['name']}")
@@ -340,6 +353,11 @@ def _new_event(stage: Stage, site: Site, number: int) -> dict[str, Any]:
         "act": act,
         "seconds": site.random.choice([0.0, 0.05, 0.2, stage.lease * 1.2]),
     }
+    if stage.permits:
+        how = site.random.choice(["take", "take", "read", "rebuild"])
+        event |= {"how": how, "take": site.random.randint(1, 3)}
+        if how != "take":
+            event["key"] = f"{stage.key}, config"
     if act == "exhaust":
         event |= {"leaves": site.random.randint(4, 18), "keeps": site.random.random() < 0.5}
     return event
@@ -393,14 +411,22 @@ def take_the_lock(stage: Stage) -> None:
     """All functions are dead or done: a new caller gets the lock, at the latest after lease and dead waiters."""
     started = time.monotonic()
     with LockClient(LOCKS, lease_duration=2.0, refresh_period=0.2) as client:
-        try:
-            lock = client.acquire(stage.key, wait=stage.patience)
-        except (LockNotGrantedError, TransportError) as error:
-            stage.round.not_free.append(f"lock {stage.key}: {error}")
-        else:
-            with contextlib.suppress(TransportError):  # it was free, even if a busy machine loses it again
-                lock.release()
+        for key, permits in stage.permits.items() or [(stage.key, None)]:
+            try:
+                lock = client.acquire(key, wait=stage.patience, permits=permits, take=permits)
+            except (LockNotGrantedError, TransportError) as error:
+                stage.round.not_free.append(f"lock {key}: {error}")
+            else:
+                with contextlib.suppress(TransportError):  # it was free, even if a busy machine loses it again
+                    lock.release()
     stage.round.slowest = time.monotonic() - started
+
+
+def add_up(stage: Stage, paths: list[Path]) -> None:
+    """Let the checker read what was recorded as what holders of permits saw."""
+    lines = [(number, json.loads(line)) for number, path in enumerate(paths) for line in path.read_text().splitlines()]
+    stage.round.recording.histories = histories_of(lines, stage.permits)
+    stage.round.recording.double_holders = []  # of locks
 
 
 def compare_works(stage: Stage) -> None:
@@ -410,7 +436,7 @@ def compare_works(stage: Stage) -> None:
         "deduplicate": list(_works(stage, f"{stage.key}, once").get("SS", [])),
     }
     for how, name in sorted(set(stage.done)):
-        if there[how].count(name) != 1:
+        if how in there and there[how].count(name) != 1:
             stage.round.lost.append(f"{how} {name}: there {there[how].count(name)} times")
 
 

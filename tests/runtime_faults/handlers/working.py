@@ -3,8 +3,8 @@
 The register of a key is the list of the works that were committed under its lock. Each invocation reads it, works, and
 commits the list with its own name at the end. The deduplicated ones add the event's name to a set.
 
-An event has: ``name``, ``key``, ``how`` (with_lock, deduplicate), ``act`` (a key of `ACTS`) and ``seconds`` of work;
-for "exhaust" also ``leaves`` and ``keeps``.
+An event has: ``name``, ``key``, ``how`` (a key of `FUNCTIONS`), ``act`` (a key of `ACTS`) and ``seconds`` of work; for
+"exhaust" also ``leaves`` and ``keeps``, for "take" also ``take``.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ recorder = _new_recorder()
 
 def handler(event: dict[str, Any], context: Any) -> str:
     function: Callable[..., Any]
-    function, key = (write, event["key"]) if event["how"] == "with_lock" else (once, event["name"])
+    function = FUNCTIONS[event["how"]]
+    key = event["name"] if function is once else event["key"]
     event["asked"] = recorder.begin("acquire", key, os.getpid())
     try:
         answer = str(function(event, context))
@@ -66,6 +67,14 @@ def write(event: dict[str, Any], context: Any) -> str:
     return str(event["name"])
 
 
+def _take(event: dict[str, Any], context: Any) -> str:
+    lock = current_lock()
+    event["takes"] = lock.take
+    with _held(lock, event):
+        ACTS[event["act"]](lock, event)
+    return str(event["name"])
+
+
 @deduplicate("{name}", scope="", result="json")
 def once(event: dict[str, Any], context: Any) -> str:
     lock = current_dedup()
@@ -86,7 +95,7 @@ def once(event: dict[str, Any], context: Any) -> str:
 @contextlib.contextmanager
 def _held(lock: Lock, event: dict[str, Any]) -> Iterator[None]:
     """Write down the time in which the function counts on its lock."""
-    recorder.end(event["asked"], "ok", token=lock.fencing_token, owner=lock.owner)
+    recorder.end(event["asked"], "ok", token=lock.fencing_token, owner=lock.owner, take=event.get("takes", 0))
     print("granted", flush=True)
     recorder.look(lock, os.getpid())
     try:
@@ -193,4 +202,12 @@ ACTS: dict[str, Callable[[Lock, dict[str, Any]], None]] = {
     "fork": _fork,
     "starve": _starve,
     "exhaust": _exhaust,
+}
+
+FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "with_lock": write,
+    "deduplicate": once,
+    "take": with_lock("{key}", permits=3, take=lambda event, context: event["take"], reserve=0.3)(_take),
+    "read": with_lock("{key}", shared=True, reserve=0.3)(_take),
+    "rebuild": with_lock("{key}", shared=False, reserve=0.3)(_take),
 }
