@@ -26,10 +26,10 @@ export PYTHONDONTWRITEBYTECODE :=
 BIN := .venv/bin
 # More tests than cores run at once, because some of them wait for leases and processes. But each worker first collects
 # all tests, which costs it 9 s of a core, and has an engine of its own.
-JOBS ?= 5
+JOBS ?= 4
 PARALLEL = --numprocesses $(JOBS) --dist loadscope
 # Folders of tests that are not about the library, but about what stands around it: tests/README.md.
-AROUND := $(addprefix tests/,benchmarks demo docs event_sources examples infra prove rig step_functions)
+AROUND := $(addprefix tests/,benchmarks demo docs event_sources examples infra prove recipes rig step_functions)
 # Of the CDK's constructs, what they grant and the templates that they make are the library's.
 TEMPLATES := $(patsubst %,tests/cdk/test_%.py,connect grants public_names table wake_templates waker)
 LOADING_CDK := tests/infra $(filter-out $(TEMPLATES),$(wildcard tests/cdk/test_*.py))

@@ -20,8 +20,14 @@ from tests.support.fresh import clear_environment
 from tests.support.rewriting import rewrite_once
 from tests.support.signals import signals, signals_restored
 
-# No test asserts time: a slow machine must not make a property fail.
-settings.register_profile("untimed", deadline=None, print_blob=True, derandomize="CI" in os.environ)
+# No test asserts time: a slow machine must not make a property fail. CI plays more examples, the same each time.
+settings.register_profile(
+    "untimed",
+    deadline=None,
+    print_blob=True,
+    derandomize="CI" in os.environ,
+    max_examples=100 if "CI" in os.environ else 30,
+)
 settings.load_profile("untimed")
 
 # A shell starts what runs in the background (CI, nohup) with these ignored, and programs of tests would inherit it.

@@ -32,6 +32,7 @@ def sending() -> list[threading.Thread]:
 # As few as serve
 
 
+@pytest.mark.long
 async def test_many_acquires_at_once_share_a_few_threads_and_none_is_left(client):
     most = 0
     taking = [start(client.acquire(f"lock {number}")) for number in range(MANY)]
@@ -61,6 +62,7 @@ async def test_a_client_that_waits_for_a_lock_has_no_thread(wire, client, rows):
     await ended(waiting)
 
 
+@pytest.mark.long
 async def test_requests_under_way_are_bounded_and_those_that_wait_get_their_turn(wire, wired):
     slow = wire.delay_reply("UpdateItem", times=MANY)
     taking = [start(wired.acquire(f"lock {number}", wait=300)) for number in range(MANY)]

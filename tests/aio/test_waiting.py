@@ -100,6 +100,7 @@ async def test_the_loop_goes_on_while_a_task_waits_for_a_lock(wire, client, make
         assert (await waiting).is_held
 
 
+@pytest.mark.long
 async def test_more_tasks_wait_for_a_lock_than_a_loop_has_threads(client, table):
     with LockClient(table) as plain, plain.acquire("a"):
         over = threading.Event()

@@ -14,6 +14,7 @@ from rig.events import Event
 from tests.support.context import Context
 from tests.support.decorated import Boom
 from tests.support.queues import changes
+from tests.support.sampled import sampled
 
 from .conftest import NOTHING, number_of, returned
 
@@ -98,7 +99,7 @@ def each(event: Any) -> list[Event]:
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-@pytest.mark.parametrize(("process", "event"), SOURCES)
+@pytest.mark.parametrize(("process", "event"), sampled(3, SOURCES))
 def test_a_handler_that_changes_the_other_records_changes_neither_their_keys_nor_the_answer(
     process, event, workers, wire
 ):

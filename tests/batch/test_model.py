@@ -22,7 +22,7 @@ from tests.support.decorated import Boom
 
 from .conftest import returned
 
-EXAMPLES = [12, pytest.param(60, marks=pytest.mark.slow)]
+EXAMPLES = [5, pytest.param(60, marks=pytest.mark.slow)]
 
 
 @dataclass(frozen=True)

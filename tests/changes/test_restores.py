@@ -181,6 +181,7 @@ def test_what_is_remembered_is_bounded():
     assert len(watch._newest) <= 1000
 
 
+@pytest.mark.long
 def test_threads_that_share_a_client_tell_nothing(client, caplog):
     def work() -> None:
         for _ in range(10):

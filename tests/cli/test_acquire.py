@@ -55,6 +55,7 @@ def test_a_lock_that_somebody_else_has_since_is_not_released(run: Run, run_apart
         assert rows.is_held("deploy")
 
 
+@pytest.mark.long
 def test_a_permit_is_taken_by_one_command_and_released_by_another(run: Run, run_apart: Run) -> None:
     strings = [run_apart("acquire", "api", "--permits", "2").stdout.strip() for _ in range(2)]
     assert run_apart("acquire", "api", "--permits", "2", "--wait", "0").returncode == 75
@@ -91,6 +92,7 @@ def test_nothing_is_taken_if_the_string_could_not_be_printed_at_all(table: str, 
     assert rows.get("deploy") is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("permits", "before"),
     [((), 0), ((), 1), (("--permits", "2"), 1)],
@@ -196,12 +198,14 @@ def _shell(script: str, folder: Path, variables: dict[str, str]) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_the_script_of_the_page_works_under_the_lock(commands: dict[str, str], tmp_path: Path, rows: Rows) -> None:
     (script,) = re.findall(r"^```sh\n(.*?)^```$", _PAGE.partition("\n## ")[0], re.MULTILINE | re.DOTALL)
     assert _shell(script, tmp_path, commands) == "built\ndeployed\n"
     assert not rows.is_held("deploy")
 
 
+@pytest.mark.long
 def test_the_steps_of_the_page_pass_the_lock_on_and_a_run_again_goes_on_with_it(
     commands: dict[str, str], tmp_path: Path, rows: Rows
 ) -> None:

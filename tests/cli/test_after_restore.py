@@ -65,6 +65,7 @@ def test_time_to_live_and_tags_are_set(run, engine, table):
     assert engine.dynamodb("ListTagsOfResource", {"ResourceArn": arn})["Tags"] == [{"Key": "team", "Value": "billing"}]
 
 
+@pytest.mark.long
 def test_on_a_terminal_it_says_what_it_would_do_and_asks_for_the_table(terminal, restored, table):
     before = restored.keys()
     refused = terminal("table", "after-restore", table, columns=300)

@@ -15,6 +15,7 @@ import pytest
 from lambda_lock import LockClient
 from lambda_lock.core.tickets import make_ticket
 from rig.engine import ROOT
+from tests.support.sampled import sampled
 
 from .conftest import PROGRAM, environment, parsed
 
@@ -295,6 +296,7 @@ def test_a_list_whose_reader_has_seen_enough_ends_quietly(rows, table, option):
     assert result.stderr == ""
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("changes", [{"NO_COLOR": "1"}, {"TERM": "dumb"}])
 def test_no_colour_where_none_is_wanted(terminal, rows, changes):
     rows.put_held("a")
@@ -322,7 +324,9 @@ def test_a_key_cannot_move_the_cursor_forge_a_line_or_reorder_one(run, terminal,
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no file that is always full")
-@pytest.mark.parametrize("arguments", [["ls"], ["ls", "--json"], ["ls", "--watch"], ["get", "a"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments", sampled(4, zip([["ls"], ["ls", "--json"], ["ls", "--watch"], ["get", "a"], ["--version"]]))
+)
 def test_output_that_cannot_be_written_is_one_message_and_an_exit_code(table, rows, arguments):
     rows.put_held("a")
     with open("/dev/full", "w") as full:
@@ -333,7 +337,7 @@ def test_output_that_cannot_be_written_is_one_message_and_an_exit_code(table, ro
     assert re.fullmatch(r"lambda-lock: input or output failed: .*No space left on device\n", done.stderr)
 
 
-@pytest.mark.parametrize("arguments", [["ls"], ["ls", "--json"], ["get", "a"]])
+@pytest.mark.parametrize("arguments", sampled(3, zip([["ls"], ["ls", "--json"], ["get", "a"]])))
 def test_a_command_whose_output_is_closed_ends_without_one(table, rows, arguments):
     rows.put_held("a")
     closing = ["sh", "-c", 'exec "$@" >&-', "sh"]
@@ -474,6 +478,7 @@ def test_all_that_does_not_fit_is_said(run, engine, table):
     assert run("table", "check", name, "--partition-key", "id", "--sort-key", "range", "--no-ttl").returncode == 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("schema", ["java", "go", "python"])
 def test_each_schemas_table_can_be_made_checked_and_used(run, run_apart, table, schema):
     name = f"{table}-{schema}"

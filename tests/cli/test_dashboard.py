@@ -108,6 +108,7 @@ def test_the_command_prints_the_address_and_ends_quietly(start):
         assert probe.connect_ex(("127.0.0.1", urlsplit(url).port or 0)) != 0
 
 
+@pytest.mark.long
 def test_a_port_that_is_taken_and_a_table_that_is_not_there_are_errors_that_say_so(start):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         process = start("dashboard", "--port", str(taken.getsockname()[1]))
@@ -183,6 +184,7 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
 Open = Callable[..., "Page"]
 
 
+@pytest.mark.long
 def test_a_browser_shows_who_holds_and_filters_by_prefix_and_state(server, rows, open_page):
     rows.put_held("order#1", owner="worker-7", waiters={"L": [{"S": make_ticket("place--1", int(time.time()) + 20)}]})
     rows.put_held("order#2", expires_in=-30)
@@ -199,6 +201,7 @@ def test_a_browser_shows_who_holds_and_filters_by_prefix_and_state(server, rows,
     assert page.locator("#locks .late").count() == 1
 
 
+@pytest.mark.long
 def test_a_browser_shows_what_would_reorder_its_line_as_text_and_keeps_each_script_to_itself(server, rows, open_page):
     key, owner = "order\u202e#1\u2066", "worker\u202d"
     rows.put_held(key, owner=owner)
@@ -211,6 +214,7 @@ def test_a_browser_shows_what_would_reorder_its_line_as_text_and_keeps_each_scri
     assert not re.search("[\u202a-\u202e\u2066-\u2069]", page.content())
 
 
+@pytest.mark.long
 def test_a_browser_draws_a_take_over_and_a_permit_beside_another(server, rows, open_page):
     rows.put_held("a", owner="dead", expires_in=-5)
     page = open_page(server)
@@ -227,6 +231,7 @@ def test_a_browser_draws_a_take_over_and_a_permit_beside_another(server, rows, o
             lock.release()
 
 
+@pytest.mark.long
 def test_a_browser_draws_a_lease_of_any_length_and_damaged_rows_beside_it(server, rows, open_page):
     rows.put_held("longest", lease=2**63 - 1)
     rows.put("api", **{name: {"S": "semaphore"} for name in ("ownerName", "leaseDuration", "recordVersionNumber")})
@@ -237,6 +242,7 @@ def test_a_browser_draws_a_lease_of_any_length_and_damaged_rows_beside_it(server
     shows(page, "#error", [""])
 
 
+@pytest.mark.long
 def test_a_browser_shows_a_rate_limit_its_next_start_and_how_many_wait(server, rows, open_page):
     for name, ahead in (("api", 3 * 3600), ("quiet", -60)):
         next_at = {"N": str(int((time.time() + ahead) * 1e6))}
@@ -254,6 +260,7 @@ def test_a_browser_shows_a_rate_limit_its_next_start_and_how_many_wait(server, r
     shows(page, "#locks .name", ["api"])
 
 
+@pytest.mark.long
 def test_a_browser_pages_through_thousands_of_locks(open_page):
     client = LockClient("locks", transport=ManyRows(10_000))  # test_history.py has 100,000, without a browser
     with serving(client, "locks", port=None, interval=3600) as running:
@@ -268,6 +275,7 @@ def test_a_browser_pages_through_thousands_of_locks(open_page):
         shows(page, "#locks .name", ["lock-009007"])
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dark", [False, True])
 def test_a_narrow_browser_needs_no_scrolling_sideways_and_follows_the_colour_scheme(server, rows, open_page, dark):
     for number in range(5):
@@ -282,6 +290,7 @@ def test_a_narrow_browser_needs_no_scrolling_sideways_and_follows_the_colour_sch
     assert (red < 128) is dark
 
 
+@pytest.mark.long
 def test_a_browser_is_told_when_the_command_has_ended(start, rows, browser):
     rows.put_held("a")
     process = start("dashboard")

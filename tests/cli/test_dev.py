@@ -125,6 +125,7 @@ def ask(port: int, method: str, path: str, headers: dict[str, str]) -> tuple[int
         return answer.status, found, answer.read().decode()
 
 
+@pytest.mark.long
 def test_what_it_prints_leads_to_a_table_that_suits_locks(start_dev, shell):
     variables = printed(start_dev())
     assert variables["LAMBDA_LOCK_TABLE"] == "locks"
@@ -134,6 +135,7 @@ def test_what_it_prints_leads_to_a_table_that_suits_locks(start_dev, shell):
     assert cli(shell | variables, "ls").stdout.startswith("nightly\t\tfree")
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_dev_listens_on_loopback_only_and_leaves_nothing_behind(start_dev, shell):
     process = start_dev()
@@ -158,6 +160,7 @@ def test_no_secret_of_the_shell_reaches_the_engine(start_dev, shell):
     assert inherited.keys() <= {"PATH", "HOME", "LD_LIBRARY_PATH"}
 
 
+@pytest.mark.long
 def test_dev_answers_nothing_but_requests_to_dynamodb_that_no_page_sent(start_dev):
     port = int(printed(start_dev())["AWS_ENDPOINT_URL"].rpartition(":")[2])
     for name, headers in strangers().items():
@@ -185,6 +188,7 @@ def test_dev_answers_nothing_but_requests_to_dynamodb_that_no_page_sent(start_de
     assert (status, json.loads(said)["services"].keys()) == (200, {"dynamodb"})
 
 
+@pytest.mark.long
 def test_an_engine_that_would_answer_web_pages_does_not_run(shell):
     program = Path(shell["PATH"].partition(":")[0]) / "ministack"
     interpreter = program.resolve().parent / "python"
@@ -205,6 +209,7 @@ def test_the_answer_of_another_engine_on_the_port_is_not_taken_for_its_own(engin
         assert ours.port != engine.port
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_each_way_of_stopping_it_is_quiet(start_dev, number):
     process = start_dev()
@@ -217,6 +222,7 @@ def test_each_way_of_stopping_it_is_quiet(start_dev, number):
         assert probe.connect_ex(("127.0.0.1", port)) != 0
 
 
+@pytest.mark.long
 def test_the_environment_as_json_and_names_of_the_tables_own(start_dev, shell):
     process = start_dev("--format", "json", "--table", "my-locks", "--partition-key", "id", "--sort-key", "range")
     assert process.stdout is not None
@@ -230,6 +236,7 @@ def test_the_environment_as_json_and_names_of_the_tables_own(start_dev, shell):
     assert checked.returncode == 0, checked.stderr
 
 
+@pytest.mark.long
 def test_nothing_in_the_environment_of_either_terminal_leads_elsewhere(start_dev, shell):
     elsewhere = {
         "AWS_ENDPOINT_URL": "http://127.0.0.1:9",
@@ -258,6 +265,7 @@ def test_a_port_that_is_taken_is_an_error_that_says_so(shell):
     assert "--port" in result.stderr
 
 
+@pytest.mark.long
 def test_a_given_port_is_used(start_dev):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
@@ -290,6 +298,7 @@ def test_an_engine_that_is_installed_where_pythonpath_leads_is_found(shell):
     assert re.search(f"modules: \\S+/guard:{ROOT}\n", cli(shell, "dev").stderr)
 
 
+@pytest.mark.long
 def test_an_engine_that_dies_ends_the_command(start_dev):
     process = start_dev()
     printed(process)
@@ -300,6 +309,7 @@ def test_an_engine_that_dies_ends_the_command(start_dev):
     assert "ended by itself" in said
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems do not tell a child that its parent died")
 def test_the_engine_does_not_outlive_a_command_that_is_killed(start_dev):
     process = start_dev()

@@ -240,6 +240,7 @@ def test_of_100_000_locks_a_page_is_answered_and_it_is_answered_while_they_are_r
     assert watcher.answer({"prefix": "lock-00000", "states": "held"})["found"] == 1
 
 
+@pytest.mark.long
 def test_locks_beyond_the_limit_are_counted_and_not_kept():
     watcher = Watcher(LockClient("locks", transport=ManyRows(10_000)), interval=1.0)
     watcher.most = 3000

@@ -16,6 +16,7 @@ from .conftest import parsed
 FOREVER = float("inf")
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("options", [[], ["--wait", "5"], ["--lease", "30", "--no-ttl"]])
 def test_run_without_a_key_runs_nothing(run_apart, rows, options):
     result = run_apart("run", *options, "--", "echo", "hi")
@@ -25,11 +26,13 @@ def test_run_without_a_key_runs_nothing(run_apart, rows, options):
     assert rows.get("echo") is None
 
 
+@pytest.mark.long
 def test_run_takes_what_comes_after_the_dashes_as_it_is(run_apart):
     assert run_apart("run", "a", "--", "echo", "--", "hi").stdout == "-- hi\n"
     assert run_apart("run", "--wait", "5", "a", "echo", "--", "hi").stdout == "hi\n"
 
 
+@pytest.mark.long
 def test_a_key_that_begins_with_a_dash_stands_between_two_of_them(run_apart):
     command = ("sh", "-c", "echo $LAMBDA_LOCK_KEY $1", "sh", "--")
     for options in ((), ("--wait", "5")):
@@ -152,6 +155,7 @@ def test_events_on_the_dashboard_are_in_the_order_of_their_times(table, rows):
     assert [event["key"] for event in events] == ["a", "c", "b", "d"]
 
 
+@pytest.mark.long
 def test_metrics_stay_out_of_the_output_of_a_command(run_apart, table):
     with LockClient() as client, client.acquire("a"):
         held = run_apart("run", "a", "--wait", "0", "--", "true", LAMBDA_LOCK_METRICS="locks")
@@ -163,6 +167,7 @@ def test_metrics_stay_out_of_the_output_of_a_command(run_apart, table):
     assert ran.stdout == "said\n"
 
 
+@pytest.mark.long
 def test_a_semaphore_is_told_in_the_words_of_the_command_line(run_apart, table):
     with LockClient() as client, client.acquire("imports", permits=2):
         ran, forgot = run_apart("run", "imports", "--wait", "0", "--", "true"), run_apart("forget", "imports")

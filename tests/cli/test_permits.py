@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
+
 from lambda_lock import LockClient
 from tests.support.waiting import wait_until
 
 from .conftest import parsed
 
 
+@pytest.mark.long
 def test_run_lets_n_commands_in_and_no_more(start, tmp_path):
     over = tmp_path / "over"
     command = ("sh", "-c", f"while [ ! -e {over} ]; do sleep 0.05; done")
@@ -32,6 +35,7 @@ def ended(process: Any) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
+@pytest.mark.long
 def test_a_command_takes_several_permits_and_get_says_how_many(run, start):
     three = ("--permits", "5", "--take", "3", "--wait", "0")
     with LockClient() as client, client.acquire("gpus", permits=5, take=2):
@@ -50,6 +54,7 @@ def test_a_command_takes_several_permits_and_get_says_how_many(run, start):
         )
 
 
+@pytest.mark.long
 def test_commands_are_readers_and_a_writer(run, start):
     reader, writer = (("--wait", "0", option) for option in ("--shared", "--exclusive"))
     with LockClient() as client:
@@ -85,6 +90,7 @@ def test_get_says_that_a_writer_holds(run):
         assert "held by a writer" in run("get", "config").stdout
 
 
+@pytest.mark.long
 def test_run_refuses_to_take_permits_of_a_lock_or_more_than_there_are(start):
     for options, said in ((("--take", "2"), "Pass --permits N"), (("--permits", "2", "--take", "3"), "more than")):
         code, _, told = ended(start("run", "gpus", *options, "--", "true"))

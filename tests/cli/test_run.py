@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from lambda_lock import LockClient
+from tests.support.sampled import sampled
 from tests.support.waiting import DEADLINE
 
 from .conftest import PROGRAM, Run, children, environment, parsed, wait_gone
@@ -48,7 +49,7 @@ def line(process: subprocess.Popen[str]) -> str:
 # Exit codes and streams
 
 
-@pytest.mark.parametrize("code", [0, 1, 7, 75, 255])
+@pytest.mark.parametrize("code", sampled(3, zip([0, 1, 7, 75, 255])))
 def test_the_exit_code_is_the_commands(run, rows, code):
     result = run("run", "a", "--", "sh", "-c", f"exit {code}")
     assert (result.returncode, result.stdout, result.stderr) == (code, "", "")
@@ -134,6 +135,7 @@ def test_the_lock_is_waited_for_and_held_while_the_command_runs(run, start):
     assert first.wait(DEADLINE) == 0
 
 
+@pytest.mark.long
 def test_the_lock_is_renewed_while_the_command_runs(run, start, rows):
     process = start("run", "a", "--lease", "2", "--", "sh", "-c", "exec sleep 600")
     rows.wait_held("a")
@@ -144,6 +146,7 @@ def test_the_lock_is_renewed_while_the_command_runs(run, start, rows):
     assert process.wait(DEADLINE) == 143
 
 
+@pytest.mark.long
 def test_rows_without_time_to_live_can_be_had(run, rows):
     run("run", "with", "--", "true")
     run("run", "without", "--no-ttl", "--", "true")
@@ -151,6 +154,7 @@ def test_rows_without_time_to_live_can_be_had(run, rows):
     assert "ttl" not in (rows.get("without") or {})
 
 
+@pytest.mark.long
 def test_a_lock_in_a_table_with_a_sort_key_can_be_held_seen_and_released(run, engine, table):
     name = engine.create_table(f"{table}-sorted", sort_key="range")
     options = ("--table", name, "--sort-key", "range", "--sort-value", "one")
@@ -171,7 +175,7 @@ def test_a_release_that_failed_is_said_and_the_exit_code_is_the_commands(run, wi
 # Signals
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGTERM"])
+@pytest.mark.parametrize("name", sampled(6, zip(["SIGTERM", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2"])))
 def test_a_signal_is_passed_on_once_and_the_lock_is_released_at_the_end(start, rows, name):
     process = start("run", "a", "--", sys.executable, "-c", LISTENER)
     assert line(process) == "ready"
@@ -313,6 +317,7 @@ def test_a_lost_lock_ends_the_command_and_what_it_started(run, start, rows):
     wait_gone(grandchild)
 
 
+@pytest.mark.long
 def test_a_command_that_does_not_heed_sigterm_is_killed(run, start):
     script = "trap '' TERM; echo $$; while :; do sleep 0.05; done"
     process = start("run", "a", "--lease", "1", "--kill-after", "0.3", "--", "sh", "-c", script)
@@ -322,6 +327,7 @@ def test_a_command_that_does_not_heed_sigterm_is_killed(run, start):
     wait_gone(pid)
 
 
+@pytest.mark.long
 def test_a_command_that_ends_by_itself_on_sigterm_may_clean_up(run, start):
     process = start("run", "a", "--lease", "1", "--kill-after", "60", "--", sys.executable, "-c", LISTENER)
     assert line(process) == "ready"
@@ -330,6 +336,7 @@ def test_a_command_that_ends_by_itself_on_sigterm_may_clean_up(run, start):
     assert process.wait(DEADLINE) == 76
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no file that is always full")
 @pytest.mark.parametrize("stderr", ["2>/dev/full", "2>&-"])
 def test_a_message_that_cannot_be_written_keeps_no_command_alive(run, tmp_path, stderr):
@@ -360,6 +367,7 @@ def test_a_lock_that_cannot_be_renewed_is_lost_with_its_validity(wire, start):
     assert process.wait(DEADLINE) == 76
 
 
+@pytest.mark.long
 def test_a_command_that_ended_although_its_lock_was_lost_keeps_its_exit_code(run, start, tmp_path):
     """Its work is done, and another exit code could cause it to be repeated.
 

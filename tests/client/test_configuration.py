@@ -325,11 +325,13 @@ def test_a_denied_claim_names_the_permission_and_holds_nothing(allow, guarded):
     assert guarded.scan("locks") == []
 
 
+@pytest.mark.long
 def test_a_denied_read_names_the_permission(allow):
     client = allow()
     denied(lambda: client.get("a"), "GetItem")
 
 
+@pytest.mark.long
 def test_a_denied_poll_is_an_error_at_once(allow):
     holder = allow("UpdateItem", "GetItem")
     with holder.acquire("polled"):

@@ -152,6 +152,7 @@ def test_everybody_who_lives_is_granted_behind_waiters_that_were_killed(
     assert wire.count() == 2
 
 
+@pytest.mark.long
 def test_waiters_that_are_frozen_behind_a_holder_keep_their_tickets_and_turns(line, make):
     held, order = make().acquire("a"), list[Process]()
     for _ in range(4):
@@ -170,6 +171,7 @@ def test_waiters_that_are_frozen_behind_a_holder_keep_their_tickets_and_turns(li
     assert [grant["pid"] for grant in line.grants()] == [process.pid for process in order]
 
 
+@pytest.mark.long
 def test_twelve_processes_are_granted_the_lock_in_the_order_of_their_tickets(line, make):
     held = make().acquire("a")
     waiting = [line.start() for _ in range(12)]

@@ -88,6 +88,7 @@ def test_without_heartbeat_nothing_is_renewed(wire, make):
     assert wire.operations == ["UpdateItem"]
 
 
+@pytest.mark.long
 @pytest.mark.plain
 def test_one_thread_renews_hundreds_of_locks(make, rows, wire):
     client = make(lease_duration=6, heartbeat_period=1.5, endpoint_url=rows.engine.url)

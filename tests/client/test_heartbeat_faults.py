@@ -172,6 +172,7 @@ def senders() -> set[threading.Thread]:
     return {thread for thread in threading.enumerate() if thread.name == SENDER}
 
 
+@pytest.mark.long
 def test_senders_do_not_grow_with_the_locks(make):
     before = senders()
     client = make(lease_duration=10, heartbeat_period=0.5)

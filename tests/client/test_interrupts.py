@@ -41,6 +41,7 @@ def kept(client: LockClient) -> list[Lock]:
     return [client.acquire("a")]
 
 
+@pytest.mark.long
 def test_an_interrupted_acquire_leaves_nothing_that_closing_the_client_does_not_release(memory):
     client, locks = fresh(), list[Lock]()
 
@@ -54,6 +55,7 @@ def test_an_interrupted_acquire_leaves_nothing_that_closing_the_client_does_not_
         client = fresh()
 
 
+@pytest.mark.long
 def test_an_interrupted_try_acquire_leaves_nothing_held_unless_the_lock_is_on_its_way_to_the_caller(memory):
     client, locks, on_the_way = fresh(), list[Lock | None](), 0
 
@@ -85,6 +87,7 @@ def test_an_interrupted_release_can_be_repeated_or_is_done_by_close(memory):
     client.close()
 
 
+@pytest.mark.long
 def test_a_signal_handler_that_closes_the_client_at_any_instant_of_a_release_leaves_nothing_held(memory):
     client, losses, outcomes, left_held = fresh(), list[Lock](), list[bool](), list[str]()
     lock = client.acquire("a", on_lost=losses.append)
@@ -106,6 +109,7 @@ def test_a_signal_handler_that_closes_the_client_at_any_instant_of_a_release_lea
     client.close()
 
 
+@pytest.mark.long
 def test_no_hand_over_returns_the_string_of_a_lock_that_a_signal_handler_released_by_closing_its_client(memory):
     client, strings, adopted = fresh(), list[str](), 0
     lock = client.acquire("a")
@@ -145,6 +149,7 @@ def test_an_interrupted_reentrant_acquire_is_not_counted(memory):
     lock.release()
 
 
+@pytest.mark.long
 def test_an_interrupted_close_can_be_repeated(memory):
     client = fresh()
     locks = [client.acquire(key) for key in "abc"]
@@ -159,6 +164,7 @@ def test_an_interrupted_close_can_be_repeated(memory):
     client.close()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("act", ["commit", "hand_over"])
 def test_an_interrupted_commit_or_hand_over_is_released_by_close(act, memory):
     item = {"Put": {"TableName": "locks", "Item": {"key": {"S": "written"}, "isReleased": {"S": "1"}}}}
@@ -218,6 +224,7 @@ def test_a_dropped_handle_of_a_lock_that_was_released_lost_or_handed_over_is_not
     assert "dropped" not in caplog.text
 
 
+@pytest.mark.long
 @pytest.mark.plain
 def test_locks_may_be_taken_and_dropped_while_others_ask_for_those_held(client):
     done: list[None] = []

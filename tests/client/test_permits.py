@@ -385,6 +385,7 @@ def test_waiters_are_served_in_the_order_in_which_they_came(make, rows):
     held[1].release()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("permits", "rounds"), [(3, 12)])
 def test_no_more_than_n_of_eight_processes_are_inside(permits, rounds, table, tmp_path):
     command = [sys.executable, str(WORKER), str(tmp_path), str(permits), str(rounds)]

@@ -179,6 +179,7 @@ def test_forked_workers_share_neither_owner_nor_nonce(wire, wired):
     assert len(set(nonces)) == 12
 
 
+@pytest.mark.long
 def test_a_fork_in_the_middle_of_other_threads_locks_leaves_the_child_working(client):
     """A lock that a thread of the parent holds at that moment is never given back in the child."""
     stop = threading.Event()

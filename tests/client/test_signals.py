@@ -54,6 +54,7 @@ print("ended")
 """
 
 
+@pytest.mark.long
 def test_a_signal_handler_may_release_close_and_look_whatever_it_interrupts(table):
     ran = subprocess.run(
         [sys.executable, "-c", HANDLER_SCRIPT], capture_output=True, text=True, timeout=PATIENCE, check=False

@@ -15,6 +15,7 @@ from benchmarks.cold_start.tls import TlsTerminator
 from rig.engine import ROOT, Ministack, client_environment, free_port
 from rig.lambda_runtime import FunctionError, LambdaEnvironment
 from tests.support.installed import finish
+from tests.support.sampled import sampled
 
 HANDLERS = Path(__file__).parent / "handlers"
 SECRET = "3ecret/of+the+environment"
@@ -73,6 +74,7 @@ def test_the_first_invocation_imports_nothing(run, initialization, kind):
     assert set(told["init"]) >= TRANSPORT
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("initialization", TYPES)
 def test_the_first_invocation_over_tls_imports_nothing(run, initialization, engine, tmp_path):
     with TlsTerminator(engine.port, tmp_path) as terminator:
@@ -126,13 +128,16 @@ _FAILURES: list[tuple[str, dict[str, str]]] = [
 
 @pytest.mark.parametrize(
     ("initialization", "named", "variables"),
-    [
-        *((initialization, *_FAILURES[0]) for initialization in TYPES),
-        *(
-            (initialization, *failure)
-            for initialization, failure in zip(itertools.cycle(TYPES), _FAILURES[1:], strict=False)
-        ),
-    ],
+    sampled(
+        3,
+        [
+            *((initialization, *_FAILURES[0]) for initialization in TYPES),
+            *(
+                (initialization, *failure)
+                for initialization, failure in zip(itertools.cycle(TYPES), _FAILURES[1:], strict=False)
+            ),
+        ],
+    ),
 )
 def test_what_fails_in_init_is_raised_by_the_first_lock(initialization, named, variables, engine, table, tmp_path):
     if "AWS_PROFILE" in variables:

@@ -6,6 +6,7 @@ from base64 import b64encode
 from binascii import a2b_base64
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -99,6 +100,7 @@ def test_acquiring_over_any_row_grants_a_lock_or_raises_what_is_documented(damag
     assert driver.release(hold) is True
 
 
+@pytest.mark.long
 @fuzzed
 @given(damage(), st.sampled_from(["renew", "release", "hand over", "adopt", "resume", "release by string", "holder"]))
 def test_any_row_under_a_holder_loses_the_lock_or_does_no_harm(damaged, act):
@@ -137,6 +139,7 @@ def test_any_row_under_a_holder_loses_the_lock_or_does_no_harm(damaged, act):
     within_a_handful(driver, before)
 
 
+@pytest.mark.long
 @fuzzed
 @given(damage())
 def test_any_row_can_be_listed_and_shown_among_others(damaged):

@@ -255,8 +255,8 @@ def foreign(member: Member) -> Any:
         yield Wait(0.1)
 
 
-@pytest.mark.parametrize("wait", [0.3, *(pytest.param(wait, marks=pytest.mark.long) for wait in (1.0, 1.5)), 30.0])
-@pytest.mark.parametrize("dead", [1, 2, MOST_WAITERS])
+@pytest.mark.parametrize("wait", [0.3, *(pytest.param(wait, marks=pytest.mark.long) for wait in (1.0, 1.5, 30.0))])
+@pytest.mark.parametrize("dead", [1, pytest.param(2, marks=pytest.mark.long), MOST_WAITERS])
 @pytest.mark.parametrize("busy", ["pollers", "fail-fast callers", "clients of another library"])
 def test_behind_the_dead_everybody_who_lives_is_granted_though_others_keep_the_lock_busy(busy, dead, wait):
     crowd = Crowd()

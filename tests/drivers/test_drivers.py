@@ -17,6 +17,7 @@ from lambda_lock.runtime.first_use import FirstUse
 from rig.engine import Ministack
 from tests.support.elsewhere import in_thread
 from tests.support.instants import Strike, points_of
+from tests.support.sampled import sampled
 
 from . import cancelling
 from .__main__ import sweeps
@@ -58,21 +59,21 @@ def good(swept: Swept) -> int:
     return swept.points
 
 
-@pytest.mark.parametrize("operation", ["acquire", "release", "close"])
+@pytest.mark.parametrize("operation", sampled(2, zip(["acquire", "close", "release"])))
 def test_an_interrupt_at_any_instant_leaves_nothing_held_and_the_client_of_use(operation, stage):
     name = f"{operation}: interrupt"
     played = sweep(name, lambda first: course(stage, operation, "interrupt", first, within=DRIVERS, one_in=ONE_IN))
     assert good(played) * ONE_IN > 50
 
 
-@pytest.mark.parametrize("operation", ["release", "leave a block", "commit", "release all"])
+@pytest.mark.parametrize("operation", sampled(2, zip(["release", "leave a block", "commit", "release all"])))
 def test_a_release_that_an_interrupt_ends_is_completed_at_once(operation, stage):
     name = f"{operation}: interrupt"
     played = sweep(name, lambda first: course(stage, operation, "interrupt", first, within=ENDING, one_in=ONE_IN))
     assert good(played) * ONE_IN > 50
 
 
-@pytest.mark.parametrize("operation", ["acquire", "acquire all", "adopt", "commit"])
+@pytest.mark.parametrize("operation", sampled(2, zip(["acquire", "acquire all", "commit", "adopt"])))
 def test_a_signal_handler_that_closes_the_client_amid_a_request_leaves_nothing_held(operation, stage):
     name, fault, within = f"{operation}: handler closes", "handler closes", ("runtime/drive.py", "transport/http1.py")
     played = sweep(name, lambda first: course(stage, operation, fault, first, within=within, one_in=ONE_IN))
@@ -92,8 +93,17 @@ def test_a_cancellation_at_any_wait_leaves_nothing_held(operation, stage):
     assert good(sweep(name, lambda first: cancelling.course(stage.rows, operation, first))) > 15
 
 
-@pytest.mark.parametrize("lost", ["", pytest.param("request", marks=pytest.mark.long), "reply"])
-@pytest.mark.parametrize("operation", sorted(cancelling.CANCELLED.keys() - {"wait"}))
+@pytest.mark.parametrize(
+    ("operation", "lost"),
+    sampled(  # `make test` plays each operation, with one of these losses in turn
+        3,
+        (
+            (operation, ("", "request", "reply")[(first + second) % 3])
+            for first, operation in enumerate(sorted(cancelling.CANCELLED.keys() - {"wait"}))
+            for second in range(3)
+        ),
+    ),
+)
 def test_a_cancellation_of_each_operation_leaves_nothing_held_whatever_the_network_loses(operation, lost, stage):
     def steps(first: int) -> Iterator[dict[str, Any]]:
         return cancelling.course(stage.rows, operation, first, lost=lost, one_in=ONE_IN)

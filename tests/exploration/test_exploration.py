@@ -31,7 +31,7 @@ from tests.exploration.table import Tables, conjuncts
 from tests.exploration.trials import Worker, run_jobs, try_mutant
 from tests.simulation.mutations import MUTATIONS
 
-STATES = 50  # of each case, the ones that the fewest steps lead to
+STATES = [20, pytest.param(50, marks=pytest.mark.long)]  # of each case, the ones that the fewest steps lead to
 
 
 def small(*processes: Setup, **bounds: Any) -> Case:
@@ -180,11 +180,12 @@ def test_dates_are_truncated_and_two_front_ends_differ_by_half_a_second():
 # Explorations
 
 
+@pytest.mark.parametrize("states", STATES)
 @pytest.mark.parametrize("name", sorted(CASES))
-def test_the_states_that_the_fewest_steps_lead_to_hold(name):
-    result = Explorer(CASES[name][-1]).run(order="breadth", told=True, most=STATES)
+def test_the_states_that_the_fewest_steps_lead_to_hold(name, states):
+    result = Explorer(CASES[name][-1]).run(order="breadth", told=True, most=states)
     assert result.failure is None, "\n".join([*result.failure, *result.steps])
-    assert result.complete or result.states >= STATES
+    assert result.complete or result.states >= states
 
 
 def test_a_small_case_is_explored_to_its_end_and_grants_and_refuses():
@@ -226,6 +227,7 @@ def test_an_attempt_that_a_later_one_of_its_hold_goes_over_is_lost_for_good_reas
     assert result.complete
 
 
+@pytest.mark.long
 def test_the_order_of_the_search_does_not_change_the_number_of_states():
     case = small(Setup(ends=2), faults=1, doubles=1, seconds=4)
     found = {order: Explorer(case).run(order=order).states for order in ("depth", "breadth", "both")}
@@ -246,6 +248,7 @@ def test_a_broken_rule_is_found_with_the_steps_that_lead_to_it():
     assert any("take-over" in step for step in found["steps"]), found["steps"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "said"),
     [
@@ -276,6 +279,7 @@ def test_a_table_that_ignores_conditions_is_found_out(monkeypatch):
     assert len(result.steps) < 6
 
 
+@pytest.mark.long
 def test_a_holder_that_believes_a_late_answer_is_found_out(monkeypatch):
     """The hold counts as valid for an hour: another one takes over, as the row allows it."""
     monkeypatch.setattr("lambda_lock.core.lease.validity", lambda *_: 3600.0)

@@ -39,6 +39,7 @@ def test_a_target_can_be_fed_again_and_again():
     fed.feed(bytes(100))
 
 
+@pytest.mark.long
 def test_targets_that_share_a_short_time_are_each_fed_by_one_process():
     names = ["hand-over strings", "JMESPath", "tables"]
     reports: list[guide.Report] = []

@@ -21,6 +21,7 @@ def _round(engine: Engine, table: str, seed: int, seconds: float = 4.0) -> Histo
         return play(storm.url, table, seconds, seed)
 
 
+@pytest.mark.long
 def test_nothing_that_was_begun_before_a_forget_is_given_out_after_it_and_no_copy_erases_what_came_later(engine, table):
     history = _round(engine, table, 1)
     assert judge(history) == []

@@ -190,6 +190,7 @@ def test_a_hold_over_k_invocations_costs_what_the_docs_say(wire, wired, kept):
     assert wire.operations == ["GetItem", "UpdateItem"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("column", "permits"), [(2, 1), (3, 5), (4, 20), (5, 100)])
 def test_a_hold_costs_the_units_that_the_docs_say(column, permits, table, engine, monkeypatch):
     text = (ROOT / "docs" / "semaphores.md").read_text()

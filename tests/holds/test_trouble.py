@@ -47,6 +47,7 @@ def test_an_interrupted_attempt_leaves_the_hold_to_the_next_one_though_its_clien
     assert client.release(string)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("end", ["close", "block"])
 def test_an_interrupted_handover_leaves_the_hold_to_the_next_attempt_though_its_handle_is_kept(end, memory):
     client = LockClient(heartbeat_period=0)
@@ -68,6 +69,7 @@ def test_an_interrupted_handover_leaves_the_hold_to_the_next_attempt_though_its_
     assert client.release(string)
 
 
+@pytest.mark.long
 def test_an_interrupted_handover_of_an_adopted_lock_leaves_nothing_held(memory):
     client = LockClient(heartbeat_period=0)
     handed_over: list[str] = []  # as a caller takes them

@@ -10,6 +10,8 @@ from tests.support.waiting import DEADLINE
 from .peers import GO_STAND_IN, JAVA_CLIENT, PYTHON_CLIENT
 from .test_sharing import TRY, WAIT, take
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.parametrize(("kind", "schema"), [(GO_STAND_IN, JAVA), (JAVA_CLIENT, GO)], ids=str, indirect=["kind"])
 @pytest.mark.parametrize("wait", [0, DEADLINE])

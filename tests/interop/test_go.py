@@ -12,7 +12,7 @@ from .conftest import REFRESH
 from .peers import GO_STAND_IN
 from .test_sharing import take
 
-pytestmark = pytest.mark.parametrize("kind", [GO_STAND_IN], ids=str, indirect=True)
+pytestmark = [pytest.mark.long, pytest.mark.parametrize("kind", [GO_STAND_IN], ids=str, indirect=True)]
 
 
 def test_tokens_rise_over_its_holds_because_it_carries_them_along(client, peer, rows):

@@ -14,7 +14,7 @@ from .conftest import LEASE, REFRESH
 from .peers import JAVA_CLIENT
 from .test_sharing import TRY, take
 
-pytestmark = pytest.mark.parametrize("kind", [JAVA_CLIENT], ids=str, indirect=True)
+pytestmark = [pytest.mark.long, pytest.mark.parametrize("kind", [JAVA_CLIENT], ids=str, indirect=True)]
 
 
 def test_a_row_of_ours_that_it_updates_keeps_our_columns_and_our_next_claim_counts_on(client, peer, rows):

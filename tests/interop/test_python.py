@@ -11,7 +11,7 @@ from lambda_lock import PYTHON
 from .peers import PYTHON_CLIENT
 from .test_sharing import TRY, take
 
-pytestmark = pytest.mark.parametrize("kind", [PYTHON_CLIENT], ids=str, indirect=True)
+pytestmark = [pytest.mark.long, pytest.mark.parametrize("kind", [PYTHON_CLIENT], ids=str, indirect=True)]
 
 
 def test_our_rows_have_the_expiry_time_that_it_cannot_do_without_even_where_ttl_is_none(client, peer, rows):

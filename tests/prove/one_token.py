@@ -49,6 +49,7 @@ RINGS: dict[str, tuple[str, ...]] = {
     "stopping.py": ("stopping", "refusals"),
 }
 _MINUTES = 4  # for one folder
+_MARKED = ("-m", "not slow and not planted and not prove")  # the long ones too: many a case is theirs alone
 _FAILED = re.compile(r"^(?:FAILED|ERROR) (\S+)", re.MULTILINE)
 
 
@@ -72,7 +73,8 @@ def noticed(mutation: Mutation, programs: Programs) -> str:
 
 def _run(programs: Programs, tests: str, mutation: str = "") -> tuple[str, str]:
     """Run tests until one fails. Returns how that ended, and what it said."""
-    pytest = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--quiet", "--exitfirst", "--tb=no", tests]
+    options = ["-p", "no:cacheprovider", "--quiet", "--exitfirst", "--tb=no", *_MARKED]
+    pytest = [sys.executable, "-m", "pytest", *options, tests]
     planting = ["env", f"{tokens.VARIABLE}={mutation}", *pytest, "-p", "tests.prove.tokens"] if mutation else pytest
     with tempfile.TemporaryFile() as output:
         why = programs.run(planting, 60 * _MINUTES, output)

@@ -19,6 +19,9 @@ from .world import LOCKS, ORDERS
 #: One in so many single switches, at each line: a prime, so that repeated code is not met at the same place each time.
 _STRIDE = 499
 
+#: The same in `make test`.
+_FEWER = 1499
+
 
 @pytest.fixture(autouse=True)
 def one_processor() -> Iterator[None]:
@@ -30,14 +33,16 @@ def one_processor() -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
+@pytest.mark.parametrize("stride", [_FEWER, pytest.param(_STRIDE, marks=pytest.mark.long)])
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_a_thread_switch_harms_nobody(name):
+def test_a_thread_switch_harms_nobody(name, stride):
     scenario = SCENARIOS[name]
     for policy in POLICIES:
-        for plan in itertools.islice(once(scenario, policy, "line"), 0, None, _STRIDE):
+        for plan in itertools.islice(once(scenario, policy, "line"), 0, None, stride):
             assert play(scenario, plan, policy, "line").wrong == []
 
 
+@pytest.mark.long
 def test_an_engine_over_http_says_the_same(engine, table):
     for name, key in ((LOCKS, "key"), (ORDERS, "id")):
         engine.create_table(name, key)
@@ -50,6 +55,7 @@ def test_an_engine_over_http_says_the_same(engine, table):
             engine.delete_table(name)
 
 
+@pytest.mark.long
 def test_a_lock_whose_lease_was_shortened_beside_a_renewal_is_renewed_in_time():
     scenario = SCENARIOS["renewal / heartbeat() with a shorter lease"]
     for choice in play(scenario, {}, "helpers", "line").choices:
@@ -58,6 +64,7 @@ def test_a_lock_whose_lease_was_shortened_beside_a_renewal_is_renewed_in_time():
             assert play(scenario, plan, "helpers", "line").wrong == []
 
 
+@pytest.mark.long
 def test_two_last_acts_at_once_are_noticed():
     scenario = SCENARIOS["release / release"]
     with broken("two last acts have the turn at once"):

@@ -209,6 +209,7 @@ def test_a_rate_of_another_form_is_refused(rate):
         process_sqs(events.sqs([]), lambda record: None, context=Context(), rate=rate)
 
 
+@pytest.mark.long
 def test_a_quota_by_burst_lets_nearly_twice_its_limit_start_in_some_windows_and_never_more_than_that():
     """In the simulator, which counts in true time."""
     over = []

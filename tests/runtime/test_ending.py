@@ -51,6 +51,7 @@ def end(process: subprocess.Popen[str]) -> str:
     return out
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_process_ends_though_its_senders_are_frozen_at_any_line(version, table):
     places = end(begin(version, "frozen")).split()

@@ -203,6 +203,7 @@ def test_no_renewal_is_planned_near_the_deadline(start, wire):
 # Several environments
 
 
+@pytest.mark.long
 def test_several_environments_lose_no_increment(start, engine, table, rows):
     counters = engine.create_table(f"{table}-counters")
     variables = {"ENGINE_PORT": str(engine.port), "COUNTERS": counters}

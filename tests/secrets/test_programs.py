@@ -60,6 +60,7 @@ def show_apart(command: list[str], heap: Heap) -> None:
     heap.show(" ".join(command), result.stdout, result.stderr)
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("secrets")
 @pytest.mark.parametrize("kind", ["success", "denied", "invalid signature"])
 def test_no_command_prints_credentials_and_only_those_for_rows_print_what_is_in_them(kind, wire):

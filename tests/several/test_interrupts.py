@@ -19,6 +19,7 @@ __all__ = ["memory"]
 KEYS = ["a", "b"]
 
 
+@pytest.mark.long
 def test_an_interrupted_acquire_leaves_nothing_that_closing_the_client_does_not_release(memory):
     client, locks = LockClient(heartbeat_period=0), list[MultiLock]()
     client.acquire_all(KEYS).release()
@@ -43,6 +44,7 @@ def test_a_try_acquire_all_that_is_interrupted_while_it_is_refused_leaves_nothin
         client = LockClient(heartbeat_period=0)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("act", ["release", "commit", "heartbeat"])
 def test_an_interrupted_act_can_be_followed_by_a_release_or_is_ended_by_close(act, memory):
     item = {"Put": {"TableName": "locks", "Item": {"key": {"S": "written"}, "isReleased": {"S": "1"}}}}

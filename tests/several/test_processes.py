@@ -44,6 +44,7 @@ def start(table: str) -> Iterator[Start]:
         process.communicate()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("processes", "rounds", "among"), [(4, 12, 4), pytest.param(8, 50 if SHORT else 150, 6, marks=pytest.mark.slow)]
 )
@@ -64,6 +65,7 @@ def test_transfers_between_random_pairs_of_accounts_lose_no_cent_and_never_stand
     print(f"{processes * rounds} transfers in {time.monotonic() - began:.1f} s")
 
 
+@pytest.mark.long
 def test_transfers_over_a_network_that_loses_requests_and_replies_lose_no_cent(make, rows, wire):
     rng, balances = random.Random(1), dict.fromkeys(("a", "b", "c", "d"), 1000)
     wire.drop_reply(times=float("inf"), when=lambda _: rng.random() < 0.05)

@@ -16,6 +16,7 @@ from tests.simulation.shrink import Replay, Step, kind_of, shrink
 BY_THE_CLOCK = "expiry judged by the waiter's clock"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("rule", "bias", "kind"),
     [
@@ -41,6 +42,7 @@ def test_a_run_without_failures_is_not_shrunk():
     assert shrink(3, "mixed") is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bias", ["stormy", "permits", "holds"])
 def test_recording_a_run_does_not_change_it_and_all_its_draws_repeat_it(bias):
     lines: list[str] = []
@@ -58,6 +60,7 @@ def _step(line: str) -> Step:
     return Step(line, frozenset())
 
 
+@pytest.mark.long
 def test_the_command_draws_two_holders_side_by_side():
     command = ["-m", "tests.simulation", "--seed", "3", "--bias", "mixed", "--broken", BY_THE_CLOCK, "--shrink"]
     done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
@@ -66,6 +69,7 @@ def test_the_command_draws_two_holders_side_by_side():
     assert last.count("█") == 2, done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bias", ["mixed", "holds-dying", "permits-queue-late"])
 def test_lanes_fit_the_page_and_say_something_for_each_step(bias):
     replay = Replay({}, None, None)

@@ -69,6 +69,7 @@ def test_a_process_that_died_in_the_queue_is_not_judged_when_it_is_collected():
     assert not [line for line in trace if "JUDGE" in line]
 
 
+@pytest.mark.long
 def test_the_command_that_replays_a_failure_breaks_the_same_rule():
     rule = "expiry judged by the waiter's clock"
     first = run_many(0, 20, "mixed", rule).failed[0]
@@ -137,6 +138,7 @@ def test_slices_report_what_their_runs_did():
     assert part.counts["grants"] > 0
 
 
+@pytest.mark.long
 def test_runs_whose_process_is_killed_fail():
     parts = run_chunks(0, 10_000, "mixed", 2, chunk=5)
     next(parts)

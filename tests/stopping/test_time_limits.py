@@ -8,6 +8,7 @@ import signal
 import pytest
 
 from rig.wire import Wire
+from tests.support.sampled import sampled
 from tests.support.waiting import wait_until
 
 from .rounds import PATIENCE
@@ -101,7 +102,7 @@ def check_claim(script: str, table: str, wire: Wire, struck: bool = False) -> No
         assert is_free(table, "a")
 
 
-@pytest.mark.parametrize(("client", "limit"), PAIRS)
+@pytest.mark.parametrize(("client", "limit"), sampled(5, PAIRS))
 def test_what_a_handler_raises_in_a_claim_propagates_and_the_lock_is_free(client, limit, table, wire):
     script = PRELUDE.format(client=CLIENTS[client], limit=LIMITS[limit]) + ACQUIRING
     check_claim(script, table, wire)
@@ -115,7 +116,7 @@ def test_what_a_handler_raises_is_neither_contention_nor_an_outage(how, limit, t
 
 
 @pytest.mark.parametrize("how", [RELEASING, LEAVING], ids=["release", "the end of with_lock"])
-@pytest.mark.parametrize(("client", "limit"), PAIRS)
+@pytest.mark.parametrize(("client", "limit"), sampled(5, PAIRS))
 def test_what_a_handler_raises_in_a_release_propagates_and_the_lock_is_free(client, limit, how, table, wire):
     numbers = itertools.count(1)
     held_up = wire.hold("UpdateItem", when=lambda _: next(numbers) == 2)  # the claim is the first one
@@ -142,7 +143,7 @@ HANDLERS = {
 }
 
 
-@pytest.mark.parametrize("handler", HANDLERS)
+@pytest.mark.parametrize("handler", sampled(4, zip(HANDLERS)))
 @pytest.mark.parametrize("client", ["https", "boto3"])
 def test_handlers_of_every_form_are_told(client, handler, table, wire):
     script = PRELUDE.format(client=CLIENTS[client], limit="functools.partial(TimeoutError, 'over')")
@@ -206,7 +207,7 @@ print("left:", left, flush=True)
 """
 
 
-@pytest.mark.parametrize(("client", "limit"), [("https", "an alarm"), ("boto3", "a time limit")])
+@pytest.mark.parametrize(("client", "limit"), sampled(2, [("https", "an alarm"), ("boto3", "a time limit")]))
 def test_at_every_moment_of_a_block_it_propagates_and_closing_the_client_leaves_nothing_held(client, limit, table):
     script = PRELUDE.format(client=CLIENTS[client], limit=LIMITS[limit]) + OFTEN.format(moments=100)
     with worker(script) as process:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -65,10 +66,12 @@ class KeepingAsyncClient(AsyncLockClient):
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """For a conftest.py: the tests of its folder run on both faces, except those that are marked plain.
 
-    DynamoDB Local is asked by one: both send the same requests, and it is there to see those.
+    `make test` runs one in three of them on AsyncLockClient, `make test-slow` the others. DynamoDB Local is asked by
+    one face: both send the same requests, and it is there to see those.
     """
     if "face" in metafunc.fixturenames and metafunc.definition.get_closest_marker("plain") is None:
-        faces = ["plain", "awaited"]
+        chosen = zlib.crc32(metafunc.definition.name.encode()) % 3 == 0
+        faces = ["plain", pytest.param("awaited", marks=() if chosen else pytest.mark.long)]
         metafunc.parametrize("face", faces[:1] if os.environ.get("LAMBDA_LOCK_ENGINE") == "dynamodb-local" else faces)
 
 

@@ -29,6 +29,7 @@ from lambda_lock import (
 )
 from lambda_lock.table import create_table, table_exists
 from lambda_lock.testing import lambda_context
+from tests.support.sampled import sampled
 
 REGION = "eu-west-1"
 
@@ -108,7 +109,7 @@ def once(event: Any, context: Any) -> int:
 # -- the forms of moto, and the ways to a client
 
 
-@pytest.mark.parametrize("way", ["default", "table", "client", "session"])
+@pytest.mark.parametrize("way", sampled(2, zip(["default", "table", "client", "session"])))
 def test_within_a_context_every_client_is_answered(way):
     with mock_aws():
         make_table()
@@ -315,6 +316,7 @@ def _python(program: str, **variables: str) -> None:
     assert ended.returncode == 0, ended.stderr
 
 
+@pytest.mark.long
 def test_a_client_that_moto_cannot_answer_is_refused_and_told_the_remedy():
     _python(_BEFORE_MOTO)
 
@@ -328,6 +330,7 @@ with mock_aws():
 """
 
 
+@pytest.mark.long
 def test_motos_server_is_used_where_it_runs_as_one(engine, table):
     _python(  # whatever listens at the endpoint: here it is the engine
         _SERVER,

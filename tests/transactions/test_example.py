@@ -6,6 +6,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 from rig.engine import ROOT
 
 
@@ -18,6 +20,7 @@ def run(table: str) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 def test_the_late_writer_corrupts_a_plain_put_and_is_refused_by_commit(table):
     plain, commit = run(table).split("With commit:")
     assert "100 + 50 - 30 = 150: 30 are gone" in plain

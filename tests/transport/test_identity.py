@@ -114,6 +114,7 @@ def judge(cases: list[dict[str, Any]]) -> int:
     return sum(theirs is not None for _, theirs in said)
 
 
+@pytest.mark.long
 def test_each_variable_and_each_file_means_what_it_means_to_boto3():
     cases: list[dict[str, Any]] = []
     for base in (KEYS, CONTAINER):

@@ -168,6 +168,7 @@ def test_an_execution_that_was_aborted_leaves_the_lock_to_the_next(account):
     assert account.client.acquire("k", holder=execution, wait=0).release()
 
 
+@pytest.mark.long
 def test_state_machines_that_sleep_for_several_permits_are_woken_with_what_they_take(account):
     held = account.client.acquire("k", permits=5, take=4, wait=0)
     heavy, light = account.execution(permits=5, take=3), account.execution(permits=5, take=2)

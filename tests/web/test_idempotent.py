@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.elsewhere import in_thread
+from tests.support.sampled import sampled
 from tests.support.waiting import DEADLINE, wait_until
 
 from .apps import BINARY, FRONTS, Ask, Calls, Said, ask
@@ -21,7 +22,7 @@ def calls() -> Calls:
     return Calls()
 
 
-@pytest.fixture(params=FRONTS)
+@pytest.fixture(params=sampled(4, zip(FRONTS)))
 def make(request: pytest.FixtureRequest, calls: Calls) -> Any:
     return lambda **options: FRONTS[request.param](calls, **options)
 

@@ -46,6 +46,7 @@ def test_the_lock_of_a_request_ends_with_its_answer_and_of_a_killed_one_with_the
     assert said(environment.invoke(event({"id": "late"}), LONG).result())["lease"] == 20
 
 
+@pytest.mark.long
 def test_an_async_endpoint_finds_its_context_too(start):
     environment = start("fastapi_app.handler")
     event = http({"id": "a"}, "/async")
@@ -104,6 +105,7 @@ def test_a_header_that_a_client_sends_is_replaced_by_the_adapter(start):
     assert answer["lease"] <= 9
 
 
+@pytest.mark.long
 def test_a_header_is_not_read_where_nobody_asked_for_it(start):
     environment = start("fastapi_app.handler")
     forged = '{"request_id":"forged","deadline":9999999999999}'

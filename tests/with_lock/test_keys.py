@@ -273,11 +273,15 @@ def composed(template: str, values: list[str]) -> str:
     return key_of(template, {f"f{number}": value for number, value in enumerate(values)}, None)
 
 
-@settings(max_examples=1000)
-@given(templates())
-def test_different_values_give_different_keys(drawn):
-    template, _, (one, other) = drawn
-    assert (composed(template, one) == composed(template, other)) == (one == other)
+@pytest.mark.parametrize("examples", [200, pytest.param(1000, marks=pytest.mark.long)])
+def test_different_values_give_different_keys(examples):
+    @settings(max_examples=examples)
+    @given(templates())
+    def check(drawn):
+        template, _, (one, other) = drawn
+        assert (composed(template, one) == composed(template, other)) == (one == other)
+
+    check()
 
 
 @pytest.mark.parametrize("literal", ["#", "##", "#:#", "\\", "\\#", "#\\", ""])
@@ -291,16 +295,21 @@ def test_of_all_short_values_no_two_pairs_have_one_key(literal):
     assert not any(text[:size] in ended for text in ended for size in range(1, len(text)))
 
 
-@settings(max_examples=500)
-@given(templates())
-def test_values_without_the_separator_stay_as_they_are(drawn):
+@pytest.mark.parametrize("examples", [150, pytest.param(500, marks=pytest.mark.long)])
+def test_values_without_the_separator_stay_as_they_are(examples):
     """Unless the separator begins in the value, or the value ends in an escape character."""
-    template, literals, (values, _) = drawn
-    assume(all(literals[1:-1]))
-    for value, literal in zip(values[:-1], literals[1:-1], strict=True):
-        assume((value + literal).find(literal) == len(value) and not value.endswith(("\\", "]", "^", "_")))
-    plain = "".join(a + b for a, b in zip(literals, [*values, ""], strict=True))
-    assert composed(template, values) == plain
+
+    @settings(max_examples=examples)
+    @given(templates())
+    def check(drawn):
+        template, literals, (values, _) = drawn
+        assume(all(literals[1:-1]))
+        for value, literal in zip(values[:-1], literals[1:-1], strict=True):
+            assume((value + literal).find(literal) == len(value) and not value.endswith(("\\", "]", "^", "_")))
+        plain = "".join(a + b for a, b in zip(literals, [*values, ""], strict=True))
+        assert composed(template, values) == plain
+
+    check()
 
 
 @given(st.text(min_size=1))
