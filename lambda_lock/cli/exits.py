@@ -53,6 +53,7 @@ _WORDS = (
     ("permits=.", "--permits."),
     ("shared=.", "--shared."),
     ("permits= ", "--permits "),
+    (", without take=,", ", without --take,"),
     ("pass wait=seconds", "use --wait SECONDS"),
 )
 
@@ -73,7 +74,7 @@ def failure(error: errors.LockError) -> Failure:
     code = next((code for kind, code in _CODES.items() if isinstance(error, kind)), NO)
     if not isinstance(error, errors.LockNotGrantedError) or error.holder is None:
         return Failure(in_words_of_options(str(error)), code)
-    said = str(error).rpartition(". ")[0]  # without the remedy, which is one for Python
+    said = in_words_of_options(str(error).rpartition(". ")[0])  # without the remedy, which is one for Python
     left = "" if error.retry_after is None else f". It may be free in about {error.retry_after} s"
     return Failure(f"{said}{left}. To wait longer, use --wait SECONDS", code)
 

@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
 
-_GENERATOR, _COROUTINE = 0x20, 0x80 | 0x100  # flags of a code object, as inspect names them
-_ASYNC_GENERATOR = 0x200
+_GENERATOR, _COROUTINE = 0x20 | 0x200, 0x80 | 0x100  # flags of a code object, with those of async and old ones
 _DURABLE_EXECUTION = "aws_durable_execution_sdk_python.execution"  # the module of its decorator
 _DURABLE_CONTEXT = "aws_durable_execution_sdk_python.context"  # the module of durable_step and its like
 _PREPARED = "_original_name"  # what that module sets on a prepared step
@@ -86,7 +85,7 @@ def check_function(func: object, decorator: str) -> None:
             )
         )
     code = getattr(func, "__code__", None)
-    if _flags(func) & (_GENERATOR | _ASYNC_GENERATOR) or getattr(code, "co_qualname", None) in _OF_CONTEXTLIB:
+    if _flags(func) & _GENERATOR or getattr(code, "co_qualname", None) in _OF_CONTEXTLIB:
         raise TypeError(
             f"@{decorator} cannot decorate {name_of(func)}, a generator: its body would run {later}. Decorate the "
             "function that consumes it"
@@ -135,7 +134,7 @@ def check_answer_of(func: Callable[..., Any], name: str, answer: object) -> None
 def check_called(func: Callable[..., Any], name: str, given: Callable[..., Any]) -> None:
     """Raise TypeError if an option (``name``) is a function that cannot be called with the arguments of ``func``."""
     taken = Parameters(func, follow_wrapped=False)
-    is_plain = not _flags(given) & (_GENERATOR | _COROUTINE | _ASYNC_GENERATOR)
+    is_plain = not is_async(given) and not _flags(given) & _GENERATOR
     if not is_plain or not Parameters(given, follow_wrapped=False).take_calls_of(taken):
         raise TypeError(
             f"{name}= is called with the arguments of {name_of(func)}(), and what it returns is used at once: give "

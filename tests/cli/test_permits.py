@@ -55,6 +55,13 @@ def test_a_command_takes_several_permits_and_get_says_how_many(run, start):
 
 
 @pytest.mark.long
+def test_who_takes_several_beside_one_that_takes_none_is_told_so_in_the_words_of_the_command_line(start):
+    with LockClient() as client, client.acquire("gpus", permits=5):
+        said = ended(start("run", "gpus", "--permits", "5", "--take", "3", "--wait", "0", "--", "true"))[2]
+    assert "1 of 5 are held, by " in said
+    assert ", without --take, and must be released before any call takes more than 1" in said
+
+
 def test_commands_are_readers_and_a_writer(run, start):
     reader, writer = (("--wait", "0", option) for option in ("--shared", "--exclusive"))
     with LockClient() as client:
