@@ -108,7 +108,7 @@ test-around: $(DEV) $(ENGINE) $(if $(shell command -v npm),$(CDK)) ## Test docs,
 
 .PHONY: test-planted
 test-planted: $(DEV) $(ENGINE) ## See that planted mistakes are noticed, if what they are planted in has changed (ARGS=--all: anyway)
-	@LAMBDA_LOCK_SCHEDULES=$(SCHEDULES) $(BIN)/python -m tests.prove.planted $(ARGS) -- $(PARALLEL)
+	@LAMBDA_LOCK_SCHEDULES=$(SCHEDULES) $(BIN)/python -m tests.prove.noted planted $(ARGS) -- $(PARALLEL)
 
 .PHONY: test-all
 test-all: ## All three
@@ -126,8 +126,8 @@ quick: $(DEV) $(ENGINE) ## Run the tests of the core, transport, decorators, bat
 	@$(BIN)/pytest --quiet $(PARALLEL) $(addprefix tests/,core transport with_lock deduplicate batch testing) $(ARGS)
 
 .PHONY: test-slow
-test-slow: $(DEV) $(ENGINE) $(NEWEST) $(if $(shell command -v npm),$(CDK)) ## Run the slow proofs (SCHEDULES=1500: in the short form that CI runs)
-	@LAMBDA_LOCK_SCHEDULES=$(SCHEDULES) $(BIN)/pytest --quiet $(PARALLEL) -m "(slow or long) and not planted and not prove" -o timeout=900 $(ARGS)
+test-slow: $(DEV) $(ENGINE) $(NEWEST) $(if $(shell command -v npm),$(CDK)) ## Run what takes longer, if what it tests has changed (ARGS=--all: anyway; SCHEDULES=1500: in the short form that CI runs)
+	@LAMBDA_LOCK_SCHEDULES=$(SCHEDULES) $(BIN)/python -m tests.prove.noted slow $(ARGS) -- $(PARALLEL)
 
 .PHONY: checker
 checker: # The first time, Go compiles its standard library too: not while tests run
