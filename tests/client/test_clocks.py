@@ -155,8 +155,8 @@ def test_a_lost_reply_and_a_wrong_clock_together_end_in_a_lock(off, wire, make, 
 
 def test_a_slightly_slow_clock_is_renewed_before_its_shorter_validity_ends(wire, make):
     """Five seconds slow, a lease of six is valid for about one and a half: others go by the stored expiry."""
+    assert make(clock=SkewedClock(-5), lease_duration=6, heartbeat_period=0).acquire("not renewed").remaining < 3
     lock = make(clock=SkewedClock(-5), lease_duration=6).acquire("a")
-    assert lock.remaining < 3
     wait_until(lambda: lock.remaining > 4)  # the renewal knows the time
     assert lock.is_held
 
@@ -164,7 +164,6 @@ def test_a_slightly_slow_clock_is_renewed_before_its_shorter_validity_ends(wire,
 @pytest.mark.parametrize("period", [1.0, 3.0])
 def test_a_period_of_the_users_does_not_outlast_a_shorter_validity(period, make):
     lock = make(clock=SkewedClock(-5), lease_duration=6, heartbeat_period=period).acquire("a")
-    assert lock.remaining < 3
     wait_until(lambda: lock.lost or lock.remaining > 4)
     assert lock.is_held
 
