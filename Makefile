@@ -215,8 +215,8 @@ docs: $(DOCS) $(DEV) ## Build the documentation site into build/site, and search
 	@echo "build/site/index.html"
 
 .PHONY: templates
-templates: $(LINT) $(DEV) ## Let cfn-lint look at the templates of the docs, and at those that the constructs make (needs Node)
-	@LAMBDA_LOCK_CFN_LINT=$(CURDIR)/.venv-lint/bin/cfn-lint $(BIN)/pytest --quiet tests/cdk/test_lint.py
+templates: $(LINT) $(DEV) ## Let cfn-lint and the CDK's rules look at the templates of the docs, and at those that the constructs make (needs Node)
+	@CDK_VALIDATION=true LAMBDA_LOCK_CFN_LINT=$(CURDIR)/.venv-lint/bin/cfn-lint $(BIN)/pytest --quiet tests/cdk/test_lint.py
 
 .PHONY: build
 build: $(DEV) ## Build the wheel and the sdist into dist/

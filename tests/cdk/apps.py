@@ -13,7 +13,7 @@ from lambda_lock.client.reads import PREWARM_KEY
 
 ACCOUNT = "111111111111"
 REGION = "eu-central-1"
-# A newer CDK checks each template against CloudFormation's own rules. An older one does not know the flag.
+# In `make templates`, a newer CDK checks each template against CloudFormation's rules: what they find is an error.
 _CONTEXT = {"@aws-cdk/core:validateAgainstDefaultRules": True}
 _NO_FILES: dict[str, Any] = {"aws:cdk:bundling-stacks": []}  # as `cdk ls` says it: no layer is written and compiled
 
