@@ -23,6 +23,7 @@ from lambda_lock.cli import guard
 
 ROOT = Path(__file__).resolve().parent.parent
 REGION = "us-east-1"
+_SERVING = Path(__file__).with_name("serving.py")
 
 Item = dict[str, dict[str, Any]]
 
@@ -276,8 +277,12 @@ class Ministack(Engine):
         return [program]
 
     def _settings(self, folder: Path) -> dict[str, str]:
+        settings = guard.environment(folder, {}, self.services)
+        with (folder / "guard" / "sitecustomize.py").open("a", encoding="utf-8") as code:
+            code.write(f"\n\n{_SERVING.read_text(encoding='utf-8')}\n\n")
+            code.write(f"serve_by_uvicorn(lambda app: guarded(app, {sorted(self.services)}, {folder.name!r}))\n")
         return {
-            **guard.environment(folder, {}, self.services),
+            **settings,
             "GATEWAY_PORT": str(self.port),
             "SFN_WAIT_SCALE": str(self.wait_scale),
             **({"AUTH": "true"} if self.auth else {}),
