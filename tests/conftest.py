@@ -30,8 +30,8 @@ settings.register_profile(
 )
 settings.load_profile("untimed")
 
-# The CDK checks each template against CloudFormation's rules, which takes 4 s for the first one and doubles what each other
-# costs. `make templates` turns that on.
+# The CDK checks each template against CloudFormation's rules: 4 s for the first one, and twice the time for each other.
+# `make templates` turns that on.
 os.environ.setdefault("CDK_VALIDATION", "false")
 
 # A shell starts what runs in the background (CI, nohup) with these ignored, and programs of tests would inherit it.

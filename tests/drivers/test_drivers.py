@@ -95,8 +95,8 @@ def test_a_cancellation_at_any_wait_leaves_nothing_held(operation, stage):
 
 @pytest.mark.parametrize(
     ("operation", "lost"),
-    sampled(  # `make test` plays each operation, with one of these losses in turn
-        3,
+    sampled(  # `make test` plays a third of the operations, each with one of these losses
+        9,
         (
             (operation, ("", "request", "reply")[(first + second) % 3])
             for first, operation in enumerate(sorted(cancelling.CANCELLED.keys() - {"wait"}))

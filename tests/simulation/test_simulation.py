@@ -119,7 +119,7 @@ def test_a_rule_that_exclusion_does_not_need_may_be_broken(name):
     [
         (0, 25),
         pytest.param(25, 125, marks=pytest.mark.slow),
-        *(pytest.param(first, 1500, marks=pytest.mark.slow) for first in range(SLOW, SLOW + SCHEDULES, 1500)),
+        *(pytest.param(first, 500, marks=pytest.mark.slow) for first in range(SLOW, SLOW + SCHEDULES, 500)),
     ],
 )
 def test_no_schedule_has_two_holders_or_a_ghost(first, runs):

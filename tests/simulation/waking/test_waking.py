@@ -16,9 +16,12 @@ LONG = {
 
 
 @pytest.mark.parametrize(
-    "runs", [pytest.param(2, id="a few"), pytest.param(40 if SHORT else 150, id="more", marks=pytest.mark.slow)]
+    ("name", "runs"),
+    [
+        *((name, 2) for name in sorted(PLANS)[::2]),
+        *(pytest.param(name, 20 if SHORT else 150, marks=pytest.mark.slow) for name in sorted(PLANS)),
+    ],
 )
-@pytest.mark.parametrize("name", sorted(PLANS))
 def test_nobody_works_beside_another_and_no_sleeper_is_forgotten(name, runs):
     total, runs = Totals(), -(-runs // 4) if name in LONG else runs
     for seed in range(1000, 1000 + runs):
@@ -33,7 +36,9 @@ def test_a_broken_rule_of_the_waker_is_caught(name):
     assert shown_by(name), f"{MUTATIONS[name].runs} runs did not show: {name}"
 
 
-@pytest.mark.parametrize("runs", [pytest.param(1, id="one"), pytest.param(30, id="more", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "runs", [pytest.param(1, id="one"), pytest.param(10 if SHORT else 30, id="more", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("after", [False, True], ids=["before a step", "after its request"])
 @pytest.mark.parametrize("step", range(1, 16))
 def test_a_waker_that_is_killed_at_any_of_its_steps_forgets_nobody(step, after, runs):
