@@ -224,16 +224,13 @@ def _spelling(name: str, environ: Mapping[str, str]) -> str | None:
     One with "_proxy" in lower case comes first. If it is empty, it switches the others off. Of two alike, the last
     counts.
     """
-    scheme = name.removesuffix("_proxy")
-    found = None
-    for spelling, value in environ.items():
-        if value and len(spelling) == len(name) and spelling.lower() == name:
-            found = spelling
-    if scheme == "http" and "REQUEST_METHOD" in environ:  # under CGI, a header can set HTTP_PROXY
+    spellings = [spelling for spelling in environ if spelling.lower() == name]
+    found = next((spelling for spelling in reversed(spellings) if environ[spelling]), None)
+    if name == "http_proxy" and "REQUEST_METHOD" in environ:  # under CGI, a header can set HTTP_PROXY
         found = None
-    for spelling, value in environ.items():
-        if spelling.endswith("_proxy") and len(spelling) == len(name) and spelling.lower() == name:
-            found = spelling if value else None
+    for spelling in spellings:
+        if spelling.endswith("_proxy"):
+            found = spelling if environ[spelling] else None
     return found
 
 
