@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from .client.lock_client import LockClient
     from .client.multi_lock import MultiLock
     from .client.record import LockRecord
-    from .core.schema import GO, JAVA, PYTHON, Schema
+    from .core.other_schemas import GO, PYTHON
+    from .core.schema import JAVA, Schema
     from .decorators.deduplicate import current_dedup, deduplicate
     from .decorators.guard import default_client, set_default_client
     from .decorators.rate_limit import rate_limit
@@ -60,7 +61,8 @@ _WHERE = {
     "client.lock_client": ("LockClient",),
     "client.multi_lock": ("MultiLock",),
     "client.record": ("LockRecord",),
-    "core.schema": ("GO", "JAVA", "PYTHON", "Schema"),
+    "core.other_schemas": ("GO", "PYTHON"),
+    "core.schema": ("JAVA", "Schema"),
     "decorators.deduplicate": ("current_dedup", "deduplicate"),
     "decorators.guard": ("default_client", "set_default_client"),
     "decorators.rate_limit": ("rate_limit",),

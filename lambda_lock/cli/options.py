@@ -13,8 +13,9 @@ import click
 
 from ..client.lock_client import LockClient
 from ..client.settings import PARTITION_KEY_VARIABLE, SORT_KEY_VARIABLE, TABLE_VARIABLE
+from ..core.other_schemas import GO, PYTHON
 from ..core.row import MOST_PERMITS
-from ..core.schema import GO, JAVA, PYTHON, Schema
+from ..core.schema import JAVA, Schema
 from . import show
 from .exits import CONFIGURATION, Failure, say
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from lambda_lock.core import protocol
+from lambda_lock.core.other_schemas import PYTHON
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.protocol import AFTER, AcquireRequest, Hold
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.row import Row, make_version
-from lambda_lock.core.schema import PYTHON
 from lambda_lock.errors import TransportError
 
 END = 10.0  # elapsed seconds

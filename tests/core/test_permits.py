@@ -10,13 +10,14 @@ import pytest
 
 from lambda_lock.core import acquire, requests
 from lambda_lock.core.lease import Observations
+from lambda_lock.core.other_schemas import GO
 from lambda_lock.core.outcome import ConditionFailed, Reply, TransportError
 from lambda_lock.core.permit_queue import queue_for_permit
 from lambda_lock.core.permits import KEPT, PermitPlace
 from lambda_lock.core.protocol import AcquireRequest, Entropy, Hold
 from lambda_lock.core.queue import PATIENCE
 from lambda_lock.core.row import SEAL, TICKET_NAME, expiry_of, make_version
-from lambda_lock.core.schema import GO, JAVA
+from lambda_lock.core.schema import JAVA
 from lambda_lock.core.tickets import make_ticket
 from lambda_lock.errors import Holder, LockFormatError, LockNotGrantedError, LockTimeoutError
 

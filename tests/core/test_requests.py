@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lambda_lock.core import requests
+from lambda_lock.core.other_schemas import GO, PYTHON
 from lambda_lock.core.outcome import ConditionFailed, ServiceError
 from lambda_lock.core.requests import Completion, Content, Place, encode_data
 from lambda_lock.core.row import Row, make_version
-from lambda_lock.core.schema import GO, JAVA, PYTHON
+from lambda_lock.core.schema import JAVA
 from lambda_lock.testing.table import Table
 from rig.engine import EngineError, Ministack
 

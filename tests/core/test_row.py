@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lambda_lock.core.other_schemas import GO, PYTHON
 from lambda_lock.core.row import Row, expiry_of, make_version, read_row
-from lambda_lock.core.schema import GO, JAVA, PYTHON
+from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import LockArgumentError, LockFormatError
 
 NONCE = "0123456789abcdef" * 2

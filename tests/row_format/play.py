@@ -11,13 +11,14 @@ from functools import partial
 from typing import Any
 
 from lambda_lock.core import acquire, forget, handover, keep, lease, requests, resume, sleepers, tickets
+from lambda_lock.core.other_schemas import GO, PYTHON
 from lambda_lock.core.outcome import ConditionFailed, Reply
 from lambda_lock.core.permits import PermitPlace
 from lambda_lock.core.protocol import AcquireRequest, ClientMemory, Entropy, Hold
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.row import make_version
-from lambda_lock.core.schema import GO, JAVA, PYTHON
+from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import DuplicateEventError, LockFormatError, LockLostError, LockNotGrantedError, TransportError
 from lambda_lock.observe.observer import package
 from lambda_lock.waker.function import Calls, performed

@@ -35,6 +35,7 @@ _PURE = tuple(
         "core/requests.py",
         "core/row.py",
         "core/schema.py",
+        "core/other_schemas.py",
         "client/checks.py",
         "client/event_results.py",
         "client/record.py",
