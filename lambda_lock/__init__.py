@@ -13,7 +13,7 @@ Example::
 
 from __future__ import annotations
 
-from ._version import __version__
+__version__ = "0.2.0"
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

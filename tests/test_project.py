@@ -192,7 +192,7 @@ def test_the_version_is_written_in_one_file():
     assert "version" not in project["project"]
     assert project["project"]["dynamic"] == ["version", "readme"]
     path = project["tool"]["hatch"]["version"]["path"]
-    assert (ROOT / path).read_text() == f'__version__ = "{lambda_lock.__version__}"\n'
+    assert f'\n__version__ = "{lambda_lock.__version__}"\n' in (ROOT / path).read_text()
     sources = [source for source in (ROOT / "lambda_lock").rglob("*.py") if source != ROOT / path]
     assert not [source for source in sources if f'"{lambda_lock.__version__}"' in source.read_text()]
 

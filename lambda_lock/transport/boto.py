@@ -26,7 +26,7 @@ from botocore.client import BaseClient
 from botocore.config import Config
 from botocore.parsers import ResponseParserError
 
-from .._version import __version__
+from .. import __version__
 from ..core.outcome import Reply, ServiceError, TransportError, expected, interrupt_within, unusable
 from ..core.requests import decode_data, encode_data
 from ..errors import LockConfigurationError, LockError

@@ -9,7 +9,7 @@ import time
 import zlib  # built in
 from functools import lru_cache  # the Lambda runtime has it loaded
 
-from .._version import __version__
+from .. import __version__
 from ..core.outcome import EXPIRED, Reply, ServiceError, TransportError, expected, unusable
 from ..errors import LockConfigurationError
 from . import endpoint as endpoints

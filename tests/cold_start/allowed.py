@@ -31,7 +31,6 @@ TLS = {
 
 PACKAGE = {
     "lambda_lock": "the public names",
-    "lambda_lock._version": "the User-Agent",
     "lambda_lock.client": "the package of the clients and locks",
     "lambda_lock.client.asking": "the methods of LockClient that take no lock",
     "lambda_lock.client.base": "what both clients have in common",
