@@ -13,7 +13,7 @@ from benchmarks.cold_start.measure import run_cycle, sample
 from benchmarks.cold_start.tls import TlsTerminator
 from benchmarks.contention.rows import Row
 from benchmarks.contention.virtual import MANY, World, long_holds
-from benchmarks.instructions.__main__ import PATH, TYPE, invocations
+from benchmarks.instructions.__main__ import PATH, TYPE, init, invocations
 from benchmarks.instructions.count import TABLES, warm
 from benchmarks.size.lines import by_package
 from benchmarks.yardstick import count as yardstick
@@ -25,6 +25,8 @@ _PYTHON = Path(sys.executable)
 _CONTENTION = (Row(8, 0.02, 0, ()), Row(8, 0.3, 0, ()), Row(32, 0.2, 0, ()), Row(8, 0.3, 0, (), exponential=True))
 #: OpenSSL picks its code for SHA-256 by the maker of the processor: 2% of all instructions more on AMD than on Intel.
 _ANY_PROCESSOR = {"OPENSSL_ia32cap": "0"}
+#: A function inherits it from this machine, and all certificates of its file would be loaded: 230 M instructions more.
+_NO_OTHER_BUNDLE = {"REQUESTS_CA_BUNDLE": ""}
 _TOKEN = 800  # characters of a session token, as a function's role has it
 
 Say = Callable[[str], None]
@@ -47,7 +49,7 @@ def measure(say: Say) -> dict[str, float]:
         base = kept | {"HOME": name, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"}
         base |= {"LAMBDA_LOCK_TABLE": "lambda_lock", "BENCHMARK_TABLE": "lambda_lock"}
         plain = base | client_environment(engine.url)
-        tls = base | client_environment(terminator.url) | {"SSL_CERT_FILE": str(terminator.bundle)}
+        tls = base | client_environment(terminator.url) | {"SSL_CERT_FILE": str(terminator.bundle)} | _NO_OTHER_BUNDLE
         say("requests")
         with Wire(engine.url) as wire:
             run_cycle(_PYTHON, _SCRIPT, base | client_environment(wire.url))
@@ -61,7 +63,9 @@ def measure(say: Say) -> dict[str, float]:
             say("instructions")
             counted = plain | _ANY_PROCESSOR
             found["instructions: of an acquire and release"] = round(warm(_PYTHON, "lambda_lock", counted))
-            counts = invocations(counted | {"PYTHONPATH": PATH, TYPE: "on-demand"}, Path(name))
+            in_lambda = {"PYTHONPATH": PATH, TYPE: "on-demand"}
+            found["instructions: of INIT over HTTPS"] = init(tls | _ANY_PROCESSOR | in_lambda, Path(name))
+            counts = invocations(counted | in_lambda, Path(name))
             found["instructions: of INIT with the first invocation"] = counts["INIT"] + counts["first"]
             found["instructions: of the first invocation"] = counts["first"]
     found |= _to_the_thinnest(say)
