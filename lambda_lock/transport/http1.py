@@ -28,7 +28,8 @@ import socket  # 2.2 ms, and TLS needs it as well
 import threading  # the Lambda runtime has it loaded, through logging
 import time
 from binascii import a2b_base64, b2a_base64
-from operator import sub  # the Lambda runtime has it loaded
+from functools import lru_cache  # the Lambda runtime has these loaded
+from operator import sub
 
 from ..core.outcome import expected
 from ..errors import LockConfigurationError, TransportError
@@ -351,6 +352,7 @@ def _named(pem: bytes, names: tuple[bytes, ...]) -> bytes:
     return b"".join([found[begin] for begin in sorted(found)])
 
 
+@lru_cache(maxsize=8)  # nearly all answers begin with the same line
 def _status(line: bytes) -> int:
     """Return the status of a status line: ``HTTP/1.1 200 OK``, whose reason may be missing."""
     version, code, rest = line[:9], line[9:12], line[12:]

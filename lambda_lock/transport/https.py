@@ -179,7 +179,7 @@ def authorization(
     now: the time of the signature, in epoch seconds.
     """
     global _last_key
-    moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
+    moment = _moment(int(now))
     added = {"X-Amz-Date": moment}
     if credentials.token:
         added["X-Amz-Security-Token"] = credentials.token
@@ -199,6 +199,11 @@ def authorization(
         f"AWS4-HMAC-SHA256 Credential={credentials.access_key}/{scope}, SignedHeaders={names}, Signature={signature}"
     )
     return added
+
+
+@lru_cache(maxsize=1)  # a lock is often taken and released within a second
+def _moment(second: int) -> str:
+    return time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(second))
 
 
 @lru_cache(maxsize=8)  # a client sends few operations, and each with the same headers until its token changes
