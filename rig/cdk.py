@@ -17,6 +17,7 @@ _PROGRAM = ROOT / "node_modules" / ".bin" / "cdk"
 _ASSET_BUCKET = f"cdk-hnb659fds-assets-{ACCOUNT}-{REGION}"  # what bootstrapping would make
 _ENVIRONMENT = {
     "CDK_DISABLE_CLI_TELEMETRY": "true",
+    "CDK_VALIDATION": "true",  # tests switch it off, and without it the command takes a look-up to come for an error
     "NODE_NO_WARNINGS": "1",
     "JSII_SILENCE_WARNING_END_OF_LIFE_NODE_VERSION": "20",
 }
