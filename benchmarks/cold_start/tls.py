@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import NameOID
 
+from rig.engine import client_environment
 from rig.loopback import Handler, LoopbackServer
 
 _HOST = "localhost"  # a name to look up and to verify, as with real endpoints
@@ -55,6 +56,11 @@ class TlsTerminator(LoopbackServer):
     @property
     def url(self) -> str:
         return f"https://{_HOST}:{self.port}"
+
+    def environment(self) -> dict[str, str]:
+        """For a client that trusts ``bundle``, and no other: a function inherits variables from this machine."""
+        trusted = {"SSL_CERT_FILE": str(self.bundle), "AWS_CA_BUNDLE": "", "REQUESTS_CA_BUNDLE": ""}
+        return client_environment(self.url) | trusted
 
 
 def _relay(client: ssl.SSLSocket, engine: socket.socket) -> None:

@@ -46,8 +46,8 @@ def invocations(environment: Mapping[str, str], folder: Path) -> dict[str, int]:
 def init(environment: Mapping[str, str], folder: Path) -> int:
     """Instructions of INIT alone, with Python itself and awslambdaric."""
     python = _counting(folder)
-    _, counted = (_count_invocations(python, environment, 0) for _ in range(2))  # the first writes the .pyc files
-    return counted
+    _count_invocations(python, environment, 0)  # writes the .pyc files
+    return _count_invocations(python, environment, 0)
 
 
 def _counting(folder: Path) -> str:
@@ -123,12 +123,7 @@ def main() -> None:
         folder = Path(name)
         for table, keys in TABLES.items():
             engine.create_table(table, *keys)
-        urls = {"HTTP": client_environment(engine.url)}
-        urls["HTTPS"] = client_environment(terminator.url) | {
-            "SSL_CERT_FILE": str(terminator.bundle),
-            "REQUESTS_CA_BUNDLE": "",
-            "AWS_CA_BUNDLE": "",
-        }
+        urls = {"HTTP": client_environment(engine.url), "HTTPS": terminator.environment()}
         base = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0", "HOME": name}
         base["LAMBDA_LOCK_TABLE"] = "lambda_lock"
         if "warm" in arguments.what:

@@ -25,8 +25,6 @@ _PYTHON = Path(sys.executable)
 _CONTENTION = (Row(8, 0.02, 0, ()), Row(8, 0.3, 0, ()), Row(32, 0.2, 0, ()), Row(8, 0.3, 0, (), exponential=True))
 #: OpenSSL picks its code for SHA-256 by the maker of the processor: 2% of all instructions more on AMD than on Intel.
 _ANY_PROCESSOR = {"OPENSSL_ia32cap": "0"}
-#: A function inherits it from this machine, and all certificates of its file would be loaded: 230 M instructions more.
-_NO_OTHER_BUNDLE = {"REQUESTS_CA_BUNDLE": ""}
 _TOKEN = 800  # characters of a session token, as a function's role has it
 
 Say = Callable[[str], None]
@@ -49,7 +47,7 @@ def measure(say: Say) -> dict[str, float]:
         base = kept | {"HOME": name, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "0"}
         base |= {"LAMBDA_LOCK_TABLE": "lambda_lock", "BENCHMARK_TABLE": "lambda_lock"}
         plain = base | client_environment(engine.url)
-        tls = base | client_environment(terminator.url) | {"SSL_CERT_FILE": str(terminator.bundle)} | _NO_OTHER_BUNDLE
+        tls = base | terminator.environment()
         say("requests")
         with Wire(engine.url) as wire:
             run_cycle(_PYTHON, _SCRIPT, base | client_environment(wire.url))
