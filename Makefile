@@ -1,4 +1,5 @@
 # `make` prints the targets. Everything is installed into subfolders of this folder:
+#   .venv-uv          what installs all others
 #   .venv             checks, tests and the demo
 #   .venv-engine      the local DynamoDB, which is separate because it pins botocore
 #   .venv-bench       the libraries that the benchmarks compare with
@@ -51,6 +52,7 @@ SOURCES := $(wildcard lambda_lock rig demo benchmarks examples infra tests hatch
 
 # Installing a virtual environment ends with a stamp file. So an installation that failed is repeated, and a complete one
 # costs nothing.
+UV := .venv-uv/.installed
 DEV := .venv/.installed
 ENGINE := .venv-engine/.installed
 BENCH := .venv-bench/.installed
@@ -78,7 +80,7 @@ setup: $(DEV) $(ENGINE) ## Install what the checks, tests and demo need (their t
 environments: $(DEV) $(ENGINE) $(INTEROP) $(CDK_OLDEST) $(DURABLE) $(DOCS) $(LINT) $(CDK) $(JAVA_PEER) $(DYNAMODB_LOCAL) pythons ## Install what all of CI needs (needs Node, Java and Maven)
 
 .PHONY: pythons
-pythons: $(NEWEST)
+pythons: $(NEWEST) | $(UV)
 	@$(PYTHON) -m rig.pythons --install
 
 .PHONY: check
@@ -231,46 +233,35 @@ layer: ## Build a Lambda layer, build/lambda-lock-layer.zip, for each Python on 
 
 .PHONY: clean
 clean: ## Remove everything that make has created
-	@rm -rf .venv .venv-engine .venv-bench .venv-interop .venv-cdk-oldest .venv-durable .venv-docs .venv-lint .venv-pythons .venv-limiters .venv-middlewares node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	@rm -rf .venv .venv-uv .venv-engine .venv-bench .venv-interop .venv-cdk-oldest .venv-durable .venv-docs .venv-lint .venv-pythons .venv-limiters .venv-middlewares node_modules build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .PHONY: requirements
-requirements: $(DEV) ## Pin requirements/*.in again, with hashes (needs uv)
-	@command -v uv >/dev/null || { echo "uv is not installed: $(PYTHON) -m pip install uv"; exit 1; }
-	@cd requirements && for name in dev engine bench interop cdk-oldest durable docs lint pythons limiters middlewares; do \
-	  uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate \
+requirements: $(UV) ## Pin requirements/*.in again, with hashes
+	@cd requirements && for name in uv dev engine bench interop cdk-oldest durable docs lint pythons limiters middlewares; do \
+	  ../.venv-uv/bin/uv pip compile --quiet --upgrade --universal --generate-hashes --no-header --no-annotate \
 	    --no-emit-index-url --no-emit-find-links --python-version 3.11 "$$name.in" --output-file "$$name.txt" >/dev/null; done
 
-# install(folder, requirements file): a virtual environment with exactly the pinned packages. Python compiles what is
-# imported, which is little of what the CDK alone has: 3 million lines.
-define install
+# Installs all other environments, by rig/environment.py.
+$(UV): requirements/uv.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 	  echo "Python 3.11 or newer is needed, but '$(PYTHON)' is $$($(PYTHON) --version 2>&1 || true)."; \
 	  echo "Name another Python: make PYTHON=python3.12"; exit 1; } >&2
-	@echo "Installing $(2) into $(1)"
-	@$(PYTHON) -m venv --clear $(1) || { \
+	@$(PYTHON) -m venv --clear $(@D) || { \
 	  echo "'$(PYTHON) -m venv' failed: install Python's venv module (on Debian and Ubuntu: apt install python3-venv)."; \
 	  exit 1; } >&2
-	@$(1)/bin/python -m pip install --quiet --no-input --disable-pip-version-check --no-compile --require-hashes -r $(2)
-endef
+	@$(@D)/bin/python -m pip install --quiet --no-input --disable-pip-version-check --no-compile --require-hashes -r $<
+	@touch $@
 
-$(DEV): requirements/dev.txt
-	$(call install,.venv,requirements/dev.txt)
+$(DEV): requirements/dev.txt | $(UV)
+	@$(PYTHON) -m rig.environment .venv $<
 	@# This has the effect of an editable installation without a build: a process can import this folder from anywhere.
 	@$(BIN)/python -c 'import pathlib, sysconfig; \
 	  pathlib.Path(sysconfig.get_path("purelib"), "lambda_lock.pth").write_text("$(CURDIR)\n")'
 	@touch $@
 
-$(ENGINE) $(BENCH) $(INTEROP) $(DOCS) $(LINT) $(MIDDLEWARES): .venv-%/.installed: requirements/%.txt
-	$(call install,.venv-$*,requirements/$*.txt)
-	@touch $@
-
-$(CDK_OLDEST): requirements/cdk-oldest.txt
-	$(call install,.venv-cdk-oldest,requirements/cdk-oldest.txt)
-	@touch $@
-
-$(DURABLE): requirements/durable.txt
-	$(call install,.venv-durable,requirements/durable.txt)
+$(ENGINE) $(BENCH) $(INTEROP) $(CDK_OLDEST) $(DURABLE) $(DOCS) $(LINT) $(MIDDLEWARES): .venv-%/.installed: requirements/%.txt | $(UV)
+	@$(PYTHON) -m rig.environment $(@D) $<
 	@touch $@
 
 $(CDK): package.json package-lock.json

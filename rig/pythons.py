@@ -1,8 +1,8 @@
 """The versions of Python that the project claims, and the tests on each of them that is not the one of ``.venv``.
 
 ``python -m rig.pythons`` is `make test-pythons`. It runs the tests that need few packages, in an environment of its own
-for each version: ``.venv-pythons/3.13``. pip installs requirements/pythons.txt there. With ``--install`` it only does
-that.
+for each version: ``.venv-pythons/3.13``, with the packages of requirements/pythons.txt. With ``--install`` it only
+makes these.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 import tomllib
 from pathlib import Path
 
+from . import environment
 from .engine import ROOT, inherited_environment
 
 _CLASSIFIER = "Programming Language :: Python :: 3."
@@ -78,11 +79,7 @@ def install(version: str, program: str) -> Path:
     folder = ROOT / ".venv-pythons" / version
     python, stamp = folder / "bin" / "python", folder / ".installed"
     if not stamp.exists() or stamp.read_bytes() != _PINS.read_bytes():
-        sys.stdout.write(f"Installing {_PINS.relative_to(ROOT)} into {folder.relative_to(ROOT)}\n")
-        sys.stdout.flush()
-        subprocess.run([program, "-m", "venv", "--clear", folder], check=True)
-        pip = [str(python), "-m", "pip", "install", "--quiet", "--no-input", "--disable-pip-version-check"]
-        subprocess.run([*pip, "--require-hashes", "-r", str(_PINS)], check=True)
+        environment.install(folder, _PINS, program)
         # As in .venv: a process can import this folder from anywhere.
         (folder / "lib" / f"python{version}" / "site-packages" / "lambda_lock.pth").write_text(f"{ROOT}\n")
         stamp.write_bytes(_PINS.read_bytes())
