@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
 GRACE = 2.0  # seconds between the end of a lease and its stored expiry
 MARGIN = 1.5  # seconds; how much two Dates of one moment may differ: 1 s by truncation, 0.5 s between front ends
+TRUNCATED = 0.5  # seconds; how much is cut off a Date, on average: at most 0.5 s more or less
 DRIFT = 1 / 1000  # how much the rates of two clocks may differ
 MIN_LEASE = 1.0  # seconds; a shorter lease would not survive a single lost reply
 _FAST_CLOCK = 3.0  # seconds; an expiry this much too late came from a fast clock and would make others wait in vain
@@ -80,7 +81,7 @@ class ClockReading:
 class ServerTime:
     """The best guess of DynamoDB's time: the wall clock until a Date is known, and from then on Dates alone.
 
-    A Date (+ 0.5 s, for its truncation) is anchored at the middle of its round trip, if that took less than a second.
+    A Date (+ TRUNCATED) is anchored at the middle of its round trip, if that took less than a second.
     Until there is such a Date, one from a longer round trip is used, anchored at its end.
     """
 
@@ -101,9 +102,9 @@ class ServerTime:
             return
         self._newest = (date, sent.elapsed, received.monotonic)
         if received.elapsed - sent.elapsed < _ROUND_TRIP:
-            self._anchor = (date + 0.5, (sent.monotonic + received.monotonic) / 2, True)
+            self._anchor = (date + TRUNCATED, (sent.monotonic + received.monotonic) / 2, True)
         elif self._anchor is None or not self._anchor[2]:
-            self._anchor = (date + 0.5, received.monotonic, False)
+            self._anchor = (date + TRUNCATED, received.monotonic, False)
 
     def now(self, reading: ClockReading) -> float:
         """Return DynamoDB's time in epoch seconds."""
@@ -117,7 +118,7 @@ class ServerTime:
         if self._newest is None:
             return reading.wall
         date, sent, _ = self._newest
-        return max(self.now(reading), date + 0.5 + reading.elapsed - sent)
+        return max(self.now(reading), date + TRUNCATED + reading.elapsed - sent)
 
     def bounds(self, reading: ClockReading) -> tuple[float, float, float] | None:
         """Return between which two times DynamoDB's is, in epoch seconds, and how old the newest Date is, in seconds.

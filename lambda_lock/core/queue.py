@@ -415,7 +415,7 @@ class Pace:
     GAP = 0.13  # of a hold: the nap of the first waiter when the lock may be released at any moment
     LONGEST_GAP = 0.1  # seconds: the longest such nap,
     LONG = 0.018  # of a hold: if this is longer, the longest such nap
-    EARLY = 0.25  # of the time until the lock may be released: when it was granted is not known exactly
+    EARLY = 0.2  # of the time until the lock may be released: when it was granted is not known exactly
     LATE = 0.09  # of the time for which a hold has been longer than expected: looks become rarer
     TURN = 0.85  # of the holds ahead: a waiter further back sleeps for this part, because holds may be shorter
     NAP = 0.25  # seconds: a nap may be so much longer for each one ahead
@@ -438,12 +438,13 @@ class Pace:
         self._token, self._since = row.token, reading.elapsed
         if date is not None and row.expiry_ms is not None and row.lease_ms is not None:
             granted = (row.expiry_ms - row.lease_ms) / 1000 - lease.GRACE  # only a hint: a renewal makes it later
-            self._since -= max(date - granted, 0.0)
+            self._since -= max(date - granted - lease.TRUNCATED, 0.0)  # the holder's time may be as much behind
 
     def learn(self, hold: float) -> None:
         hold = max(hold, 0.001)  # above 0, because `nap` divides by it
         known, self._known = self._known and hold < self.hold * self.OTHER, True
-        self._spread = (self._spread + abs(hold - self.hold)) / 2 if known else self.SPREAD * hold
+        # Other work is taken to be as even as the work before.
+        self._spread = (self._spread + abs(hold - self.hold)) / 2 if known else self._spread * hold / self.hold
         self.hold = (self.hold + hold) / 2 if known else hold
 
     def turn(self, ahead: int, reading: lease.ClockReading) -> float:
