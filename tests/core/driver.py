@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from lambda_lock.core import acquire, keep, requests
 from lambda_lock.core.lease import ClockReading
-from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled
+from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled, TransportError
 from lambda_lock.core.protocol import AcquireRequest, ClientMemory, Conversation, Entropy, Hold, Resumption, Send, Wait
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.schema import JAVA, Schema
@@ -17,6 +17,7 @@ from lambda_lock.testing.table import Table
 T = TypeVar("T")
 NOW = 1_800_000_000.0  # epoch seconds at the start
 MANY = 500  # requests; more would mean an endless loop
+Act = Callable[[], object]
 Answer = Callable[[str, dict[str, Any]], Any]
 
 
@@ -27,6 +28,7 @@ def place(schema: Schema = JAVA) -> Place:
 class Driver:
     """One process. ``answer`` returns or raises the outcome of a request. Each request takes ``trip`` seconds.
 
+    clock_ahead: how many seconds its wall clock is fast.
     thrown: exceptions to throw into the steps, by the number of the step, from 1.
     """
 
@@ -34,6 +36,7 @@ class Driver:
         self.answer = answer
         self.trip = trip
         self.now = 0.0
+        self.clock_ahead = 0.0
         self.sent: list[tuple[str, dict[str, Any]]] = []
         self.steps = 0
         self.thrown: dict[int, BaseException] = {}
@@ -41,8 +44,15 @@ class Driver:
         rng = random.Random(1)
         self.entropy = Entropy(lambda: f"{rng.getrandbits(128):032x}", rng.random)
 
+    @property
+    def operations(self) -> list[str]:
+        return [operation for operation, _ in self.sent]
+
     def reading(self) -> ClockReading:
-        return ClockReading(self.now, self.now, NOW + self.now)
+        return ClockReading(self.now, self.now, NOW + self.now + self.clock_ahead)
+
+    def pass_time(self, seconds: float) -> None:
+        self.now += seconds
 
     def talk(self) -> Conversation:
         return Conversation(self.memory, self.entropy, self.reading())
@@ -92,12 +102,57 @@ class Driver:
 
 
 class OnTable(Driver):
-    """A process on a table in memory. ``damage`` changes attributes of the row without its knowledge."""
+    """A process on a table in memory. ``damage`` changes attributes of the row without its knowledge.
+
+    kinds, times: of the requests that were sent. What a kind is, `kind_of` says.
+    at: what happens before the first request that is sent at or after a time.
+    before, after: what happens at the next requests of a kind, one act at each.
+    troubles: what answers the next requests of a kind instead of the table: an outcome, or a function of the request.
+    """
 
     def __init__(self, schema: Schema = JAVA, trip: float = 0.002) -> None:
-        super().__init__(self.apply, trip)
+        super().__init__(self.answered, trip)
         self.schema = schema
         self.table = Table(schema.partition_key, schema.sort_key)
+        self.kinds: list[str] = []
+        self.times: list[float] = []
+        self.at: list[tuple[float, Act]] = []
+        self.before: dict[str, list[Act]] = {}
+        self.after: dict[str, list[Act]] = {}
+        self.troubles: dict[str, list[Any]] = {}
+
+    def kind_of(self, operation: str, request: dict[str, Any]) -> str:
+        return operation
+
+    def answered(self, operation: str, request: dict[str, Any]) -> Any:
+        self.times.append(self.now)
+        while self.at and self.at[0][0] <= self.now:
+            self.at.pop(0)[1]()
+        kind = self.kind_of(operation, request)
+        self._happen(self.before, kind)
+        self.kinds.append(kind)
+        trouble = self.troubles[kind].pop(0) if self.troubles.get(kind) else self.apply
+        try:
+            return trouble(operation, request) if callable(trouble) else trouble
+        finally:
+            self._happen(self.after, kind)
+
+    def _happen(self, acts: dict[str, list[Act]], kind: str) -> None:
+        if acts.get(kind):
+            acts[kind].pop(0)()
+
+    def lost_reply(self, operation: str, request: dict[str, Any]) -> TransportError:
+        """Carry the request out, and lose the reply."""
+        self.apply(operation, request)
+        return TransportError(True)
+
+    def beside(self, act: Act) -> Any:
+        """Let another process act, on the same table at this moment."""
+        answer, self.answer, before = self.answer, self.apply, self.now
+        try:
+            return act()
+        finally:
+            self.answer, self.now = answer, before
 
     def apply(self, operation: str, request: dict[str, Any]) -> Reply:
         return Reply(self.table.apply(operation, request), int(NOW + self.now))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from lambda_lock.errors import (
 from .driver import NOW, Driver, OnTable, place
 
 WINDOW = 3600
+YOURS = requests.Grant("you#1", "L1:1800000022000:" + "0" * 32, 20_000, 1_800_000_022_000, 1)
 
 
 class Forgetful(OnTable):
@@ -51,36 +53,25 @@ class Forgetful(OnTable):
         wanted = self.wanted(**changes)
         return self.run(forget.forget(wanted, self.talk()))
 
-    @property
-    def operations(self) -> list[str]:
-        return [operation for operation, _ in self.sent]
-
 
 @pytest.fixture
 def process() -> Forgetful:
     return Forgetful()
 
 
-def test_what_was_never_done_is_not_written(process):
+@pytest.mark.parametrize(
+    "before",
+    [lambda process: None, lambda process: process.release(process.begin()), lambda process: process.do()],
+    ids=["never done", "without a completion", "a completion that has passed"],
+)
+def test_what_is_not_done_is_read_and_left_alone(before, process):
+    before(process)
+    process.now += WINDOW + 3
+    rows = process.table.items()
+    process.sent.clear()
     assert process.forget() is False
     assert process.operations == ["GetItem"]
-    assert process.table.items() == []
-
-
-def test_a_row_without_a_completion_is_left_alone(process):
-    process.release(process.begin())
-    before = process.row
-    assert process.forget() is False
-    assert process.row == before
-    assert process.operations[2:] == ["GetItem"]
-
-
-def test_a_completion_that_has_passed_is_left_alone(process):
-    process.do()
-    process.now += WINDOW + 3
-    before = process.row
-    assert process.forget() is False
-    assert process.row == before
+    assert process.table.items() == rows
 
 
 def test_a_done_event_takes_two_requests_and_only_its_completion_and_result_go(process):
@@ -113,16 +104,7 @@ def test_a_wait_that_ends_before_the_run_does_is_a_time_out(process):
 
 def test_who_waits_for_a_run_forgets_what_it_has_completed(process):
     hold = process.begin()
-    apply, looks = process.answer, 0
-
-    def answer(operation: str, request: dict[str, Any]) -> Reply:
-        nonlocal looks
-        looks += operation == "GetItem"
-        if looks == 3 and not hold.ended:
-            process.complete(hold)
-        return apply(operation, request)
-
-    process.answer = answer
+    process.after["GetItem"] = [lambda: None, lambda: process.complete(hold)]
     assert process.forget(waits=True, wait_until=process.now + 15) is True
     assert "completedUntil" not in process.row
 
@@ -139,23 +121,17 @@ def test_a_dead_holder_is_taken_over_and_its_row_released(process):
 
 
 def test_late_claims_that_land_expired_are_taken_over_one_after_the_other(process):
-    apply, late = process.answer, 4
+    def land(number: int) -> None:
+        version = make_version(int((NOW + process.now) * 1000) - 3000, f"{number:032x}")
+        process.damage(
+            ownerName={"S": f"late#{number}"},
+            recordVersionNumber={"S": version},
+            leaseDuration={"S": "1000"},
+            fencingToken={"N": str(10 + number)},
+            isReleased=None,
+        )
 
-    def answer(operation: str, request: dict[str, Any]) -> Reply:
-        nonlocal late
-        if operation == "GetItem" and late:
-            late -= 1
-            version = make_version(int((NOW + process.now) * 1000) - 3000, f"{late:032x}")
-            process.damage(
-                ownerName={"S": f"late#{late}"},
-                recordVersionNumber={"S": version},
-                leaseDuration={"S": "1000"},
-                fencingToken={"N": str(10 - late)},
-                isReleased=None,
-            )
-        return apply(operation, request)
-
-    process.answer = answer
+    process.before["GetItem"] = [partial(land, number) for number in range(4)]
     assert process.forget() is False
     assert process.operations == ["GetItem", "UpdateItem", "UpdateItem"] * 4 + ["GetItem"]
 
@@ -173,16 +149,12 @@ def test_a_dead_holder_of_another_kind_leaves_what_is_done_to_be_forgotten(proce
 def test_the_take_over_of_a_dead_run_is_refused_once_that_has_completed_late(process):
     dead = process.begin()
     process.now += 30
-    apply = process.answer
 
-    def answer(operation: str, request: dict[str, Any]) -> Reply:
-        if operation == "UpdateItem" and not dead.ended:
-            process.answer = apply
-            dead.valid_until = process.now + 1
-            assert process.complete(dead)
-        return apply(operation, request)
+    def complete() -> None:
+        dead.valid_until = process.now + 1
+        assert process.complete(dead)
 
-    process.answer = answer
+    process.before["UpdateItem"] = [complete]
     assert process.forget() is True
     assert "completedUntil" not in process.row
 
@@ -225,41 +197,23 @@ def test_an_erasure_requires_the_token_and_the_time_that_were_seen(process):
 
 def test_after_a_lost_reply_the_row_says_that_it_was_forgotten(process):
     process.do()
-    apply, lost = process.answer, list[Any]()
-
-    def answer(operation: str, request: dict[str, Any]) -> Any:
-        reply = apply(operation, request)
-        if operation == "UpdateItem" and not lost:
-            lost.append(request)
-            return TransportError(True)
-        return reply
-
-    process.answer = answer
+    process.troubles["UpdateItem"] = [process.lost_reply]
     assert process.forget() is True
     assert process.operations[2:] == ["GetItem", "UpdateItem", "UpdateItem"]
-    assert process.sent[-1][1] is lost[0]
+    assert process.sent[-1][1] is process.sent[-2][1]
 
 
 def test_an_event_that_another_forgets_at_the_same_time_is_not_said_to_be_done(process):
     process.do()
-    apply = process.answer
-
-    def answer(operation: str, request: dict[str, Any]) -> Reply:
-        if operation == "UpdateItem":
-            process.answer = apply
-            assert process.forget() is True
-        return apply(operation, request)
-
-    process.answer = answer
+    others: list[bool] = []
+    process.before["UpdateItem"] = [lambda: others.append(process.forget())]
     assert process.forget() is False
+    assert others == [True]
 
 
 def test_an_outcome_that_stays_unknown_is_an_error_that_says_so(process):
     process.do()
-    apply = process.answer
-    process.answer = lambda operation, request: (
-        TransportError(True) if operation == "UpdateItem" else apply(operation, request)
-    )
+    process.troubles["UpdateItem"] = [TransportError(True)] * 99
     with pytest.raises(TransportError, match="unknown whether event 'k' was forgotten") as unknown:
         process.forget()
     assert unknown.value.ambiguous
@@ -267,9 +221,7 @@ def test_an_outcome_that_stays_unknown_is_an_error_that_says_so(process):
 
 def test_a_denied_erasure_is_an_error(process):
     process.do()
-    apply = process.answer
-    denied = ServiceError("AccessDeniedException", "no", False, None)
-    process.answer = lambda operation, request: denied if operation == "UpdateItem" else apply(operation, request)
+    process.troubles["UpdateItem"] = [ServiceError("AccessDeniedException", "no", False, None)]
     with pytest.raises(ServiceError, match="AccessDenied"):
         process.forget()
 
@@ -277,14 +229,7 @@ def test_a_denied_erasure_is_an_error(process):
 @pytest.mark.parametrize("waits", [False, True])
 def test_rows_that_allow_the_next_write_and_refuse_it_do_not_keep_it_busy(process, waits):
     process.do()
-    apply = process.answer
-
-    def answer(operation: str, request: dict[str, Any]) -> Any:
-        if operation == "UpdateItem":
-            raise ConditionFailed(process.row, None)
-        return apply(operation, request)
-
-    process.answer = answer
+    process.troubles["UpdateItem"] = [ConditionFailed(process.row, None) for _ in range(99)]
     with pytest.raises(TransportError, match="writes in a row failed"):
         process.forget(waits=waits, wait_until=process.now + 20)
     assert len(process.sent) <= 2 + 2 * STEPS + 1
@@ -322,8 +267,7 @@ def test_an_answer_without_a_date_does_not_say_whether_the_window_has_passed():
 
 def test_a_claim_that_expects_no_completion_is_refused_by_one_and_carried_out_after_it_is_forgotten(process):
     """Rule 11: a claim in flight is refused, or lands on a row whose event is to run."""
-    grant = requests.Grant("you#1", "L1:1800000022000:" + "0" * 32, 20_000, 1_800_000_022_000, 1)
-    claim = requests.claim(place(), grant, requests.Content(ttl=60), event=True)
+    claim = requests.claim(place(), YOURS, requests.Content(ttl=60), event=True)
     process.do()
     with pytest.raises(ConditionFailed):
         process.table.apply(*claim)
@@ -336,8 +280,7 @@ def test_a_claim_that_expects_no_completion_is_refused_by_one_and_carried_out_af
 def test_a_replacement_in_flight_does_not_bring_a_completion_back(process):
     process.do()
     row = place().view(process.row)
-    grant = requests.Grant("you#1", "L1:1800000022000:" + "0" * 32, 20_000, 1_800_000_022_000, 1)
-    replacement = requests.replace(place(), grant, requests.Content(ttl=60), observed=row)
+    replacement = requests.replace(place(), YOURS, requests.Content(ttl=60), observed=row)
     process.forget()
     with pytest.raises(ConditionFailed):
         process.table.apply(*replacement)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -97,12 +98,7 @@ def test_every_earlier_attempt_is_refused(driver, first):
 
 
 def test_an_attempt_that_comes_late_goes_over_its_own_entry(driver, first):
-    def late(operation: str, request: dict[str, Any]) -> Any:
-        reply = driver.apply(operation, request)
-        driver.now += 100  # its validity has passed on arrival
-        return reply
-
-    driver.trouble = [driver.apply, late]
+    driver.trouble(driver.apply, driver.late_by(100))  # its validity has passed on arrival
     wanted = driver.wanted(owner=f"{base_of(first.owner)}/{driver.entropy.nonce()}", decision=500.0)
     hold = driver.run(resume.resume(wanted, first.token, driver.talk()))
     _, request = driver.sent[-1]
@@ -132,7 +128,7 @@ def test_a_release_by_string_reads_first_and_is_false_the_second_time(driver, fi
 
 
 def test_a_release_by_string_whose_reply_is_lost_is_true(driver, first):
-    driver.trouble = [driver.apply, driver.lost_reply]
+    driver.trouble(driver.apply, driver.lost_reply)
     assert driver.release_string(first)
     assert driver.operations == ["GetItem", "UpdateItem", "UpdateItem"]
 
@@ -190,43 +186,26 @@ def test_a_row_with_two_entries_of_one_hold_is_a_clear_error(driver, first):
 def test_an_entry_of_the_own_holder_that_cannot_be_read_is_a_clear_error(driver):
     first = driver.acquire_as("h", permits=5)
     driver.damage(permits={"M": {attempt(first): {"S": "x"}}})
-    for act in (
-        lambda: driver.acquire_as("h", permits=5),
-        lambda: driver.resume(first),
-        lambda: driver.release_string(first),
-    ):
+    again = partial(driver.acquire_as, "h", permits=5)
+    for act in (again, partial(driver.resume, first), partial(driver.release_string, first)):
         with pytest.raises(LockFormatError, match="an entry of this holder in permits that cannot be read"):
             act()
-    driver.acquire_as("another", permits=5)
-
-
-def test_a_token_of_the_own_holder_without_an_entry_is_a_clear_error(driver):
-    first = driver.acquire_as("h", permits=5)
     driver.damage(permits={"M": {}})
-    for act in (lambda: driver.acquire_as("h", permits=5), lambda: driver.resume(first)):
+    for act in (again, partial(driver.resume, first)):
         with pytest.raises(LockFormatError, match="no entry in permits for a token of this holder"):
             act()
     driver.acquire_as("another", permits=5)
 
 
 def test_a_lock_s_string_on_a_semaphore_and_the_reverse_are_clear_errors(driver, first):
-    for act in (
-        lambda: driver.resume(first, permits=None),
-        lambda: driver.run(
-            resume.release(
-                driver.wanted(permits=None).place,
-                first.owner, first.token, driver.talk(),
-            )
-        ),
-        lambda: driver.run(
-            handover.adopt(
-                driver.wanted(permits=None, owner=first.owner),
-                first.token, driver.talk(),
-            )
-        ),
-    ):  # fmt: skip
+    lock = driver.wanted(permits=None, owner=first.owner)
+    for steps in (
+        resume.resume(lock, first.token, driver.talk()),
+        resume.release(lock.place, first.owner, first.token, driver.talk()),
+        handover.adopt(lock, first.token, driver.talk()),
+    ):
         with pytest.raises(LockFormatError, match="is a semaphore, not a lock"):
-            act()
+            driver.run(steps)
     lock = Admitted()
     held = lock.acquire(permits=None)
     with pytest.raises(LockFormatError, match="is a lock, not a semaphore"):

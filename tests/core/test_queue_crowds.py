@@ -17,7 +17,7 @@ from lambda_lock.core.row import MOST_WAITERS
 from lambda_lock.errors import LockNotGrantedError, LockTimeoutError
 
 from .driver import NOW
-from .test_queue import Waiting, held, kind_of, released_with
+from .test_queue import Waiting, held, released_with
 
 
 class Crowd:
@@ -118,31 +118,19 @@ def test_the_retry_after_of_a_free_lock_does_not_count_the_last_holder_s_lease()
     driver.wait("another1", seconds=20)
     driver.at = [(0.7, release), (0.7, lambda: driver.damage(heldMs=None))]
 
-    def answer(operation: str, request: dict[str, Any]) -> Any:
-        if kind_of(operation, request) == "claim" and driver.now > 0.9:  # its place moves each time
-            new = driver.others(f"new-{len(driver.sent)}", seconds=20)["L"]
-            driver.damage(waiters={"L": [*new, *driver.row["waiters"]["L"]]})
-        return driver.watched(operation, request)
-
-    driver.answer = answer
-    with pytest.raises(LockTimeoutError, match="is free") as caught:
-        driver.acquire(wait_until=1.0)
-    assert caught.value.retry_after is None or caught.value.retry_after < 5
+    moved = lambda: driver.put([*driver.others(f"new-{len(driver.sent)}", seconds=20), *driver.waiters])  # noqa: E731
+    driver.at.append((0.9, lambda: driver.before.update(claim=[moved] * 9)))  # its place moves each time
+    refused = driver.times_out(1.0)
+    assert "is free" in str(refused)
+    assert (refused.retry_after or 0) < 5
 
 
 def test_an_append_called_invalid_at_the_end_of_the_wait_is_not_the_error_of_the_wait():
     driver = Waiting()
     held(driver)
     driver.troubles["append"] = [ServiceError("ValidationException", "Item size has exceeded the maximum")]
-
-    def answer(operation: str, request: dict[str, Any]) -> Any:
-        if kind_of(operation, request) == "append":
-            driver.now += 1
-        return driver.watched(operation, request)
-
-    driver.answer = answer
-    with pytest.raises(LockTimeoutError):
-        driver.acquire(wait_until=0.9)
+    driver.before["append"] = [lambda: driver.pass_time(1)]
+    driver.times_out(0.9)
 
 
 def test_forged_hold_times_do_not_send_callers_away_for_days():
@@ -150,9 +138,9 @@ def test_forged_hold_times_do_not_send_callers_away_for_days():
     held(driver)
     driver.wait(*(f"g{number}" for number in range(64)), seconds=30)
     driver.damage(heldMs={"N": "86400000"})
-    with pytest.raises(Exception, match="wait before") as caught:
-        driver.acquire(waits=False, queue=None)
-    assert caught.value.retry_after < 2 * 86_400  # type: ignore[attr-defined]
+    refused = driver.refused()
+    assert "wait before" in str(refused)
+    assert (refused.retry_after or 0) < 2 * 86_400
 
 
 @pytest.mark.parametrize("dead", [1, 2, 3])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from lambda_lock.core import handover, resume, transaction
 from lambda_lock.core.handover import read_handover
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransportError
-from lambda_lock.core.protocol import DECISION, ClientMemory, Conversation, Hold, Send
+from lambda_lock.core.protocol import DECISION, ClientMemory, Conversation, Hold
 from lambda_lock.core.row import base_of, make_version
 from lambda_lock.errors import (
     LockConfigurationError,
@@ -20,7 +19,7 @@ from lambda_lock.errors import (
     LockTimeoutError,
 )
 
-from .driver import NOW, OnTable
+from .driver import NOW, Answer, OnTable
 
 UNKNOWN = TransportError(True)
 DENIED = ServiceError("AccessDeniedException", "")
@@ -31,22 +30,24 @@ class Stopped(BaseException):
 
 
 class Invocations(OnTable):
-    """Processes on one table in memory, one after the other. ``trouble`` meets the next requests.
+    """Processes on one table in memory, one after the other. All requests are of one kind."""
 
-    A trouble is a function of the driver's own `apply` and the request.
-    """
+    def kind_of(self, operation: str, request: dict[str, Any]) -> str:
+        return "any"
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.trouble: list[Callable[[str, dict[str, Any]], Any]] = []
-        self.answer = self.troubled
+    def trouble(self, *troubles: Any) -> None:
+        """What answers the next requests instead of the table."""
+        self.troubles = {"any": list(troubles)}
 
-    def troubled(self, operation: str, request: dict[str, Any]) -> Any:
-        return (self.trouble.pop(0) if self.trouble else self.apply)(operation, request)
+    def late_by(self, seconds: float) -> Answer:
+        """Carries a request out whose answer takes so long."""
 
-    def lost_reply(self, operation: str, request: dict[str, Any]) -> Any:
-        self.apply(operation, request)
-        return UNKNOWN
+        def slow(operation: str, request: dict[str, Any]) -> Reply:
+            reply = self.apply(operation, request)
+            self.now += seconds
+            return Reply(reply.item, int(NOW + self.now))
+
+        return slow
 
     def restart(self) -> None:
         """Another process goes on: it knows no Date."""
@@ -61,6 +62,12 @@ class Invocations(OnTable):
         self.sent.clear()
         steps = resume.release(hold.place, hold.owner, hold.token, self.talk())
         return self.run(steps)
+
+    def first_of(self, owner: str) -> tuple[str, dict[str, Any]]:
+        """The first request of an acquire by holder in another process."""
+        steps = resume.acquire(self.wanted(owner=owner), Conversation(ClientMemory(1), self.entropy, self.reading()))
+        claim: Any = next(steps)
+        return claim.operation, claim.request
 
     def acquire_as(self, holder: str, **changes: Any) -> Hold:
         wanted = self.wanted(owner=f"{holder}#{self.entropy.nonce()}", **changes)
@@ -87,10 +94,6 @@ class Invocations(OnTable):
     @property
     def is_held(self) -> bool:
         return "isReleased" not in self.row
-
-    @property
-    def operations(self) -> list[str]:
-        return [operation for operation, _ in self.sent]
 
 
 @pytest.fixture
@@ -145,20 +148,12 @@ def test_a_resumed_hold_keeps_its_token_and_has_a_name_of_its_own(driver, first)
     assert driver.renew(third).renewed
 
 
-def test_a_resume_is_one_request_if_the_first_handle_has_the_row_and_a_date_is_known(driver, first):
+def test_a_resume_is_one_request_and_a_second_one_if_another_attempt_has_the_row_or_no_date_is_known(driver, first):
     driver.resume(first)
     assert driver.operations == ["UpdateItem"]
-
-
-def test_a_resume_is_two_requests_if_another_attempt_has_the_row(driver, first):
-    driver.resume(first)
     driver.now += 1
     driver.resume(first)
     assert driver.operations == ["UpdateItem", "UpdateItem"]
-
-
-def test_a_process_that_knows_no_date_reads_first(driver, first):
-    driver.resume(first)
     driver.restart()
     driver.now += 1
     driver.resume(first)
@@ -179,15 +174,11 @@ def test_every_earlier_attempt_is_refused(driver, first):
     assert len(driver.table.items()) == 1  # no commit wrote
 
 
-def test_a_renewal_of_an_earlier_attempt_loses_it(driver, first):
+def test_an_earlier_attempt_is_lost_by_its_renewal_and_cannot_hand_over_and_the_string_stays_good(driver, first):
     second = driver.resume(first)
     assert not driver.renew(first).renewed
     assert first.lost
     assert first.holder == second.owner
-
-
-def test_an_earlier_attempt_cannot_hand_over_and_the_string_stays_good(driver, first):
-    second = driver.resume(first)
     driver.now += 1
     driver.resume(first)
     with pytest.raises(LockLostError):
@@ -257,14 +248,13 @@ def test_a_resume_goes_above_a_version_that_is_there(driver, first):
 
 def test_a_clock_that_is_fast_writes_no_late_expiry(driver, first):
     driver.restart()
-    reading = driver.reading
-    driver.reading = lambda: type(reading())(driver.now, driver.now, NOW + driver.now + 7200)
+    driver.clock_ahead = 7200
     hold = driver.resume(first)
     assert hold.expiry_ms / 1000 < NOW + driver.now + 25
 
 
 def test_a_lost_reply_is_found_out_by_sending_again(driver, first):
-    driver.trouble = [driver.lost_reply]
+    driver.trouble(driver.lost_reply)
     before = driver.now
     hold = driver.resume(first)
     assert driver.owner == hold.owner
@@ -273,12 +263,7 @@ def test_a_lost_reply_is_found_out_by_sending_again(driver, first):
 
 
 def test_a_grant_whose_validity_passed_on_arrival_is_gone_above(driver, first):
-    def slow(operation: str, request: dict[str, Any]) -> Any:
-        reply = driver.apply(operation, request)
-        driver.now += 3
-        return Reply(reply.item, int(NOW + driver.now))
-
-    driver.trouble = [slow]
+    driver.trouble(driver.late_by(3))
     hold = driver.resume(first, lease_ms=2000)
     assert hold.is_held(driver.now)
     assert driver.operations == ["UpdateItem", "UpdateItem"]
@@ -286,40 +271,32 @@ def test_a_grant_whose_validity_passed_on_arrival_is_gone_above(driver, first):
 
 
 def test_answers_that_always_come_too_late_end_with_the_decision(driver, first):
-    def slow(operation: str, request: dict[str, Any]) -> Any:
-        reply = driver.apply(operation, request)
-        driver.now += 2
-        return Reply(reply.item, int(NOW + driver.now))
-
-    driver.trouble = [slow] * 20
+    driver.trouble(*[driver.late_by(2)] * 20)
     start = driver.now
     with pytest.raises(TransportError, match=r"within 5 s.*Resume it again"):
         driver.resume(first, lease_ms=1000)
     assert driver.now - start < DECISION + 3
-    driver.trouble = []
+    driver.trouble()
     assert driver.resume(first).is_held(driver.now)
 
 
 def test_a_row_that_refuses_every_version_is_reported_as_damaged(driver, first):
-    driver.trouble = [lambda operation, request: ConditionFailed(driver.row, int(NOW + driver.now))] * 20
+    driver.trouble(*[lambda *_: ConditionFailed(driver.row, int(NOW + driver.now))] * 20)
     with pytest.raises(LockFormatError, match="delete it"):
         driver.resume(first)
     assert len(driver.sent) <= 8
 
 
 def test_a_resume_among_too_many_others_blames_them_and_not_the_row(driver, first):
-    def resumed_before(operation: str, request: dict[str, Any]) -> Any:
-        driver.answer = driver.apply
+    def resumed_before() -> None:
         wanted = driver.wanted(owner=f"{first.owner}/{driver.entropy.nonce()}")
-        driver.run(resume.resume(wanted, first.token, driver.talk()))
-        driver.answer = driver.troubled
-        return driver.apply(operation, request)
+        driver.beside(lambda: driver.run(resume.resume(wanted, first.token, driver.talk())))
 
-    driver.trouble = [resumed_before] * 20
+    driver.before = {"any": [resumed_before] * 20}
     with pytest.raises(TransportError, match="was not resumed: each answer named another attempt") as caught:
         driver.resume(first)
     assert not caught.value.ambiguous
-    driver.trouble = []
+    driver.before = {}
     assert driver.resume(first).is_held(driver.now)
 
 
@@ -344,7 +321,7 @@ def test_the_version_alone_is_no_grant_without_the_name(driver, first):
         driver.damage(ownerName={"S": f"{first.owner}/{'e' * 32}"})
         return Reply(driver.row, int(NOW + driver.now))
 
-    driver.trouble = [swapped]
+    driver.trouble(swapped)
     hold = driver.resume(first)
     assert driver.owner == hold.owner
     assert len(driver.sent) == 2
@@ -354,25 +331,23 @@ def test_the_version_alone_is_no_grant_without_the_name(driver, first):
 def test_a_resume_that_is_given_up_releases_nothing(driver, first, trouble):
     if trouble == "interrupt":
         driver.thrown = {driver.steps + 1: Stopped()}
-    elif trouble == "no answer":
-        driver.trouble = [driver.lost_reply, *[lambda operation, request: UNKNOWN] * 20]
     else:
-        driver.trouble = [lambda operation, request: DENIED]
+        driver.trouble(*([driver.lost_reply, *[UNKNOWN] * 20] if trouble == "no answer" else [DENIED]))
     with pytest.raises((Stopped, TransportError, ServiceError)):
         driver.resume(first)
     assert len({str(request) for _, request in driver.sent}) <= 1  # the resume, and nothing else
-    driver.trouble = []
+    driver.trouble()
     driver.now += 1
     assert driver.is_held
     assert driver.resume(first).token == first.token
 
 
 def test_a_resume_that_comes_late_is_refused_by_name_or_gone_over(driver, first):
-    driver.trouble = [lambda operation, request: UNKNOWN] * 20
+    driver.trouble(*[UNKNOWN] * 20)
     with pytest.raises(TransportError):
         driver.resume(first)
     late = driver.sent[0]
-    driver.trouble = []
+    driver.trouble()
     driver.now += 1
     second = driver.resume(first)
     with pytest.raises(ConditionFailed):
@@ -399,7 +374,7 @@ def test_an_invocation_that_ends_resumes_nothing(driver, first):
 
 
 def test_an_answer_without_a_date_resumes_nothing(driver, first):
-    driver.trouble = [lambda operation, request: Reply(driver.apply(operation, request).item, None)]
+    driver.trouble(lambda operation, request: Reply(driver.apply(operation, request).item, None))
     with pytest.raises(LockConfigurationError, match="Date"):
         driver.resume(first)
 
@@ -419,14 +394,14 @@ def test_nothing_is_written_by_a_clock_that_no_date_has_set(driver, first, by):
         except ConditionFailed as refused:
             return ConditionFailed(refused.item, None)
 
-    driver.trouble = [undated] * 20
+    driver.trouble(*[undated] * 20)
     with pytest.raises(LockConfigurationError, match="Date"):
         driver.resume(first) if by == "resume" else driver.acquire_as("h")
     assert driver.row["recordVersionNumber"] == version
 
 
 def test_a_resume_takes_as_long_as_the_client_s_decisions(driver, first):
-    driver.trouble = [lambda operation, request: UNKNOWN] * 100
+    driver.trouble(*[UNKNOWN] * 100)
     start = driver.now
     with pytest.raises(TransportError):
         driver.resume(first, decision=1.0)
@@ -465,7 +440,7 @@ def test_a_parked_hold_is_resumed(driver, first):
 
 def test_a_handover_whose_reply_is_lost_is_found_out_by_sending_again(driver, first):
     hold = driver.resume(first)
-    driver.trouble = [driver.lost_reply]
+    driver.trouble(driver.lost_reply)
     assert read_handover(driver.hand_over(hold), "locks").owner == first.owner
 
 
@@ -503,46 +478,33 @@ def test_what_an_attempt_has_cannot_be_adopted(driver, first):
 # An attempt's release
 
 
-def test_a_release_that_may_have_been_carried_out_is_false_if_another_attempt_has_the_hold(driver, first):
+@pytest.mark.parametrize("released", [False, True], ids=["another attempt has the hold", "it is released"])
+def test_a_release_that_may_have_been_carried_out_is_true_if_the_hold_is_released_under_any_name(
+    driver, first, released
+):
     hold = driver.resume(first)
     driver.now += 1
     other = driver.resume(first)
-    driver.trouble = [lambda operation, request: UNKNOWN]
-    assert not driver.release(hold)
+    if released:
+        driver.release(other)
+    driver.trouble(UNKNOWN)
+    assert driver.release(hold) is released
     assert driver.owner == other.owner
-    assert driver.is_held
-
-
-def test_a_release_that_may_have_been_carried_out_is_true_if_the_hold_is_released_under_any_name(driver, first):
-    hold = driver.resume(first)
-    driver.now += 1
-    other = driver.resume(first)
-    driver.release(other)
-    driver.trouble = [lambda operation, request: UNKNOWN]
-    assert driver.release(hold)
+    assert driver.is_held is not released
 
 
 # Release by string
 
 
-def test_a_string_releases_any_number_of_times(driver, first):
+@pytest.mark.parametrize("has", ["the first handle", "an attempt", "nobody"])
+def test_a_string_releases_what_any_handle_has_or_is_parked_any_number_of_times(driver, first, has):
+    hold = first if has == "the first handle" else driver.resume(first)
+    if has == "nobody":
+        driver.hand_over(hold)
     assert driver.release_string(first)
-    assert driver.operations == ["UpdateItem"]
+    assert driver.operations == ["UpdateItem"] * (1 if hold is first else 2)
     assert not driver.is_held
-    assert driver.release_string(first)
-    assert not driver.is_held
-
-
-def test_a_string_releases_what_any_attempt_has(driver, first):
-    hold = driver.resume(first)
-    assert driver.release_string(first)
-    assert driver.operations == ["UpdateItem", "UpdateItem"]
     assert not driver.renew(hold).renewed
-    assert driver.release_string(first)
-
-
-def test_a_string_releases_what_is_parked(driver, first):
-    driver.hand_over(driver.resume(first))
     assert driver.release_string(first)
     assert not driver.is_held
 
@@ -565,23 +527,23 @@ def test_a_string_does_not_release_what_was_adopted(driver, first):
 
 
 def test_a_release_without_a_clear_answer_says_so_and_may_be_called_again(driver, first):
-    driver.trouble = [driver.lost_reply, *[lambda operation, request: UNKNOWN] * 20]
+    driver.trouble(driver.lost_reply, *[UNKNOWN] * 20)
     with pytest.raises(TransportError) as caught:
         driver.release_string(first)
     assert caught.value.ambiguous
-    driver.trouble = []
+    driver.trouble()
     assert driver.release_string(first)
 
 
 def test_a_release_that_is_denied_raises_the_reason(driver, first):
-    driver.trouble = [lambda operation, request: DENIED]
+    driver.trouble(DENIED)
     with pytest.raises(ServiceError):
         driver.release_string(first)
     assert driver.is_held
 
 
 def test_a_release_by_string_comes_to_an_end_whatever_the_answers_show(driver, first):
-    driver.trouble = [lambda operation, request: ConditionFailed(driver.row, int(NOW))] * 20
+    driver.trouble(*[lambda *_: ConditionFailed(driver.row, int(NOW))] * 20)
     with pytest.raises(TransportError):
         driver.release_string(first)
     assert len(driver.sent) <= 8
@@ -608,6 +570,8 @@ def test_a_holder_that_has_the_lock_goes_on_with_it(driver):
     assert driver.owner == again.owner
     assert driver.operations == ["UpdateItem", "UpdateItem"]
     assert not driver.renew(first).renewed
+    string = read_handover(driver.hand_over(again), "locks")
+    assert (string.owner, string.token) == (first.owner, first.token)  # both attempts of the step name one hold
 
 
 @pytest.mark.parametrize("end", ["park", "attempt"])
@@ -621,14 +585,6 @@ def test_a_holder_goes_on_with_what_its_attempts_have(driver, end):
     again = driver.acquire_as("a/b#c")
     assert again.token == first.token
     assert base_of(again.owner) == first.owner
-
-
-def test_both_strings_of_a_doubled_acquire_step_name_one_hold(driver):
-    first = driver.acquire_as("execution-7")
-    driver.now += 1
-    again = driver.acquire_as("execution-7")
-    string = read_handover(driver.hand_over(again), "locks")
-    assert (string.owner, string.token) == (first.owner, first.token)
 
 
 @pytest.mark.parametrize("other", ["execution-8", "execution-7#x", "execution", "execution-7/a", "x#execution-7"])
@@ -651,7 +607,7 @@ def test_a_holder_takes_a_free_lock_like_anybody(driver):
 
 
 def test_a_lost_reply_to_its_own_claim_is_a_grant_and_not_an_earlier_attempt(driver):
-    driver.trouble = [driver.lost_reply]
+    driver.trouble(driver.lost_reply)
     hold = driver.acquire_as("execution-7")
     assert "/" not in hold.owner
     assert driver.operations == ["UpdateItem", "UpdateItem"]
@@ -659,17 +615,13 @@ def test_a_lost_reply_to_its_own_claim_is_a_grant_and_not_an_earlier_attempt(dri
 
 def test_a_holder_waits_for_others_and_resumes_what_its_own_late_claim_took(driver):
     other = driver.acquire()
-    late = driver.wanted(owner="execution-7#ab")
-    claim: Any = next(resume.acquire(late, Conversation(ClientMemory(1), driver.entropy, driver.reading())))
-    assert isinstance(claim, Send)
+    claim = driver.first_of("execution-7#ab")
 
-    def release_and_late(operation: str, request: dict[str, Any]) -> Any:
-        driver.trouble = []
+    def release_and_late() -> None:
         driver.release(other)
-        driver.apply(claim.operation, claim.request)
-        return driver.apply(operation, request)
+        driver.apply(*claim)
 
-    driver.trouble = [driver.apply, release_and_late]
+    driver.after = {"any": [release_and_late]}
     hold = driver.acquire_as("execution-7", waits=True, wait_until=driver.now + 10)
     assert base_of(hold.owner) == "execution-7#ab"
     assert driver.renew(hold).renewed
@@ -677,16 +629,8 @@ def test_a_holder_waits_for_others_and_resumes_what_its_own_late_claim_took(driv
 
 def test_a_holder_whose_claim_got_no_answer_resumes_what_the_row_shows_at_once(driver):
     """The claim gets no answer. Then the row shows an earlier attempt, whose claim came late."""
-    earlier = next(
-        resume.acquire(driver.wanted(owner="h#ab"), Conversation(ClientMemory(1), driver.entropy, driver.reading()))
-    )
-    assert isinstance(earlier, Send)
-
-    def late(operation: str, request: dict[str, Any]) -> Any:
-        driver.apply(earlier.operation, earlier.request)
-        return UNKNOWN
-
-    driver.trouble = [late]
+    earlier = driver.first_of("h#ab")
+    driver.trouble(lambda *_: driver.apply(*earlier) and UNKNOWN)
     hold = driver.acquire_as("h")
     assert base_of(hold.owner) == "h#ab"
     claim, again, resumed = (request for _, request in driver.sent)
@@ -701,12 +645,7 @@ def test_a_holder_whose_hold_is_released_before_it_is_resumed_takes_the_lock_ane
     first = driver.acquire_as("h")
     driver.now += 1
 
-    def released(operation: str, request: dict[str, Any]) -> Any:
-        driver.trouble = []
-        driver.release(first)
-        return driver.apply(operation, request)
-
-    driver.trouble = [driver.apply, released]
+    driver.after = {"any": [lambda: driver.release(first)]}
     hold = driver.acquire_as("h")
     assert hold.token == first.token + 1
     assert driver.renew(hold).renewed
@@ -722,13 +661,12 @@ def taken_from_holder(driver: Invocations, seconds: float = 0.0, by: str = "x#1"
         row = {**driver.row, "ownerName": {"S": by}, "recordVersionNumber": {"S": version}}
         return ConditionFailed(row, int(NOW + driver.now))
 
-    driver.trouble = [driver.apply, another, *[lambda *_: UNKNOWN] * 500]
+    driver.trouble(driver.apply, another, *[UNKNOWN] * 500)
 
 
 def copy_lands(driver: Invocations) -> None:
     """A copy of the first claim that was sent, which had been refused."""
-    driver.trouble, (_, claim) = [], driver.sent[0]
-    driver.apply("UpdateItem", claim)
+    driver.apply(*driver.sent[0])
 
 
 @pytest.mark.parametrize("ends", [LockNotGrantedError, Stopped])
@@ -737,16 +675,15 @@ def test_a_holder_whose_acquire_ends_releases_a_copy_of_its_refused_claim_that_l
     driver.now += 1
     driver.damage(heldMs={"N": "3600000"})
 
-    def copied(operation: str, request: dict[str, Any]) -> Any:
+    def copied() -> None:
         driver.release(first)
         copy_lands(driver)
         if ends is Stopped:
-            driver.thrown = {driver.steps + 1: Stopped()}
+            driver.thrown = {driver.steps + 2: Stopped()}
         else:
             driver.now += DECISION
-        return driver.apply(operation, request)
 
-    driver.trouble = [driver.apply, copied]
+    driver.after = {"any": [copied]}
     with pytest.raises(ends) as caught:
         driver.acquire_as("h")
     assert driver.row["fencingToken"] == {"N": str(first.token + 1)}
@@ -760,18 +697,13 @@ def test_a_copy_of_a_holders_refused_claim_that_landed_is_granted_or_released(dr
     first = driver.acquire_as("h")
     driver.now += 1
 
-    def released(operation: str, request: dict[str, Any]) -> Any:
-        driver.release(first)
-        driver.trouble = [copied]
-        return driver.apply(operation, request)
-
-    def copied(operation: str, request: dict[str, Any]) -> Any:
+    def copied() -> None:
         copy_lands(driver)
         if ends:
             driver.now = 19.5
-        return driver.apply(operation, request)
 
-    driver.trouble = [driver.apply, released]
+    release = lambda: driver.beside(lambda: driver.release(first))  # noqa: E731
+    driver.before = {"any": [lambda: None, release, copied]}
     if ends:
         with pytest.raises(LockNotGrantedError):
             driver.acquire_as("h", lease_end=20.0)
@@ -787,29 +719,15 @@ def test_a_holder_knows_its_claim_after_it_resumed_two_holds_in_vain(driver):
     first = driver.acquire_as("h")
     driver.now += 1
 
-    def first_released(operation: str, request: dict[str, Any]) -> Any:
-        driver.release(first)
-        driver.trouble = [another, another_released]
-        return driver.apply(operation, request)
-
-    def another(operation: str, request: dict[str, Any]) -> Any:
-        claim: Any = next(
-            resume.acquire(driver.wanted(owner="h#ab"), Conversation(ClientMemory(1), driver.entropy, driver.reading()))
-        )
-        driver.apply(claim.operation, claim.request)
-        return driver.apply(operation, request)
-
-    def another_released(operation: str, request: dict[str, Any]) -> Any:
+    def another_released() -> None:
         token = int(driver.row["fencingToken"]["N"])
-        ends: Any = next(
-            resume.release(first.place, "h#ab", token, Conversation(ClientMemory(1), driver.entropy, driver.reading()))
-        )
-        driver.apply(ends.operation, ends.request)
+        driver.beside(lambda: driver.run(resume.release(first.place, "h#ab", token, driver.talk())))
         copy_lands(driver)
         driver.now += DECISION
-        return driver.apply(operation, request)
 
-    driver.trouble = [driver.apply, first_released]
+    another = driver.first_of("h#ab")
+    release = lambda: driver.beside(lambda: driver.release(first))  # noqa: E731
+    driver.after = {"any": [release, lambda: driver.apply(*another), another_released]}
     with pytest.raises(LockNotGrantedError):
         driver.acquire_as("h")
     assert not driver.is_held
@@ -820,7 +738,7 @@ def test_a_hold_that_always_vanishes_is_waited_for_as_long_as_any_other_holder(d
     first = driver.acquire_as("h")
     row, gone = driver.row, {**driver.row, "isReleased": {"S": "1"}, "heldMs": {"N": "3600000"}}
     answers = [row, gone] * 100
-    driver.trouble = [lambda operation, request: ConditionFailed(answers.pop(0), int(NOW))] * 200
+    driver.trouble(*[lambda *_: ConditionFailed(answers.pop(0), int(NOW))] * 200)
     until = driver.now + wait
     with pytest.raises(LockNotGrantedError) as caught:
         driver.acquire_as("h", waits=wait > 0, wait_until=until)
@@ -859,7 +777,7 @@ def test_a_row_that_cannot_be_read_instead_of_the_hold_is_judged_by_the_next_ans
     damaged = {**driver.row, "ownerName": {"S": "x#1"}, "leaseDuration": {"S": "?"}}
     del damaged["isReleased"]
     held = {name: value for name, value in driver.row.items() if name != "isReleased"}
-    driver.trouble = [lambda *_: ConditionFailed(held, int(NOW)), lambda *_: ConditionFailed(damaged, int(NOW))]
+    driver.trouble(ConditionFailed(held, int(NOW)), ConditionFailed(damaged, int(NOW)))
     assert driver.acquire_as("h").token == first.token + 1
 
 
@@ -871,7 +789,7 @@ def test_a_lease_that_is_over_by_the_dates_does_not_name_its_holder_in_an_outage
     with pytest.raises(LockNotGrantedError, match="java"):
         driver.acquire_as("h")
     later = ConditionFailed(driver.row, int(NOW) + 60)
-    driver.trouble = [lambda *_: later, *[lambda *_: UNKNOWN] * 500]
+    driver.trouble(later, *[UNKNOWN] * 500)
     with pytest.raises(TransportError):
         driver.acquire_as("h")
 
@@ -899,7 +817,7 @@ def test_a_holder_takes_the_lock_after_many_of_its_holds_vanished(driver, wait, 
         driver.release(first)
         return driver.apply(operation, request)
 
-    driver.trouble = [lambda operation, request: ConditionFailed(vanishing.pop(0), int(NOW))] * 2 * times + [last]
+    driver.trouble(*[lambda *_: ConditionFailed(vanishing.pop(0), int(NOW))] * 2 * times, last)
     hold = driver.acquire_as("h", waits=wait > 0, wait_until=driver.now + wait)
     assert not vanishing
     assert hold.token == first.token + 1
@@ -915,7 +833,7 @@ def test_a_holder_whose_resumes_take_long_tries_no_more_once_its_wait_is_over(dr
         driver.now += 4 if len(answers) % 2 else 0
         return ConditionFailed(answers.pop(0), int(NOW + driver.now))
 
-    driver.trouble = [slow] * 200
+    driver.trouble(*[slow] * 200)
     with pytest.raises(LockTimeoutError) as caught:
         driver.acquire_as("h", waits=True, wait_until=until)
     assert until <= driver.now < until + 4.1

@@ -1,13 +1,10 @@
-"""Transactions, adoption and replacement on the in-memory table, and all of them compared with a real engine."""
+"""Transactions, adoption and replacement on the in-memory table, which tests/expressions compares with engines."""
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from lambda_lock.core import requests
 from lambda_lock.core.outcome import ConditionFailed, ServiceError, TransactionCanceled
@@ -17,7 +14,6 @@ from lambda_lock.core.schema import JAVA
 from lambda_lock.core.transaction import all_or_none
 from lambda_lock.decorators.disabled import unguarded_item
 from lambda_lock.testing.table import Table
-from rig.engine import EngineError, Ministack
 
 PLACE = Place("locks", JAVA, "key", "k", None, None)
 E = 1_800_000_000_000
@@ -226,117 +222,3 @@ def test_what_dynamodb_would_not_take_is_refused_and_changes_nothing(request_, l
     with pytest.raises(ServiceError, match="ValidationException"):
         locks.apply("TransactWriteItems", request_)
     assert locks.items() == []
-
-
-# Against a real engine
-
-owners = st.sampled_from(["me#1", "you#1"])
-versions = st.sampled_from([version(), version(E + 1), version(E + 2, "f")])
-tokens = st.integers(4999, 5003)
-grants = st.builds(grant, owners, versions)
-observed = st.none() | st.builds(
-    lambda at, token: Row(
-        {"key": {"S": "k"}, "recordVersionNumber": {"S": at}, "fencingToken": {"N": str(token)}}, JAVA
-    ),
-    versions,
-    tokens,
-)
-_conditions = st.sampled_from([None, "attribute_exists(a)", "attribute_not_exists(a)"])
-_numbers = itertools.count(1)
-
-
-@st.composite
-def writes(draw: st.DrawFn, key: str) -> dict[str, Any]:
-    kind = draw(st.sampled_from(["Put", "Update", "Delete", "ConditionCheck"]))
-    request: dict[str, Any] = {"TableName": "locks"}
-    condition = draw(_conditions)
-    if kind == "ConditionCheck":
-        condition = condition or "attribute_exists(a)"
-    if condition:
-        request["ConditionExpression"] = condition
-        if draw(st.booleans()):
-            request["ReturnValuesOnConditionCheckFailure"] = "ALL_OLD"
-    if kind == "Put":
-        return {kind: {**request, "Item": {"key": {"S": key}, **draw(st.sampled_from([{}, {"a": {"N": "1"}}]))}}}
-    request["Key"] = {"key": {"S": key}}
-    if kind == "Update":
-        request["UpdateExpression"] = draw(st.sampled_from(["SET a = :v", "SET b = :v REMOVE a"]))
-        request["ExpressionAttributeValues"] = {":v": {"S": "x"}}
-    return {kind: request}
-
-
-@st.composite
-def transactions(draw: st.DrawFn) -> requests.Request:
-    keys = draw(st.lists(st.sampled_from("pq"), min_size=1, max_size=2, unique=True))
-    last = draw(
-        st.one_of(
-            st.builds(release, owners, tokens).map(lambda request: {"Update": request[1]}),
-            st.builds(PLACE.transact_item, owners, tokens),
-            st.just(unguarded_item(PLACE)),
-        )
-    )
-    more = draw(st.sampled_from([{}, {"ClientRequestToken": "one"}, {"ClientRequestToken": "two"}]))
-    return "TransactWriteItems", {"TransactItems": [*[draw(writes(key)) for key in keys], last], **more}
-
-
-many_requests = st.one_of(
-    st.builds(lambda one: requests.claim(PLACE, one, Content()), grants),
-    st.builds(adopt, owners, versions, tokens),
-    st.builds(lambda one, row: requests.replace(PLACE, one, Content(), observed=row), grants, observed),
-    st.builds(release, owners, tokens),
-    transactions(),
-    transactions(),
-)
-
-
-def on_engine(engine: Ministack, operation: str, request: dict[str, Any]) -> Any:
-    try:
-        reply = engine.dynamodb(operation, request)
-    except EngineError as error:
-        if error.code != "TransactionCanceledException":
-            return error.code
-        return str(error).rpartition("[")[2].rpartition("]")[0].split(", ")
-    return reply.get("Attributes")
-
-
-def on_table(locks: Table, operation: str, request: dict[str, Any]) -> Any:
-    try:
-        return locks.apply(operation, request)
-    except ConditionFailed:
-        return "ConditionalCheckFailedException"
-    except TransactionCanceled as cancelled:
-        return cancelled.reasons
-    except ServiceError as error:
-        return error.code
-
-
-def placed(request: Any, table: str, suffix: str) -> Any:
-    """The same request for that table. Its client token is made unique for one example."""
-    if isinstance(request, list):
-        return [placed(one, table, suffix) for one in request]
-    if not isinstance(request, dict):
-        return request
-    changed = {name: placed(value, table, suffix) for name, value in request.items()}
-    if "TableName" in changed:
-        changed["TableName"] = table
-    if "ClientRequestToken" in changed:
-        changed["ClientRequestToken"] += suffix
-    return changed
-
-
-@pytest.mark.parametrize("examples", [30, pytest.param(150, marks=pytest.mark.slow)])
-def test_transactions_do_the_same_on_a_real_engine(engine, table, examples):
-    @settings(max_examples=examples)
-    @given(st.lists(many_requests, min_size=1, max_size=6))
-    def same(steps: list[requests.Request]) -> None:
-        locks, suffix = Table(), f"-{table}-{next(_numbers)}"[-30:]
-        for key in "kpq":
-            engine.dynamodb("DeleteItem", {"TableName": table, "Key": {"key": {"S": key}}})
-        for operation, request in steps:
-            request = placed(request, table, suffix)
-            assert (on_table(locks, operation, request) or None) == (on_engine(engine, operation, request) or None)
-            for key in "kpq":
-                read = {"TableName": table, "Key": {"key": {"S": key}}, "ConsistentRead": True}
-                assert locks.get(key) == engine.dynamodb("GetItem", read).get("Item"), (operation, request)
-
-    same()
