@@ -24,7 +24,7 @@ from lambda_lock.observe.observer import package
 from lambda_lock.waker.function import Calls, performed
 from lambda_lock.waker.look import Look
 from rig.engine import ROOT
-from tests.core.driver import NOW, Driver
+from tests.core.driver import Driver
 
 FOLDER = ROOT / "docs" / "row-format"
 SCHEMAS = {"JAVA": JAVA, "GO": GO, "PYTHON": PYTHON}
@@ -87,7 +87,7 @@ class Player(Driver):
 
     def played(self, step: Json) -> Json:
         self.step, self.exchanges = step, []
-        self.now = max(self.now, step.get("at", 0.0))
+        self.now, self.clock_ahead = max(self.now, step.get("at", 0.0)), step.get("clock_ahead", 0.0)
         if step["act"] == "another writes":
             self.write(step["item"])
             return {"exchanges": [], "outcome": {}}
@@ -106,9 +106,6 @@ class Player(Driver):
         except LockFormatError:
             outcome = {"unreadable": True}
         return {"exchanges": self.exchanges, "outcome": outcome}
-
-    def reading(self) -> lease.ClockReading:
-        return lease.ClockReading(self.now, self.now, NOW + self.now + self.step.get("clock_ahead", 0.0))
 
     def answered(self, operation: str, request: Json) -> Any:
         now_ms = int(self.memory.server.now(self.reading()) * 1000)
