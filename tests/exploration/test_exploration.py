@@ -30,6 +30,7 @@ from tests.exploration.process import SECOND, Process, Setup
 from tests.exploration.table import Tables, conjuncts
 from tests.exploration.trials import Worker, run_jobs, try_mutant
 from tests.simulation.mutations import MUTATIONS
+from tests.support.sampled import sampled_with
 
 
 def small(*processes: Setup, **bounds: Any) -> Case:
@@ -178,13 +179,7 @@ def test_dates_are_truncated_and_two_front_ends_differ_by_half_a_second():
 # Explorations
 
 
-@pytest.mark.parametrize(
-    ("name", "states"),
-    [
-        *((name, 20) for name in sorted(CASES)[::3]),
-        *(pytest.param(name, 50, marks=pytest.mark.long) for name in sorted(CASES)),
-    ],
-)
+@pytest.mark.parametrize(("name", "states"), sampled_with(3, CASES, 20, 50))
 def test_the_states_that_the_fewest_steps_lead_to_hold(name, states):
     result = Explorer(CASES[name][-1]).run(order="breadth", told=True, most=states)
     assert result.failure is None, "\n".join([*result.failure, *result.steps])

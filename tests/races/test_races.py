@@ -9,6 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.support.sampled import sampled_with
+
 from .__main__ import main, on_one_processor
 from .mutants import MUTANTS, broken
 from .scenarios import SCENARIOS
@@ -33,13 +35,7 @@ def one_processor() -> Iterator[None]:
         os.sched_setaffinity(0, before)
 
 
-@pytest.mark.parametrize(
-    ("name", "stride"),
-    [
-        *((name, _FEWER) for name in list(SCENARIOS)[::3]),
-        *(pytest.param(name, _STRIDE, marks=pytest.mark.long) for name in SCENARIOS),
-    ],
-)
+@pytest.mark.parametrize(("name", "stride"), sampled_with(3, SCENARIOS, _FEWER, _STRIDE))
 def test_a_thread_switch_harms_nobody(name, stride):
     scenario = SCENARIOS[name]
     for policy in POLICIES:

@@ -14,6 +14,7 @@ import pytest
 from tests.simulation.mutations import MUTATIONS, broken
 from tests.simulation.runs import MORE, Totals, run_chunks, run_many, run_slices, shown_by, simulate
 from tests.simulation.schedule import BIASES, WEIGHTS
+from tests.support.sampled import sampled_with
 from tests.support.short import ALL, SCHEDULES, SHORT
 
 
@@ -21,12 +22,8 @@ def check(total: Totals) -> None:
     assert not total.failed, "\n".join([str(total), *[str(result) for result in total.failed[:MORE]]])
 
 
-@pytest.mark.parametrize(
-    ("bias", "runs"),
-    [
-        *((bias, 1) for bias in sorted(BIASES)[::3]),  # the other seeds draw all of them
-        *(pytest.param(bias, 2 if SHORT else 15, marks=pytest.mark.slow) for bias in sorted(BIASES)),
-    ],
+@pytest.mark.parametrize(  # the other seeds draw all of them
+    ("bias", "runs"), sampled_with(3, sorted(BIASES), 1, 2 if SHORT else 15, pytest.mark.slow)
 )
 def test_every_bias_holds_and_grants_locks(bias, runs):
     if bias == "foreign-drift" and runs > 1:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -13,3 +14,14 @@ def sampled(one_in: int, cases: Iterable[tuple[Any, ...]]) -> list[Any]:
     return [
         pytest.param(*case, marks=() if number % one_in == 0 else pytest.mark.long) for number, case in enumerate(cases)
     ]
+
+
+def sampled_with(
+    one_in: int, names: Collection[str], less: Any, more: Any, mark: pytest.MarkDecorator = pytest.mark.long
+) -> list[Any]:
+    """The cases for parametrize: about one in so many names with ``less``, and all of them with ``more``, marked.
+
+    Which ones depends on each name alone: one that is added changes nothing for the others.
+    """
+    some = [name for name in names if crc32(name.encode()) % one_in == 1]
+    return [*((name, less) for name in some), *(pytest.param(name, more, marks=mark) for name in names)]

@@ -7,6 +7,7 @@ import pytest
 from tests.simulation.runs import Totals
 from tests.simulation.waking.plans import MUTATIONS, PLANS, play, shown_by
 from tests.simulation.waking.scene import simulate
+from tests.support.sampled import sampled_with
 from tests.support.short import SHORT
 
 LONG = {
@@ -15,13 +16,7 @@ LONG = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("name", "runs"),
-    [
-        *((name, 2) for name in sorted(PLANS)[::2]),
-        *(pytest.param(name, 20 if SHORT else 150, marks=pytest.mark.slow) for name in sorted(PLANS)),
-    ],
-)
+@pytest.mark.parametrize(("name", "runs"), sampled_with(2, sorted(PLANS), 2, 20 if SHORT else 150, pytest.mark.slow))
 def test_nobody_works_beside_another_and_no_sleeper_is_forgotten(name, runs):
     total, runs = Totals(), -(-runs // 4) if name in LONG else runs
     for seed in range(1000, 1000 + runs):
