@@ -16,6 +16,14 @@ from lambda_lock.testing.table import Table
 
 T = TypeVar("T")
 NOW = 1_800_000_000.0  # epoch seconds at the start
+#: The row of a holder whose lease has been over for a minute.
+DEAD = {
+    "key": {"S": "k"},
+    "ownerName": {"S": "other#1"},
+    "leaseDuration": {"S": "20000"},
+    "recordVersionNumber": {"S": f"L1:{int(NOW * 1000) - 60_000:013d}:{'0' * 32}"},
+    "fencingToken": {"N": "7"},
+}
 MANY = 500  # requests; more would mean an endless loop
 Act = Callable[[], object]
 Answer = Callable[[str, dict[str, Any]], Any]
@@ -145,6 +153,16 @@ class OnTable(Driver):
         """Carry the request out, and lose the reply."""
         self.apply(operation, request)
         return TransportError(True)
+
+    def late_by(self, seconds: float) -> Answer:
+        """Carries a request out whose answer takes so long."""
+
+        def slow(operation: str, request: dict[str, Any]) -> Reply:
+            reply = self.apply(operation, request)
+            self.now += seconds
+            return Reply(reply.item, int(NOW + self.now))
+
+        return slow
 
     def beside(self, act: Act) -> Any:
         """Let another process act, on the same table at this moment."""

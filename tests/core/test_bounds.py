@@ -8,7 +8,7 @@ import pytest
 
 from lambda_lock.core import handover, resume
 from lambda_lock.core.outcome import ConditionFailed, Reply
-from lambda_lock.core.protocol import ClientMemory, Conversation, Hold
+from lambda_lock.core.protocol import ClientMemory, Hold
 from lambda_lock.errors import (
     LockError,
     LockFormatError,
@@ -18,24 +18,18 @@ from lambda_lock.errors import (
     TransportError,
 )
 
-from .driver import NOW, Driver, OnTable
+from .driver import DEAD, NOW, Driver, OnTable
 
 HANDFUL = 8  # requests
 
 FREE = {"key": {"S": "k"}, "ownerName": {"S": "other#1"}, "isReleased": {"S": "1"}, "recordVersionNumber": {"S": "v"}}
-DEAD = {
-    "key": {"S": "k"},
-    "ownerName": {"S": "other#1"},
-    "leaseDuration": {"S": "20000"},
-    "recordVersionNumber": {"S": f"L1:{int(NOW * 1000) - 60_000:013d}:{'0' * 32}"},
-    "fencingToken": {"N": "7"},
-}
+each_row = pytest.mark.parametrize("shown", [None, FREE, DEAD], ids=["none", "free", "dead"])
 
 
 # Acquire
 
 
-@pytest.mark.parametrize("shown", [None, FREE, DEAD], ids=["none", "free", "dead"])
+@each_row
 def test_writes_that_are_refused_although_the_row_shown_lets_them_pass_come_to_an_end(shown):
     driver = Driver(lambda operation, request: ConditionFailed(shown, int(NOW)))
     with pytest.raises(TransportError, match="endpoint") as caught:
@@ -45,7 +39,7 @@ def test_writes_that_are_refused_although_the_row_shown_lets_them_pass_come_to_a
     assert len(driver.sent) <= HANDFUL
 
 
-@pytest.mark.parametrize("shown", [None, FREE, DEAD], ids=["none", "free", "dead"])
+@each_row
 def test_who_waits_before_answers_that_contradict_each_other_pauses_between_them(shown):
     def answer(operation: str, request: Any) -> Any:
         return Reply(shown, int(NOW)) if operation == "GetItem" else ConditionFailed(shown, int(NOW))
@@ -57,13 +51,13 @@ def test_who_waits_before_answers_that_contradict_each_other_pauses_between_them
     assert len(driver.sent) < 250  # about 40 pauses, with a handful of writes between two of them
 
 
-def test_a_grant_that_is_never_any_good_is_not_corrected_for_ever():
+def test_a_grant_that_is_never_any_good_is_not_corrected_for_ever(driver):
     """Each Date is an hour before the one that the expiry was computed from."""
-    driver = OnTable()
-    driver.apply = lambda operation, request: Reply(  # type: ignore[method-assign]
-        driver.table.apply(operation, request), int(NOW) - 3600 * len(driver.sent)
-    )
-    driver.answer = driver.apply
+
+    def dated(operation: str, request: Any) -> Reply:
+        return Reply(driver.table.apply(operation, request), int(NOW) - 3600 * len(driver.sent))
+
+    driver.answer = dated
     with pytest.raises((TransportError, LockNotGrantedError)):
         driver.acquire()
     assert len(driver.sent) <= HANDFUL
@@ -89,82 +83,61 @@ UNMATCHED = {
 }
 
 
-def damaged(driver: OnTable, damage: dict[str, Any]) -> Hold:
+@pytest.fixture
+def driver() -> OnTable:
+    return OnTable()
+
+
+@pytest.fixture(params=UNMATCHED.values(), ids=list(UNMATCHED))
+def hold(driver: OnTable, request: pytest.FixtureRequest) -> Hold:
     """A lock whose row was changed without its knowledge."""
     hold = driver.acquire()
-    for name, value in damage.items():
+    for name, value in request.param.items():
         driver.damage(**{name: {kind: text.replace("{token}", str(hold.token)) for kind, text in value.items()}})
+    driver.sent.clear()
     return hold
 
 
-@pytest.mark.parametrize("damage", UNMATCHED.values(), ids=UNMATCHED)
-def test_a_renewal_that_the_row_can_only_refuse_is_lost_after_a_handful_of_requests(damage):
-    driver = OnTable()
-    hold = damaged(driver, damage)
-    before = len(driver.sent)
+def test_a_renewal_that_the_row_can_only_refuse_is_lost_after_a_handful_of_requests(driver, hold):
     assert not driver.renew(hold).renewed
     assert hold.lost
     assert hold.holder is None
-    assert len(driver.sent) - before <= HANDFUL
+    assert len(driver.sent) <= HANDFUL
 
 
-@pytest.mark.parametrize("damage", UNMATCHED.values(), ids=UNMATCHED)
-def test_a_hand_over_that_the_row_can_only_refuse_gives_no_string(damage):
-    driver = OnTable()
-    hold = damaged(driver, damage)
-    before = len(driver.sent)
+def test_a_hand_over_that_the_row_can_only_refuse_gives_no_string(driver, hold):
     with pytest.raises((LockLostError, LockFormatError)):
         driver.run(handover.hand_over(hold, driver.talk(), lease_ms=20_000))
     assert not hold.handed_over
-    assert len(driver.sent) - before <= HANDFUL
+    assert len(driver.sent) <= HANDFUL
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["time known", "time unknown"])
-@pytest.mark.parametrize("damage", UNMATCHED.values(), ids=UNMATCHED)
-def test_an_adoption_that_the_row_can_only_refuse_ends_after_a_handful_of_requests(damage, known):
-    driver = OnTable()
-    hold = damaged(driver, damage)
-    if not known:
-        driver.memory = ClientMemory(10)
-    wanted, before = driver.wanted(owner=hold.owner), len(driver.sent)
-    with pytest.raises((LockLostError, LockFormatError)):
-        driver.run(handover.adopt(wanted, hold.token, driver.talk()))
-    assert len(driver.sent) - before <= HANDFUL + 1
-    assert driver.row["ownerName"] == {"S": hold.owner}
-    assert "isReleased" not in driver.row  # the row is left alone
-
-
-@pytest.mark.parametrize("known", [True, False], ids=["time known", "time unknown"])
-@pytest.mark.parametrize("parked", [True, False], ids=["parked", "of the first handle"])
-@pytest.mark.parametrize("damage", UNMATCHED.values(), ids=UNMATCHED)
-def test_a_resume_that_the_row_can_only_refuse_ends_after_a_handful_of_requests(damage, parked, known):
-    driver = OnTable()
-    hold = damaged(driver, damage)
-    owner = {"S": f"{hold.owner}/"} if parked else {"S": hold.owner}
+@pytest.mark.parametrize(
+    ("act", "attempt", "parked"),
+    [(handover.adopt, "", ""), (resume.resume, "/" + "e" * 32, ""), (resume.resume, "/" + "e" * 32, "/")],
+    ids=["adopt", "resume from the first handle", "resume what is parked"],
+)
+def test_what_the_row_can_only_refuse_ends_after_a_handful_of_requests(driver, hold, act, attempt, parked, known):
+    owner = {"S": hold.owner + parked}
     driver.damage(ownerName=owner)
     if not known:
         driver.memory = ClientMemory(10)
-    wanted, before = driver.wanted(owner=f"{hold.owner}/{'e' * 32}"), len(driver.sent)
     with pytest.raises((LockLostError, LockFormatError)):
-        driver.run(resume.resume(wanted, hold.token, driver.talk()))
-    assert len(driver.sent) - before <= HANDFUL + 1
+        driver.run(act(driver.wanted(owner=hold.owner + attempt), hold.token, driver.talk()))
+    assert len(driver.sent) <= HANDFUL + 1
     assert driver.row["ownerName"] == owner
-    assert "isReleased" not in driver.row
+    assert "isReleased" not in driver.row  # the row is left alone
 
 
-@pytest.mark.parametrize("damage", UNMATCHED.values(), ids=UNMATCHED)
-def test_a_release_by_string_ends_after_a_handful_of_requests_whatever_the_row(damage):
-    driver = OnTable()
-    hold = damaged(driver, damage)
+def test_a_release_by_string_ends_after_a_handful_of_requests_whatever_the_row(driver, hold):
     driver.damage(ownerName={"S": f"{hold.owner}/"})
-    before = len(driver.sent)
     release = resume.release(hold.place, hold.owner, hold.token, driver.talk())
     assert driver.run(release) is ("isReleased" in driver.row)
-    assert len(driver.sent) - before <= HANDFUL
+    assert len(driver.sent) <= HANDFUL
 
 
-def test_names_that_change_with_every_answer_end_a_resume_and_a_release_by_string():
-    driver = OnTable()
+def test_names_that_change_with_every_answer_end_a_resume_and_a_release_by_string(driver):
     hold = driver.acquire()
     row = driver.row
 
@@ -172,22 +145,19 @@ def test_names_that_change_with_every_answer_end_a_resume_and_a_release_by_strin
         return ConditionFailed({**row, "ownerName": {"S": f"{hold.owner}/{len(driver.sent)}"}}, int(NOW))
 
     driver.answer = renamed
-    wanted, reading = driver.wanted(owner=f"{hold.owner}/{'e' * 32}"), driver.reading()
+    wanted = driver.wanted(owner=f"{hold.owner}/{'e' * 32}")
     driver.sent.clear()
     with pytest.raises(TransportError):
-        driver.run(resume.resume(wanted, hold.token, Conversation(driver.memory, driver.entropy, reading)))
+        driver.run(resume.resume(wanted, hold.token, driver.talk()))
     assert len(driver.sent) <= HANDFUL
     driver.sent.clear()
     with pytest.raises(TransportError) as caught:
-        driver.run(
-            resume.release(hold.place, hold.owner, hold.token, Conversation(driver.memory, driver.entropy, reading))
-        )
+        driver.run(resume.release(hold.place, hold.owner, hold.token, driver.talk()))
     assert not caught.value.ambiguous
     assert len(driver.sent) <= HANDFUL
 
 
-def test_an_honest_row_that_a_newer_renewal_of_ours_has_changed_is_still_gone_above():
-    driver = OnTable()
+def test_an_honest_row_that_a_newer_renewal_of_ours_has_changed_is_still_gone_above(driver):
     hold = driver.acquire()
     above = hold.expiry_ms + 5000
     driver.damage(recordVersionNumber={"S": f"L1:{above}:{'0' * 32}"})

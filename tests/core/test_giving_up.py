@@ -11,7 +11,7 @@ from lambda_lock.core.outcome import ConditionFailed, ServiceError, TransportErr
 from lambda_lock.core.protocol import DECISION
 from lambda_lock.errors import LockNotGrantedError
 
-from .driver import OnTable
+from .driver import NOW, OnTable
 
 THROTTLED = ServiceError("ThrottlingException", "", retryable=True)
 BUSY = ServiceError("TransactionConflictException", "", retryable=True)
@@ -22,24 +22,21 @@ UNKNOWN = TransportError(True)
 class Troubled(OnTable):
     """Each time the claim is sent, it is carried out and its reply is lost. ``trouble`` then meets the releases."""
 
-    def __init__(self, *trouble: Exception, carried_out: bool = False) -> None:
+    def __init__(self, *trouble: Exception) -> None:
         super().__init__()
-        self.trouble = list(trouble)
-        self.carried_out = carried_out
-        self.releases = 0
-        self.answer = self.apply_troubled
+        self.troubles = {"claim": [self.carried_out] * 99, "release": list(trouble)}
 
-    def apply_troubled(self, operation: str, request: dict[str, Any]) -> Any:
-        if "if_not_exists" in request.get("UpdateExpression", ""):
-            with contextlib.suppress(ConditionFailed):  # sent again, although it was carried out before
-                self.apply(operation, request)
-            return UNKNOWN
-        self.releases += 1
-        if not self.trouble:
-            return self.apply(operation, request)
-        if self.carried_out:
+    def kind_of(self, operation: str, request: dict[str, Any]) -> str:
+        return "claim" if "if_not_exists" in request.get("UpdateExpression", "") else "release"
+
+    def carried_out(self, operation: str, request: dict[str, Any]) -> TransportError:
+        with contextlib.suppress(ConditionFailed):  # sent again, although it was carried out before
             self.apply(operation, request)
-        return self.trouble.pop(0)
+        return UNKNOWN
+
+    @property
+    def releases(self) -> int:
+        return self.kinds.count("release")
 
     @property
     def is_held(self) -> bool:
@@ -57,7 +54,8 @@ def test_a_give_back_that_does_not_get_through_is_sent_again(trouble, deletes):
 
 
 def test_a_give_back_whose_reply_is_lost_is_done_once():
-    driver = Troubled(UNKNOWN, carried_out=True)
+    driver = Troubled()
+    driver.troubles["release"] = [driver.lost_reply]
     with pytest.raises(TransportError):
         driver.acquire()
     assert not driver.is_held
@@ -116,14 +114,7 @@ def test_a_client_that_is_closed_while_it_gives_back_raises_what_it_gave_up_for(
 def test_an_interrupt_after_a_long_sleep_leaves_the_giving_back_its_whole_time():
     """An interrupt comes without a look at the clocks, so a decision's time counts from the first answer."""
     driver = Troubled(*[THROTTLED] * 6)
-    claims = driver.apply_troubled
-
-    def slow(operation: str, request: dict[str, Any]) -> Any:
-        if driver.releases == 0 and driver.steps >= 2:
-            driver.now += 3600
-        return claims(operation, request)
-
-    driver.answer = slow
+    driver.before["release"] = [lambda: driver.pass_time(3600)]
     driver.thrown = {2: KeyboardInterrupt()}
     with pytest.raises(KeyboardInterrupt):
         driver.acquire()
@@ -135,13 +126,8 @@ def test_an_interrupt_after_a_long_sleep_leaves_the_giving_back_its_whole_time()
     "row", [{}, {"isReleased": {"S": "1"}, "recordVersionNumber": {"S": "x"}}], ids=["none", "free"]
 )
 def test_an_answer_that_comes_too_late_for_another_claim_does_not_name_a_holder_of_a_free_lock(row):
-    driver = OnTable()
-
-    def late(operation: str, request: dict[str, Any]) -> Any:
-        driver.now += DECISION + 0.1
-        raise ConditionFailed({"key": {"S": "k"}, **row} if row else None, 0)
-
-    driver.answer = late
+    driver = OnTable(trip=DECISION + 0.1)
+    driver.troubles["UpdateItem"] = [ConditionFailed({"key": {"S": "k"}, **row} if row else None, int(NOW + 5))]
     with pytest.raises(LockNotGrantedError, match="lock 'k' is free, but no claim came in time") as refused:
         driver.acquire()
     assert refused.value.holder is None

@@ -10,14 +10,7 @@ from lambda_lock.core import handover, keep
 from lambda_lock.core.protocol import Hold
 from lambda_lock.errors import TransportError
 
-from .driver import NOW, OnTable
-
-DEAD = {
-    "ownerName": {"S": "other#1"},
-    "leaseDuration": {"S": "20000"},
-    "recordVersionNumber": {"S": f"L1:{int(NOW * 1000) - 60_000:013d}:{'0' * 32}"},
-    "fencingToken": {"N": "7"},
-}
+from .driver import DEAD, NOW, OnTable
 
 
 def is_held(driver: OnTable) -> bool:
@@ -42,15 +35,8 @@ def test_a_late_copy_of_a_claim_that_was_first_refused_is_released_with_the_lock
     assert take_over[0] == "UpdateItem"
     if handed_over:
         interrupt_handover(driver, hold)
-
-    def carried_out_without_an_answer(operation: str, request: dict[str, Any]) -> Any:
-        driver.apply(operation, request)
-        driver.apply(*claim)  # the late copy finds the lock free
-        assert is_held(driver)
-        driver.answer = driver.apply
-        return TransportError(True)
-
-    driver.answer = carried_out_without_an_answer
+    driver.troubles["UpdateItem"] = [driver.lost_reply]
+    driver.after["UpdateItem"] = [lambda: driver.apply(*claim)]  # the late copy finds the lock free
     assert driver.run(keep.release(hold, driver.talk())) is True
     assert not is_held(driver)
 
@@ -58,25 +44,11 @@ def test_a_late_copy_of_a_claim_that_was_first_refused_is_released_with_the_lock
 def test_a_second_late_copy_that_lands_while_the_first_is_released_is_released_too():
     driver = OnTable()
     driver.damage(**DEAD | {"recordVersionNumber": {"S": f"L1:{int(NOW * 1000) + 60_000:013d}:{'0' * 32}"}})
-
-    def released_meanwhile(operation: str, request: dict[str, Any]) -> Any:
-        if operation == "GetItem":
-            driver.damage(isReleased={"S": "1"})
-        return driver.apply(operation, request)
-
-    driver.answer = released_meanwhile
+    driver.before["GetItem"] = [lambda: driver.damage(isReleased={"S": "1"})]
     hold = driver.acquire(waits=True, wait_until=20.0)
     first, second = [sent for sent in driver.sent if sent[0] == "UpdateItem"]
-    late = [first, second]
-
-    def carried_out_without_an_answer(operation: str, request: dict[str, Any]) -> Any:
-        driver.apply(operation, request)
-        driver.apply(*late.pop(0))
-        if not late:
-            driver.answer = driver.apply
-        return TransportError(True)
-
-    driver.answer = carried_out_without_an_answer
+    driver.troubles["UpdateItem"] = [driver.lost_reply, driver.apply, driver.lost_reply]
+    driver.after["UpdateItem"] = [lambda: driver.apply(*first), lambda: None, lambda: driver.apply(*second)]
     sent = len(driver.sent)
     assert driver.release(hold) is True
     assert len(driver.sent) - sent == 5  # to release mine, twice; the first copy, twice; the second copy

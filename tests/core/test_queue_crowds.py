@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -52,11 +53,15 @@ class Member:
     def reading(self) -> ClockReading:
         return ClockReading(self.crowd.now, self.crowd.now, NOW + self.crowd.now)
 
-    def acquire(self, wait: float) -> None:
-        self.process.now = self.crowd.now
-        wanted = self.process.wanted(wait_until=self.crowd.now + wait, queue=Queue if wait else None, waits=wait > 0)
+    def talk(self) -> Conversation:
+        return Conversation(self.process.memory, self.process.entropy, self.reading())
 
-        self.drive(acquire.acquire(wanted, Conversation(self.process.memory, self.process.entropy, self.reading())))
+    def acquiring(self, wait: float, queue: Any) -> Any:
+        wanted = self.process.wanted(wait_until=self.crowd.now + wait, queue=queue, waits=wait > 0)
+        return acquire.acquire(wanted, self.talk())
+
+    def acquire(self, wait: float) -> None:
+        self.drive(self.acquiring(wait, Queue if wait else None))
 
     def drive(self, steps: Any) -> None:
         def resume(event: Resumption | None) -> None:
@@ -181,33 +186,18 @@ def test_short_waits_are_slowed_down_by_the_dead_until_their_tickets_expire(dead
     raise AssertionError("it took too many calls")
 
 
-def queueing(member: Member, wait: float, granted: list[float]) -> Any:
-    """The life of a caller that waits in order, for ``wait`` seconds again and again."""
-    process, crowd = member.process, member.crowd
+def taking(member: Member, wait: float, queue: Any, granted: list[float]) -> Any:
+    """The life of a caller that asks again and again: in order, by polling, or without waiting."""
     while True:
-        wanted = process.wanted(wait_until=crowd.now + wait)
         try:
-            hold = yield from acquire.acquire(wanted, Conversation(process.memory, process.entropy, member.reading()))
-        except LockTimeoutError:
-            continue
-        granted.append(crowd.now)
-        yield Wait(0.05)
-        yield from keep.release(hold, Conversation(process.memory, process.entropy, member.reading()))
-        yield Wait(0.02)
-
-
-def taking(member: Member, wait: float) -> Any:
-    """The life of one that polls, or asks again and again."""
-    process, crowd = member.process, member.crowd
-    while True:
-        wanted = process.wanted(wait_until=crowd.now + wait, waits=wait > 0, queue=None)
-        try:
-            hold = yield from acquire.acquire(wanted, Conversation(process.memory, process.entropy, member.reading()))
+            hold = yield from member.acquiring(wait, queue)
         except LockNotGrantedError:
-            yield Wait(0.05)
+            if queue is None:
+                yield Wait(0.05)
             continue
-        yield Wait(0.15)
-        yield from keep.release(hold, Conversation(process.memory, process.entropy, member.reading()))
+        granted.append(member.crowd.now)
+        yield Wait(0.05 if queue else 0.15)
+        yield from keep.release(hold, member.talk())
         yield Wait(0.02)
 
 
@@ -220,26 +210,16 @@ def foreign(member: Member) -> Any:
         item = event.outcome.item
         if item and "isReleased" in item:
             version = {"S": f"foreign-{next(number)}-{id(member)}"}
-            put = {
-                "TableName": "locks",
-                "Item": {**item, "ownerName": {"S": "java"}, "recordVersionNumber": version},
-                "ConditionExpression": "#v = :v",
-                "ExpressionAttributeNames": {"#v": "recordVersionNumber"},
-                "ExpressionAttributeValues": {":v": item["recordVersionNumber"]},
-            }
-            del put["Item"]["isReleased"]  # type: ignore[attr-defined]
-            event = yield Send("PutItem", put, 1.0)
+            unchanged = {"TableName": "locks", "ConditionExpression": "recordVersionNumber = :v"}
+            put = {**item, "ownerName": {"S": "java"}, "recordVersionNumber": version}
+            del put["isReleased"]
+            values = {":v": item["recordVersionNumber"]}
+            event = yield Send("PutItem", {**unchanged, "Item": put, "ExpressionAttributeValues": values}, 1.0)
             if not isinstance(event.outcome, ConditionFailed):
                 yield Wait(0.15)
-                release = {
-                    "TableName": "locks",
-                    "Key": place.item_key,
-                    "UpdateExpression": "SET #r = :r",
-                    "ConditionExpression": "#v = :v",
-                    "ExpressionAttributeNames": {"#v": "recordVersionNumber", "#r": "isReleased"},
-                    "ExpressionAttributeValues": {":v": version, ":r": {"S": "1"}},
-                }
-                yield Send("UpdateItem", release, 1.0)
+                release = {**unchanged, "Key": place.item_key, "UpdateExpression": "SET isReleased = :r"}
+                values = {":v": version, ":r": {"S": "1"}}
+                yield Send("UpdateItem", {**release, "ExpressionAttributeValues": values}, 1.0)
         yield Wait(0.1)
 
 
@@ -250,15 +230,15 @@ def test_behind_the_dead_everybody_who_lives_is_granted_though_others_keep_the_l
     crowd = Crowd()
     released_with(crowd.table, *(f"dead-{number:02}" for number in range(dead)), seconds=12)
     crowd.table.now = 0.0
-    takers = {"pollers": lambda one: taking(one, 30.0), "fail-fast callers": lambda one: taking(one, 0.0)}
+    waits = {"pollers": 30.0, "fail-fast callers": 0.0}
     for number in range(4):
         member = Member(crowd)
-        life = takers.get(busy, foreign)(member)
-        crowd.at(0.01 * number, lambda member=member, life=life: member.drive(life))
+        life = taking(member, waits[busy], None, []) if busy in waits else foreign(member)
+        crowd.at(0.01 * number, partial(member.drive, life))
     grants: list[list[float]] = [[] for _ in range(3)]
     for granted in grants:
         member = Member(crowd)
-        crowd.at(0.5, lambda member=member, granted=granted: member.drive(queueing(member, wait, granted)))
+        crowd.at(0.5, partial(member.drive, taking(member, wait, Queue, granted)))
 
     def all_is_well() -> bool:
         dead = [name for name in crowd.table.names if name.startswith("dead")]

@@ -29,10 +29,6 @@ class Pacing(OnTable):
         steps = rate.Start(wanted, limit, self.talk(), self.others.append)
         return self.run(steps.steps())
 
-    @property
-    def operations(self) -> list[str]:
-        return [operation for operation, _ in self.sent]
-
     def ahead(self) -> float:
         """How far nextAt is ahead of now, in seconds."""
         return round(int(self.row["nextAt"]["N"]) / 1e6 - NOW - self.now, 3)
@@ -109,29 +105,13 @@ def test_after_five_seconds_dynamodb_is_asked_again(process):
 
 def test_a_lost_reply_to_a_take_that_is_still_the_last_counts_as_its_grant(process):
     day = rate.Limit(1, 86_400.0, 1, 1)
-    lose = [True]
-
-    def answer(operation: str, request: dict[str, Any]) -> Any:
-        reply = process.apply(operation, request)
-        if operation == "UpdateItem" and lose.pop():
-            lose.append(False)
-            return TransportError(True)
-        lose.append(False)
-        return reply
-
-    process.answer = answer
+    process.troubles["UpdateItem"] = [process.lost_reply]
     assert process.start(day) < 2
     assert process.ahead() == pytest.approx(86_400, abs=3)
 
 
 def test_who_is_late_gives_the_slot_back_and_takes_another(process):
-    def slow(operation: str, request: dict[str, Any]) -> Reply:
-        reply = process.apply(operation, request)
-        if len(process.sent) == 2:
-            process.now += 0.9
-        return reply
-
-    process.answer = slow
+    process.after["UpdateItem"] = [lambda: process.pass_time(0.9)]
     process.start()
     assert process.operations == ["GetItem", "UpdateItem", "UpdateItem", "UpdateItem"]
     assert "- :cost" in process.sent[2][1]["UpdateExpression"]
@@ -139,12 +119,7 @@ def test_who_is_late_gives_the_slot_back_and_takes_another(process):
 
 
 def test_who_was_stopped_in_the_first_read_does_not_start_in_a_slot_of_the_time_before(process):
-    def stopped(operation: str, request: dict[str, Any]) -> Reply:
-        reply = process.apply(operation, request)
-        process.now += 30 if operation == "GetItem" else 0
-        return reply
-
-    process.answer = stopped
+    process.after["GetItem"] = [lambda: process.pass_time(30)]
     slow = rate.Limit(1, 20.0, 1, 1)
     process.start(slow, wait=60.0)
     assert process.operations == ["GetItem", "UpdateItem", "UpdateItem", "UpdateItem"]
@@ -189,8 +164,7 @@ def test_no_answer_ends_with_a_give_back_after_one_decision(process):
 
 def test_a_denied_permission_is_raised_at_once(process):
     process.start()
-    denied = ServiceError("AccessDeniedException", "", False)
-    process.answer = lambda operation, request: denied
+    process.troubles["UpdateItem"] = [ServiceError("AccessDeniedException", "", False)]
     process.now += 10
     count = len(process.sent)
     with pytest.raises(ServiceError):
@@ -266,12 +240,9 @@ def test_a_lock_is_no_rate_limit_also_when_it_is_released(process):
 def test_a_rate_limit_is_no_lock_and_no_semaphore(process):
     process.start()
     before = process.row
-    with pytest.raises(LockFormatError, match="is a rate limit, not a lock"):
-        process.acquire()
-    with pytest.raises(LockFormatError, match="is a rate limit, not a lock"):
-        process.acquire(window=60)
-    with pytest.raises(LockFormatError, match="is a rate limit, not a lock"):
-        process.acquire(replace=True)
+    for how in ({}, {"window": 60}, {"replace": True}):
+        with pytest.raises(LockFormatError, match="is a rate limit, not a lock"):
+            process.acquire(**how)
     wanted = process.wanted()
     wanted.place = PermitPlace(place(), 2, wanted.owner)
     with pytest.raises(LockFormatError, match="is a rate limit, not a semaphore"):

@@ -19,7 +19,7 @@ from lambda_lock.errors import (
     LockTimeoutError,
 )
 
-from .driver import NOW, Answer, OnTable
+from .driver import NOW, OnTable
 
 UNKNOWN = TransportError(True)
 DENIED = ServiceError("AccessDeniedException", "")
@@ -38,16 +38,6 @@ class Invocations(OnTable):
     def trouble(self, *troubles: Any) -> None:
         """What answers the next requests instead of the table."""
         self.troubles = {"any": list(troubles)}
-
-    def late_by(self, seconds: float) -> Answer:
-        """Carries a request out whose answer takes so long."""
-
-        def slow(operation: str, request: dict[str, Any]) -> Reply:
-            reply = self.apply(operation, request)
-            self.now += seconds
-            return Reply(reply.item, int(NOW + self.now))
-
-        return slow
 
     def restart(self) -> None:
         """Another process goes on: it knows no Date."""

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lambda_lock.core import keep, several
-from lambda_lock.core.outcome import Reply, ServiceError, TransportError
+from lambda_lock.core.outcome import ServiceError, TransportError
 from lambda_lock.core.protocol import AcquireRequest, Conversation, Hold
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
@@ -21,6 +21,9 @@ from .driver import NOW, OnTable
 
 if TYPE_CHECKING:
     from lambda_lock.core.protocol import Steps
+
+
+DENIED = ServiceError("AccessDeniedException", "no")
 
 
 class Stop(BaseException):
@@ -74,6 +77,9 @@ class Process(OnTable):
         super().__init__()
         waits = {"wait_until": wait, "waits": wait > 0, "queue": Queue if wait else None}
         self.keeper = Keeper(self, keys, {"lease_ms": int(lease * 1000), **waits, **options})
+
+    def kind_of(self, operation: str, request: dict[str, Any]) -> str:
+        return f"{'claim' if 'ReturnValues' in request else 'release'} {request['Key']['key']['S']}"
 
     def acquire_all(self) -> list[Hold]:
         return self.run(several.acquire_all(self.keeper, self.talk()))
@@ -156,25 +162,9 @@ def test_a_second_interrupt_while_they_are_released_leaves_nothing_either():
 @pytest.mark.parametrize("step", range(3, 12))
 def test_a_claim_is_given_back_despite_an_interrupt_though_another_lock_is_lost_meanwhile(step):
     process = Process("a", "b", lease=1.0)
-    claims = releases = 0
-
-    def answer(operation: str, request: dict[str, Any]) -> Any:
-        nonlocal claims, releases
-        if request["Key"]["key"]["S"] == "a":
-            return process.apply(operation, request)
-        if "ReturnValues" in request:
-            claims += 1
-            if claims == 2:
-                return ServiceError("AccessDeniedException", "refused for good")
-            process.apply(operation, request)
-            return TransportError(True)
-        releases += 1
-        if releases < 3:  # "a" is over meanwhile
-            process.now += 2
-            return TransportError(True)
-        return process.apply(operation, request)
-
-    process.answer = answer
+    process.troubles["claim b"] = [process.lost_reply, DENIED, *[process.lost_reply] * 9]
+    process.troubles["release b"] = [TransportError(True)] * 2
+    process.after["release b"] = [lambda: process.pass_time(2)] * 2  # "a" is over meanwhile
     process.thrown = {step: Stop()}
     with pytest.raises((Stop, ServiceError)):
         process.acquire_all()
@@ -184,13 +174,7 @@ def test_a_claim_is_given_back_despite_an_interrupt_though_another_lock_is_lost_
 def test_an_outage_while_they_are_released_leaves_the_rest_to_their_leases():
     process = Process("a", "b", "c", "d", "e")
     process.hold_row("e")
-
-    def answer(operation: str, request: dict[str, Any]) -> Any:
-        if "ReturnValues" not in request and operation == "UpdateItem":
-            return TransportError(False)
-        return process.apply(operation, request)
-
-    process.answer = answer
+    process.troubles = {f"release {key}": [TransportError(False)] * 99 for key in "abcd"}
     with pytest.raises(LockNotGrantedError):
         process.acquire_all()
     assert [hold.place.key for hold in process.keeper.left] == ["b", "a"]
@@ -234,26 +218,14 @@ def test_a_lease_that_lasts_until_the_deadline_is_not_renewed():
 
 def test_a_key_whose_turn_comes_after_the_wait_is_tried_once():
     process = Process("a", "b", wait=1.0, lease=60.0)
-
-    def slow(operation: str, request: dict[str, Any]) -> Any:
-        outcome = process.apply(operation, request)
-        process.now += 9.0 if request["Key"]["key"]["S"] == "a" and len(process.sent) == 1 else 0.0
-        return Reply(outcome.item, int(NOW + process.now))
-
-    process.answer = slow
+    process.troubles["claim a"] = [process.late_by(9.0)]
     holds = process.acquire_all()
     assert [hold.place.key for hold in holds] == ["a", "b"]
 
 
 def test_an_error_of_the_service_releases_what_was_taken():
     process = Process("a", "b")
-
-    def answer(operation: str, request: dict[str, Any]) -> Any:
-        if request["Key"]["key"]["S"] == "b":
-            raise ServiceError("AccessDeniedException", "no")
-        return process.apply(operation, request)
-
-    process.answer = answer
+    process.troubles["claim b"] = [DENIED]
     with pytest.raises(ServiceError):
         process.acquire_all()
     assert process.held() == []

@@ -8,19 +8,16 @@ import pytest
 
 from lambda_lock.core import requests
 from lambda_lock.core.outcome import ConditionFailed, ServiceError, TransactionCanceled
-from lambda_lock.core.requests import Content, Grant, Place
-from lambda_lock.core.row import Row, make_version
+from lambda_lock.core.requests import Content, Grant
+from lambda_lock.core.row import Row
 from lambda_lock.core.schema import JAVA
 from lambda_lock.core.transaction import all_or_none
 from lambda_lock.decorators.disabled import unguarded_item
 from lambda_lock.testing.table import Table
 
-PLACE = Place("locks", JAVA, "key", "k", None, None)
-E = 1_800_000_000_000
+from .test_requests import PLACE, E, locks, release, version
 
-
-def version(expiry_ms: int = E, digit: str = "0") -> str:
-    return make_version(expiry_ms, digit * 32)
+__all__ = ["locks"]
 
 
 def grant(owner: str = "me#1", at: str = version(), lease_ms: int = 10_000) -> Grant:
@@ -32,19 +29,10 @@ def held(locks: Table, owner: str = "me#1", at: str = version()) -> Any:
     return locks.apply(*requests.claim(PLACE, grant(owner, at), Content(ttl=60)))
 
 
-def release(owner: str = "me#1", token: int = 5001) -> requests.Request:
-    return requests.release(PLACE, owner=owner, token=token, delete=False, expiry_ms=E, content=Content(ttl=60))
-
-
 def adopt(owner: str = "me#1", at: str = version(E + 1), token: int = 5001) -> requests.Request:
+    content = Content(ttl=60)
     return requests.renew(
-        PLACE,
-        grant(owner, at),
-        seen=owner,
-        token=token,
-        next_token=True,
-        completed_until=None,
-        content=Content(ttl=60),
+        PLACE, grant(owner, at), seen=owner, token=token, next_token=True, completed_until=None, content=content
     )
 
 
@@ -54,11 +42,6 @@ def put(key: str, **more: Any) -> dict[str, Any]:
 
 def only_new(key: str) -> dict[str, Any]:
     return put(key, ConditionExpression="attribute_not_exists(a)", ReturnValuesOnConditionCheckFailure="ALL_OLD")
-
-
-@pytest.fixture
-def locks() -> Table:
-    return Table()
 
 
 # Adoption
