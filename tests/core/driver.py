@@ -6,6 +6,8 @@ import random
 from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
+import pytest
+
 from lambda_lock.core import acquire, keep, requests
 from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled, TransportError
@@ -31,6 +33,13 @@ Answer = Callable[[str, dict[str, Any]], Any]
 
 def place(schema: Schema = JAVA) -> Place:
     return Place("locks", schema, schema.partition_key, "k", schema.sort_key, schema.sort_key_value)
+
+
+def refused(table: Any, request: tuple[str, dict[str, Any]]) -> ConditionFailed:
+    """Send a request that must be refused."""
+    with pytest.raises(ConditionFailed) as caught:
+        table.apply(*request)
+    return caught.value
 
 
 class Driver:

@@ -13,6 +13,11 @@ from lambda_lock.errors import TransportError
 from .driver import DEAD, NOW, OnTable
 
 
+@pytest.fixture
+def driver() -> OnTable:
+    return OnTable()
+
+
 def is_held(driver: OnTable) -> bool:
     return "isReleased" not in driver.row
 
@@ -27,8 +32,7 @@ def interrupt_handover(driver: OnTable, hold: Hold) -> None:
 
 
 @pytest.mark.parametrize("handed_over", [False, True], ids=["released", "released after an interrupted handover"])
-def test_a_late_copy_of_a_claim_that_was_first_refused_is_released_with_the_lock(handed_over):
-    driver = OnTable()
+def test_a_late_copy_of_a_claim_that_was_first_refused_is_released_with_the_lock(driver, handed_over):
     driver.damage(**DEAD)
     hold = driver.acquire()
     claim, take_over = driver.sent
@@ -41,8 +45,7 @@ def test_a_late_copy_of_a_claim_that_was_first_refused_is_released_with_the_lock
     assert not is_held(driver)
 
 
-def test_a_second_late_copy_that_lands_while_the_first_is_released_is_released_too():
-    driver = OnTable()
+def test_a_second_late_copy_that_lands_while_the_first_is_released_is_released_too(driver):
     driver.damage(**DEAD | {"recordVersionNumber": {"S": f"L1:{int(NOW * 1000) + 60_000:013d}:{'0' * 32}"}})
     driver.before["GetItem"] = [lambda: driver.damage(isReleased={"S": "1"})]
     hold = driver.acquire(waits=True, wait_until=20.0)
@@ -55,8 +58,7 @@ def test_a_second_late_copy_that_lands_while_the_first_is_released_is_released_t
     assert not is_held(driver)
 
 
-def test_the_release_of_what_an_interrupted_handover_parked_is_sent_no_more_once_it_is_found_released():
-    driver = OnTable()
+def test_the_release_of_what_an_interrupted_handover_parked_is_sent_no_more_once_it_is_found_released(driver):
     hold = driver.acquire(owner=f"me#{'1' * 32}/{'2' * 32}")  # a first handle, by its holder
     interrupt_handover(driver, hold)
 
@@ -74,9 +76,8 @@ def test_the_release_of_what_an_interrupted_handover_parked_is_sent_no_more_once
     assert not is_held(driver)
 
 
-def test_the_release_of_a_handle_whose_lock_was_adopted_by_its_owner_and_token_leaves_the_adopter_its_lock():
+def test_the_release_of_a_handle_whose_lock_was_adopted_by_its_owner_and_token_leaves_the_adopter_its_lock(driver):
     """No string was given: who knows the owner and the token may adopt without one."""
-    driver = OnTable()
     hold = driver.acquire()
     adopted = driver.run(handover.adopt(driver.wanted(owner=hold.owner), hold.token, driver.talk()))
     assert adopted.owner == hold.owner

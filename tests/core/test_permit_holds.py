@@ -9,13 +9,13 @@ import pytest
 
 from lambda_lock.core import handover, requests, resume
 from lambda_lock.core.handover import read_handover
-from lambda_lock.core.outcome import ConditionFailed
 from lambda_lock.core.permits import KEPT, PermitPlace, hold_of
 from lambda_lock.core.protocol import AcquireRequest, Hold
 from lambda_lock.core.resume import name_of
 from lambda_lock.core.row import base_of
 from lambda_lock.errors import LockFormatError, LockLostError, LockNotGrantedError
 
+from .driver import refused
 from .test_resume import Invocations
 
 N = 2
@@ -83,8 +83,7 @@ def test_a_copy_of_the_claim_that_comes_late_gets_no_permit_beside_the_attempt(d
     first = driver.acquire(permits=3)
     claim = driver.sent[-1]
     hold = driver.resume(first)
-    with pytest.raises(ConditionFailed):
-        driver.apply(*claim)
+    refused(driver, claim)
     assert driver.attempts == [attempt(hold)]
 
 
@@ -138,8 +137,7 @@ def test_a_release_by_string_that_comes_late_does_not_end_what_was_adopted_meanw
     late = requests.release(first.place, owner=first.owner, token=first.token, content=requests.Content())
     adopted = driver.adopt(first)
     assert adopted.owner == first.owner
-    with pytest.raises(ConditionFailed):
-        driver.apply(*late)
+    refused(driver, late)
     assert driver.renew(adopted).renewed
 
 

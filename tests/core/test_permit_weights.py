@@ -43,8 +43,12 @@ class Weighing(Admitted):
         return int(self.row["permitsTaken"]["N"]), takes
 
 
-def test_a_row_counts_what_each_holder_takes_and_a_release_gives_that_back():
-    driver = Weighing()
+@pytest.fixture
+def driver() -> Weighing:
+    return Weighing()
+
+
+def test_a_row_counts_what_each_holder_takes_and_a_release_gives_that_back(driver):
     three, one = driver.acquire(permits=5, take=3), driver.acquire(permits=5, take=1)
     assert driver.format == WEIGHED
     assert driver.taken == (4, {nonce(three): 3})
@@ -56,16 +60,14 @@ def test_a_row_counts_what_each_holder_takes_and_a_release_gives_that_back():
     assert driver.taken == (4, {nonce(four): 4})
 
 
-def test_in_a_row_that_is_there_a_claim_with_a_weight_is_one_request():
-    driver = Weighing()
+def test_in_a_row_that_is_there_a_claim_with_a_weight_is_one_request(driver):
     assert driver.release(driver.acquire(take=2))
     driver.kinds.clear()
     assert driver.release(driver.acquire(take=1))
     assert len(driver.kinds) == 2
 
 
-def test_what_says_nothing_of_weights_writes_rows_without_them():
-    driver = Weighing()
+def test_what_says_nothing_of_weights_writes_rows_without_them(driver):
     hold = driver.acquire(take=None)
     assert driver.format == SEAL
     assert not {"permitTakes", "permitsTaken"} & driver.row.keys()
@@ -74,8 +76,7 @@ def test_what_says_nothing_of_weights_writes_rows_without_them():
     assert driver.format == SEAL
 
 
-def test_one_permit_fits_a_row_of_either_kind():
-    driver = Weighing()
+def test_one_permit_fits_a_row_of_either_kind(driver):
     driver.acquire(permits=3, take=None)
     driver.acquire(permits=3, take=1)
     assert driver.format == SEAL
@@ -87,8 +88,7 @@ def test_one_permit_fits_a_row_of_either_kind():
     assert weighed.taken[0] == 2
 
 
-def test_more_than_one_waits_until_nobody_holds_where_weights_do_not_count():
-    driver = Weighing()
+def test_more_than_one_waits_until_nobody_holds_where_weights_do_not_count(driver):
     hold = driver.acquire(permits=5, take=None)
     refused = str(driver.refused(permits=5, take=2))
     assert re.search(r"1 of 5 are held, .*, without take=, and must be released before", refused)
@@ -98,8 +98,7 @@ def test_more_than_one_waits_until_nobody_holds_where_weights_do_not_count():
     assert driver.taken == (2, {nonce(taken): 2})
 
 
-def test_a_row_changes_over_when_all_who_held_it_are_dead_and_their_entries_go():
-    driver = Weighing()
+def test_a_row_changes_over_when_all_who_held_it_are_dead_and_their_entries_go(driver):
     driver.acquire(permits=5, take=None)
     driver.acquire(permits=5, take=None)
     driver.now += 30
@@ -119,16 +118,14 @@ def test_a_row_does_not_change_over_beside_a_claim_that_comes_between():
     assert driver.entries.keys() == {nonce(hold) for hold in late} != set()
 
 
-def test_what_the_dead_took_is_free_again():
-    driver = Weighing()
+def test_what_the_dead_took_is_free_again(driver):
     driver.acquire(permits=5, take=4)
     driver.now += 30
     hold = driver.acquire(permits=5, take=5)
     assert driver.taken == (5, {nonce(hold): 5})
 
 
-def test_a_hundred_dead_holders_are_replaced_in_expressions_that_dynamodb_takes():
-    driver = Weighing()
+def test_a_hundred_dead_holders_are_replaced_in_expressions_that_dynamodb_takes(driver):
     for _ in range(MOST_PERMITS // 2):
         driver.acquire(permits=100, take=2)
     driver.now += 30
@@ -137,8 +134,7 @@ def test_a_hundred_dead_holders_are_replaced_in_expressions_that_dynamodb_takes(
     assert max(len(request["ConditionExpression"]), len(request["UpdateExpression"])) < 4096
 
 
-def test_a_string_releases_what_its_hold_took_without_knowing_it():
-    driver = Weighing()
+def test_a_string_releases_what_its_hold_took_without_knowing_it(driver):
     hold = driver.acquire(permits=5, take=4)
     there = PermitPlace(place(), 5, hold.owner)
     assert driver.run(resume.release(there, hold.owner, hold.token, driver.talk()))
@@ -151,8 +147,7 @@ def by_holder(driver, take):
     return driver.run(resume.acquire(wanted.like(PermitPlace(place(), 5, owner, take), owner), driver.talk()))
 
 
-def test_a_hold_does_not_grow_when_its_holder_asks_for_more():
-    driver = Weighing()
+def test_a_hold_does_not_grow_when_its_holder_asks_for_more(driver):
     first = by_holder(driver, 2)
     assert (by_holder(driver, 1).take, first.take) == (2, 2)
     with pytest.raises(
@@ -163,8 +158,7 @@ def test_a_hold_does_not_grow_when_its_holder_asks_for_more():
 
 
 @pytest.mark.parametrize(("before", "lost"), [(2, 1), (None, 2)], ids=["counts weights", "changes over"])
-def test_a_claim_given_up_gives_back_what_it_took_in_the_row_in_which_it_landed(before, lost):
-    driver = Weighing()
+def test_a_claim_given_up_gives_back_what_it_took_in_the_row_in_which_it_landed(driver, before, lost):
     assert driver.release(driver.acquire(permits=5, take=before))
     driver.troubles["claim"] = [*[driver.apply] * (lost - 1), driver.lost_reply]
     driver.thrown = {driver.steps + lost + 1: KeyboardInterrupt()}  # before the claim is sent again
@@ -186,8 +180,7 @@ def test_a_claim_given_up_gives_back_what_it_took_in_the_row_in_which_it_landed(
         {"recordVersionNumber": {"S": "semaphore3"}},
     ],
 )
-def test_nobody_is_let_in_where_the_sum_is_wrong(damage):
-    driver = Weighing()
+def test_nobody_is_let_in_where_the_sum_is_wrong(driver, damage):
     driver.acquire(permits=5, take=2)
     driver.damage(**damage)
     before = driver.entries
@@ -196,8 +189,7 @@ def test_nobody_is_let_in_where_the_sum_is_wrong(damage):
     assert driver.entries == before
 
 
-def test_readers_and_a_writer_are_named_in_the_refusal():
-    driver = Weighing()
+def test_readers_and_a_writer_are_named_in_the_refusal(driver):
     readers = [driver.acquire(permits=100, take=1) for _ in range(3)]
     assert "is held by 3 readers: me#" in str(driver.refused(permits=100, take=100))
     assert all(map(driver.release, readers))
@@ -226,8 +218,7 @@ def heavy(take: int) -> Any:
     [{}, {"waits": True, "wait_until": 1.0}, {"waits": True, "wait_until": 2.0, "queue": queue_for_permit}],
     ids=["at once", "polling", "by a last try"],
 )
-def test_nobody_without_a_ticket_passes_one_who_waits_for_more(how):
-    driver = Weighing()
+def test_nobody_without_a_ticket_passes_one_who_waits_for_more(driver, how):
     driver.acquire(permits=100, take=1)
     driver.damage(waiters=heavy(100))
     assert "has a free permit, but 1 waits before this one" in str(driver.refused(permits=100, take=1, **how))
@@ -235,24 +226,21 @@ def test_nobody_without_a_ticket_passes_one_who_waits_for_more(how):
     driver.acquire(permits=100, take=1)
 
 
-def test_who_fits_in_beside_all_who_wait_is_let_in():
-    driver = Weighing()
+def test_who_fits_in_beside_all_who_wait_is_let_in(driver):
     driver.acquire(permits=10, take=1)
     driver.damage(waiters=heavy(3))
     driver.acquire(permits=10, take=6)
     driver.refused(permits=10, take=1)
 
 
-def test_one_who_takes_more_passes_nobody_without_a_ticket_also_not_those_who_wait_for_one():
-    driver = Weighing()
+def test_one_who_takes_more_passes_nobody_without_a_ticket_also_not_those_who_wait_for_one(driver):
     assert driver.release(driver.acquire(permits=100, take=100))
     driver.damage(waiters=places("a-reader"))
     assert "but 1 waits before this one" in str(driver.refused(permits=100, take=100))
     driver.acquire(permits=100, take=99)  # one is left to it
 
 
-def test_those_who_wait_for_one_are_passed_by_a_call_that_does_not_wait_as_ever():
-    driver = Weighing()
+def test_those_who_wait_for_one_are_passed_by_a_call_that_does_not_wait_as_ever(driver):
     driver.acquire(permits=3, take=2)
     driver.damage(waiters=places("somebody"))
     driver.acquire(permits=3, take=1)
@@ -261,8 +249,7 @@ def test_those_who_wait_for_one_are_passed_by_a_call_that_does_not_wait_as_ever(
 # -- late copies -------------------------------------------------------------------------------------
 
 
-def test_more_than_one_is_never_claimed_where_weights_do_not_count_whatever_was_seen_before() -> None:
-    driver = Weighing()
+def test_more_than_one_is_never_claimed_where_weights_do_not_count_whatever_was_seen_before(driver) -> None:
     others = driver.acquire(permits=5, take=None)
     wanted = driver.wanted(permits=5, take=4)
     wanted.place.row(driver.row)

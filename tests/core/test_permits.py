@@ -73,6 +73,11 @@ class Admitted(OnTable):
         return self.acquire(**{"waits": True, "wait_until": self.now + 10.0, "queue": queue_for_permit, **changes})
 
 
+@pytest.fixture
+def driver() -> Admitted:
+    return Admitted()
+
+
 FAR = f"L1:{int((NOW + 9999) * 1000)}:{'0' * 32}:20000:dead"  # an entry that expires in hours
 
 
@@ -80,8 +85,7 @@ def nonce(hold: Hold) -> str:
     return hold.owner.rpartition("#")[2]
 
 
-def test_the_very_first_permit_takes_two_requests_and_every_other_one():
-    driver = Admitted()
+def test_the_very_first_permit_takes_two_requests_and_every_other_one(driver):
     first = driver.acquire()
     assert driver.kinds == ["claim", "first"]
     second = driver.acquire()
@@ -91,8 +95,7 @@ def test_the_very_first_permit_takes_two_requests_and_every_other_one():
     assert driver.kinds == ["claim", "first", "claim", "release", "release", "claim"]
 
 
-def test_a_row_of_a_semaphore_is_sealed_and_names_its_holders():
-    driver = Admitted()
+def test_a_row_of_a_semaphore_is_sealed_and_names_its_holders(driver):
     hold, other = driver.acquire(), driver.acquire()
     assert [driver.row[name] for name in ("ownerName", "recordVersionNumber", "leaseDuration")] == [{"S": SEAL}] * 3
     assert driver.entries == {nonce(each): f"{each.version}:20000:me" for each in (hold, other)}
@@ -101,8 +104,7 @@ def test_a_row_of_a_semaphore_is_sealed_and_names_its_holders():
     assert driver.row["fencingToken"] == {"N": str(other.token)}
 
 
-def test_no_more_than_n_hold_and_the_refusal_names_them():
-    driver = Admitted()
+def test_no_more_than_n_hold_and_the_refusal_names_them(driver):
     holds = [driver.acquire(), driver.acquire()]
     refused = driver.refused()
     assert re.search(r"^semaphore .* no free permit: 2 of 2 are held, by me#", str(refused))
@@ -113,8 +115,7 @@ def test_no_more_than_n_hold_and_the_refusal_names_them():
     driver.acquire(permits=3)
 
 
-def test_each_caller_compares_with_its_own_n():
-    driver = Admitted()
+def test_each_caller_compares_with_its_own_n(driver):
     for _ in range(4):
         driver.acquire(permits=4)
     assert "4 of 2 are held" in str(driver.refused(permits=2))
@@ -123,8 +124,7 @@ def test_each_caller_compares_with_its_own_n():
     assert len(driver.entries) == 1
 
 
-def test_dead_holders_are_replaced_by_a_call_that_does_not_wait_with_one_request_more():
-    driver = Admitted()
+def test_dead_holders_are_replaced_by_a_call_that_does_not_wait_with_one_request_more(driver):
     driver.acquire()
     driver.acquire()
     driver.now += 25
@@ -135,8 +135,7 @@ def test_dead_holders_are_replaced_by_a_call_that_does_not_wait_with_one_request
     assert list(driver.tokens) == [nonce(hold)]
 
 
-def test_a_dead_holder_that_renewed_meanwhile_is_not_replaced():
-    driver = Admitted()
+def test_a_dead_holder_that_renewed_meanwhile_is_not_replaced(driver):
     holds = [driver.acquire(), driver.acquire()]
     driver.now += 25
     late = holds[0]
@@ -154,8 +153,7 @@ def test_a_dead_holder_that_renewed_meanwhile_is_not_replaced():
     assert set(driver.entries) == {nonce(late), nonce(hold)}
 
 
-def test_an_entry_that_does_not_change_for_its_lease_is_dead_whatever_its_expiry_says():
-    driver = Admitted()
+def test_an_entry_that_does_not_change_for_its_lease_is_dead_whatever_its_expiry_says(driver):
     hold = driver.acquire(permits=1)
     driver.set_entries(**{nonce(hold): FAR})
     driver.refused(permits=1)
@@ -165,8 +163,7 @@ def test_an_entry_that_does_not_change_for_its_lease_is_dead_whatever_its_expiry
     driver.acquire(permits=1)
 
 
-def test_observations_of_a_semaphore_count_as_one_and_go_with_their_entries():
-    driver = Admitted()
+def test_observations_of_a_semaphore_count_as_one_and_go_with_their_entries(driver):
     for _ in range(50):
         hold = driver.acquire(permits=1)
         driver.refused(permits=1)
@@ -177,8 +174,7 @@ def test_observations_of_a_semaphore_count_as_one_and_go_with_their_entries():
     assert len(entries) == 1
 
 
-def test_a_small_cache_still_observes_every_entry():
-    driver = Admitted()
+def test_a_small_cache_still_observes_every_entry(driver):
     driver.memory.observations = Observations(1)
     holds = [driver.acquire(permits=3) for _ in range(3)]
     driver.set_entries(**{nonce(hold): FAR for hold in holds})
@@ -188,8 +184,7 @@ def test_a_small_cache_still_observes_every_entry():
     assert len(driver.entries) == 1
 
 
-def test_a_grant_does_not_forget_since_when_an_entry_has_not_changed():
-    driver = Admitted()
+def test_a_grant_does_not_forget_since_when_an_entry_has_not_changed(driver):
     dead, other = driver.acquire(), driver.acquire()
     driver.set_entries(**driver.entries | {nonce(dead): FAR})
     for _ in range(3):
@@ -201,8 +196,7 @@ def test_a_grant_does_not_forget_since_when_an_entry_has_not_changed():
     assert nonce(dead) not in driver.entries
 
 
-def test_a_renewal_changes_the_own_entry_alone():
-    driver = Admitted()
+def test_a_renewal_changes_the_own_entry_alone(driver):
     hold, other = driver.acquire(), driver.acquire()
     before = driver.entries
     driver.now += 5
@@ -212,8 +206,7 @@ def test_a_renewal_changes_the_own_entry_alone():
     assert hold.valid_until > 20
 
 
-def test_a_renewal_after_the_entry_was_replaced_is_lost():
-    driver = Admitted()
+def test_a_renewal_after_the_entry_was_replaced_is_lost(driver):
     hold = driver.acquire(permits=1, hold_on_unavailable=True)
     driver.damage(permits={"M": {}}, permitTokens={"M": {}})
     assert not driver.renew(hold).renewed
@@ -221,8 +214,7 @@ def test_a_renewal_after_the_entry_was_replaced_is_lost():
     assert not driver.release(hold)
 
 
-def test_the_end_of_validity_is_lost_with_hold_on_unavailable_too():
-    driver = Admitted()
+def test_the_end_of_validity_is_lost_with_hold_on_unavailable_too(driver):
     hold = driver.acquire(hold_on_unavailable=True)
     driver.now += 21
     driver.troubles["renew"] = [TransportError(True)]
@@ -230,8 +222,7 @@ def test_the_end_of_validity_is_lost_with_hold_on_unavailable_too():
     assert hold.lost
 
 
-def test_a_release_takes_the_own_entry_alone_and_leaves_the_maps_and_the_ttl():
-    driver = Admitted()
+def test_a_release_takes_the_own_entry_alone_and_leaves_the_maps_and_the_ttl(driver):
     hold, other = driver.acquire(), driver.acquire()
     ttl = driver.row["ttl"]
     driver.now += 3
@@ -243,15 +234,13 @@ def test_a_release_takes_the_own_entry_alone_and_leaves_the_maps_and_the_ttl():
     assert int(driver.row["heldMs"]["N"]) == pytest.approx(3000, abs=20)
 
 
-def test_the_row_is_kept_for_a_year_and_a_day_past_every_expiry_whatever_the_ttl():
-    driver = Admitted()
+def test_the_row_is_kept_for_a_year_and_a_day_past_every_expiry_whatever_the_ttl(driver):
     hold = driver.acquire()  # its client's ttl is 60 s
     assert int(driver.row["ttl"]["N"]) == -(-hold.expiry_ms // 1000) + KEPT
 
 
 @pytest.mark.parametrize("lost", [1, 2])
-def test_a_claim_whose_reply_is_lost_is_granted_by_what_a_second_send_shows(lost):
-    driver = Admitted()
+def test_a_claim_whose_reply_is_lost_is_granted_by_what_a_second_send_shows(driver, lost):
     driver.acquire()
     driver.troubles["claim"] = [driver.lost_reply, TransportError(True)][:lost]
     hold = driver.acquire()
@@ -259,8 +248,7 @@ def test_a_claim_whose_reply_is_lost_is_granted_by_what_a_second_send_shows(lost
     assert len(driver.entries) == 2
 
 
-def test_a_late_copy_of_a_claim_does_not_turn_a_renewed_entry_back():
-    driver = Admitted()
+def test_a_late_copy_of_a_claim_does_not_turn_a_renewed_entry_back(driver):
     driver.acquire()
     hold = driver.acquire()
     copy = driver.sent[-1]
@@ -272,8 +260,7 @@ def test_a_late_copy_of_a_claim_does_not_turn_a_renewed_entry_back():
     assert driver.entries == before
 
 
-def test_a_copy_of_the_claim_that_lands_after_the_release_is_removed_by_a_second_release():
-    driver = Admitted()
+def test_a_copy_of_the_claim_that_lands_after_the_release_is_removed_by_a_second_release(driver):
     driver.acquire()
     hold = driver.acquire()
     copy = driver.sent[-1]
@@ -284,8 +271,7 @@ def test_a_copy_of_the_claim_that_lands_after_the_release_is_removed_by_a_second
     assert driver.kinds[-2:] == ["release", "release"]
 
 
-def test_a_claim_that_is_given_up_is_released_under_its_version():
-    driver = Admitted()
+def test_a_claim_that_is_given_up_is_released_under_its_version(driver):
     driver.acquire()
     driver.troubles["claim"] = [driver.lost_reply, *[TransportError(True)] * 99]
     with pytest.raises(TransportError):
@@ -294,8 +280,7 @@ def test_a_claim_that_is_given_up_is_released_under_its_version():
     assert driver.kinds[-1] == "release"
 
 
-def test_a_grant_of_a_fast_clock_is_corrected_under_its_own_version():
-    driver = Admitted()
+def test_a_grant_of_a_fast_clock_is_corrected_under_its_own_version(driver):
     driver.clock_ahead = 60
     hold = driver.acquire()
     assert driver.kinds == ["claim", "first"]  # the refusal of the first claim already told DynamoDB's time
@@ -312,8 +297,7 @@ def test_a_grant_of_a_fast_clock_is_corrected_under_its_own_version():
 
 
 @pytest.mark.parametrize("held", [True, False])
-def test_a_lock_s_row_is_refused_with_permits_and_left_alone(held):
-    driver = Admitted()
+def test_a_lock_s_row_is_refused_with_permits_and_left_alone(driver, held):
     lock = driver.acquire(permits=None)
     if not held:
         driver.release(lock)
@@ -327,8 +311,7 @@ def test_a_lock_s_row_is_refused_with_permits_and_left_alone(held):
 
 @pytest.mark.parametrize("held", [True, False])
 @pytest.mark.parametrize("how", [{}, {"replace": True}, {"window": 60}, {"waits": True, "wait_until": 5.0}])
-def test_a_semaphore_s_row_is_refused_without_permits_and_left_alone(held, how):
-    driver = Admitted()
+def test_a_semaphore_s_row_is_refused_without_permits_and_left_alone(driver, held, how):
     hold = driver.acquire()
     if not held:
         driver.release(hold)
@@ -338,8 +321,7 @@ def test_a_semaphore_s_row_is_refused_without_permits_and_left_alone(held, how):
     assert driver.row == before
 
 
-def test_a_lock_whose_application_has_an_attribute_permits_admits_nobody():
-    driver = Admitted()
+def test_a_lock_whose_application_has_an_attribute_permits_admits_nobody(driver):
     driver.acquire(permits=None)
     driver.damage(permits={"M": {}}, permitTokens={"M": {}})
     with pytest.raises(LockFormatError, match="is a lock"):
@@ -357,8 +339,7 @@ def test_a_lock_whose_application_has_an_attribute_permits_admits_nobody():
         {"isReleased": {"S": "1"}},  # as somebody may have written by hand
     ],
 )
-def test_a_damaged_row_is_a_clear_error(damage):
-    driver = Admitted()
+def test_a_damaged_row_is_a_clear_error(driver, damage):
     driver.acquire()
     driver.damage(**damage)
     before = driver.row.get("permits")
@@ -373,8 +354,7 @@ VERSION = f"L1:1800000000000:{'0' * 32}"
 @pytest.mark.parametrize(
     "text", ["", "x" * 60, VERSION, f"{VERSION}:0:me", f"{VERSION}:31622400001:me", f"{VERSION}:-5:me", f"{VERSION}:5"]
 )
-def test_an_entry_that_cannot_be_read_is_never_replaced_and_an_error_once_all_are_held(text):
-    driver = Admitted()
+def test_an_entry_that_cannot_be_read_is_never_replaced_and_an_error_once_all_are_held(driver, text):
     hold = driver.acquire()
     driver.set_entries(**{nonce(hold): text})
     driver.now += 1000
@@ -391,8 +371,7 @@ def test_a_semaphore_in_the_go_schema_releases_without_a_word_to_a_queue():
     assert driver.entries == {}
 
 
-def test_only_if_exists_makes_no_row_and_seals_one_that_the_application_made():
-    driver = Admitted()
+def test_only_if_exists_makes_no_row_and_seals_one_that_the_application_made(driver):
     assert "does not exist" in str(driver.refused(only_if_exists=True))
     assert not driver.table.items()
     driver.damage(colour={"S": "red"})
@@ -407,8 +386,7 @@ def releasing(driver: Admitted, hold: Hold) -> Act:
     return lambda: driver.beside(lambda: driver.release(hold))
 
 
-def test_a_waiter_takes_a_ticket_and_claims_from_it():
-    driver = Admitted()
+def test_a_waiter_takes_a_ticket_and_claims_from_it(driver):
     holds = [driver.acquire(), driver.acquire()]
     driver.kinds.clear()
     driver.at = [(0.5, releasing(driver, holds[1]))]
@@ -424,8 +402,7 @@ def places(*names: str, expiry: float = 30.0) -> dict[str, Any]:
     return {"L": [{"S": make_ticket(name.ljust(TICKET_NAME, "-"), int(NOW + expiry))} for name in names]}
 
 
-def test_with_two_permits_free_the_second_in_the_queue_may_claim_and_leaves_the_first_its_ticket():
-    driver = Admitted()
+def test_with_two_permits_free_the_second_in_the_queue_may_claim_and_leaves_the_first_its_ticket(driver):
     holds = [driver.acquire(), driver.acquire()]
     driver.damage(waiters=places("another1"))
     driver.at = [(0.5, releasing(driver, holds[0])), (0.5, releasing(driver, holds[1]))]
@@ -434,8 +411,7 @@ def test_with_two_permits_free_the_second_in_the_queue_may_claim_and_leaves_the_
     assert driver.now < 1.5
 
 
-def test_with_one_permit_free_the_second_in_the_queue_waits_for_the_first_and_then_passes_it():
-    driver = Admitted()
+def test_with_one_permit_free_the_second_in_the_queue_waits_for_the_first_and_then_passes_it(driver):
     holds = [driver.acquire(), driver.acquire()]
     driver.damage(waiters=places("another1"))
     driver.at = [(0.5, releasing(driver, holds[0]))]
@@ -444,8 +420,7 @@ def test_with_one_permit_free_the_second_in_the_queue_waits_for_the_first_and_th
     assert driver.row["waiters"] == {"L": []}
 
 
-def test_a_permit_that_was_granted_to_others_in_between_makes_nobody_dead():
-    driver = Admitted()
+def test_a_permit_that_was_granted_to_others_in_between_makes_nobody_dead(driver):
     holds = [driver.acquire(permits=3), driver.acquire(permits=3)]
     driver.damage(waiters=places("first", "second"))
     first, *behind = driver.row["waiters"]["L"]
@@ -463,8 +438,7 @@ def test_a_permit_that_was_granted_to_others_in_between_makes_nobody_dead():
 
 
 @pytest.mark.parametrize("dead", [1, 64])
-def test_the_dead_that_wait_for_a_semaphore_cost_one_more_claim_once_they_have_expired(dead):
-    driver = Admitted()
+def test_the_dead_that_wait_for_a_semaphore_cost_one_more_claim_once_they_have_expired(driver, dead):
     driver.release(driver.acquire())
     driver.damage(waiters=places(*(f"dead-{n}" for n in range(dead))))
     driver.now += 60
@@ -474,8 +448,7 @@ def test_the_dead_that_wait_for_a_semaphore_cost_one_more_claim_once_they_have_e
     assert driver.row["waiters"] == {"L": []}
 
 
-def test_the_dead_that_wait_for_a_semaphore_with_long_holds_cost_no_more_than_others():
-    driver = Admitted()
+def test_the_dead_that_wait_for_a_semaphore_with_long_holds_cost_no_more_than_others(driver):
     for hold in [driver.acquire(), driver.acquire()]:
         driver.release(hold)
     driver.damage(waiters=places(*(f"dead-{n}" for n in range(5)), expiry=12.0), heldMs={"N": "60000"})
@@ -483,8 +456,7 @@ def test_the_dead_that_wait_for_a_semaphore_with_long_holds_cost_no_more_than_ot
     assert driver.now < 14
 
 
-def test_a_wait_that_ends_gives_up_its_ticket_and_says_how_many_were_ahead():
-    driver = Admitted()
+def test_a_wait_that_ends_gives_up_its_ticket_and_says_how_many_were_ahead(driver):
     for _ in range(2):
         driver.acquire()
     driver.damage(waiters=places("another1", expiry=10.0), heldMs={"N": "1000"})
@@ -495,8 +467,7 @@ def test_a_wait_that_ends_gives_up_its_ticket_and_says_how_many_were_ahead():
     assert caught.value.retry_after == pytest.approx(0.5 + 0.5 + 0.1)
 
 
-def test_the_estimate_of_a_turn_ends_at_a_day_as_a_lock_s_does():
-    driver = Admitted()
+def test_the_estimate_of_a_turn_ends_at_a_day_as_a_lock_s_does(driver):
     driver.acquire(permits=1)
     driver.damage(waiters=places(*(f"ghost-{n}" for n in range(64))), heldMs={"N": "80000000"})
     with pytest.raises(LockTimeoutError) as caught:
@@ -504,8 +475,7 @@ def test_the_estimate_of_a_turn_ends_at_a_day_as_a_lock_s_does():
     assert caught.value.retry_after == 86_400
 
 
-def test_a_waiter_looks_rarely_while_nothing_changes():
-    driver = Admitted()
+def test_a_waiter_looks_rarely_while_nothing_changes(driver):
     holds = [driver.acquire(), driver.acquire()]
     for hold in holds:
         hold.valid_until = 1e9
@@ -515,8 +485,7 @@ def test_a_waiter_looks_rarely_while_nothing_changes():
     assert driver.kinds.count("read") < 120
 
 
-def test_a_waiter_looks_rarely_if_permits_are_held_for_an_hour():
-    driver = Admitted()
+def test_a_waiter_looks_rarely_if_permits_are_held_for_an_hour(driver):
     for _ in range(2):
         driver.acquire(lease_ms=3_600_000)
     driver.damage(heldMs={"N": "3600000"})
@@ -526,8 +495,7 @@ def test_a_waiter_looks_rarely_if_permits_are_held_for_an_hour():
     assert driver.kinds.count("read") < 35
 
 
-def test_a_waiter_behind_a_dead_holder_gets_its_permit_at_its_expiry():
-    driver = Admitted()
+def test_a_waiter_behind_a_dead_holder_gets_its_permit_at_its_expiry(driver):
     driver.acquire()
     driver.now += 5
     driver.acquire()

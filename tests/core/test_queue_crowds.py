@@ -18,7 +18,9 @@ from lambda_lock.core.row import MOST_WAITERS
 from lambda_lock.errors import LockNotGrantedError, LockTimeoutError
 
 from .driver import NOW
-from .test_queue import Waiting, held, released_with
+from .test_queue import Waiting, driver, held, released_with
+
+__all__ = ["driver", "held"]
 
 
 class Crowd:
@@ -101,27 +103,23 @@ def test_waiters_that_give_up_at_one_moment_leave_no_tickets():
     assert crowd.table.places == []
 
 
-def test_a_short_wait_does_not_throw_out_those_who_wait_longer():
-    driver = Waiting()
+def test_a_short_wait_does_not_throw_out_those_who_wait_longer(driver):
     released_with(driver, "alive--1", "alive--2", "alive--3", seconds=20)
     driver.acquire(wait_until=driver.now + 0.26)
     assert driver.names == ["alive--1", "alive--2", "alive--3"]
 
 
 @pytest.mark.parametrize("held_ms", [1, 20, 50])
-def test_a_dead_waiter_costs_the_next_one_few_reads(held_ms):
-    driver = Waiting()
+def test_a_dead_waiter_costs_the_next_one_few_reads(driver, held_ms):
     released_with(driver, "dead", seconds=30)
     driver.damage(heldMs={"N": str(held_ms)})
     driver.acquire(wait_until=driver.now + 30)
     assert driver.kinds.count("read") <= 30
 
 
-def test_the_retry_after_of_a_free_lock_does_not_count_the_last_holder_s_lease():
-    driver = Waiting()
-    release = held(driver)
+def test_the_retry_after_of_a_free_lock_does_not_count_the_last_holder_s_lease(driver, held):
     driver.wait("another1", seconds=20)
-    driver.at = [(0.7, release), (0.7, lambda: driver.damage(heldMs=None))]
+    driver.at = [(0.7, held), (0.7, lambda: driver.damage(heldMs=None))]
 
     moved = lambda: driver.put([*driver.others(f"new-{len(driver.sent)}", seconds=20), *driver.waiters])  # noqa: E731
     driver.at.append((0.9, lambda: driver.before.update(claim=[moved] * 9)))  # its place moves each time
@@ -130,17 +128,13 @@ def test_the_retry_after_of_a_free_lock_does_not_count_the_last_holder_s_lease()
     assert (refused.retry_after or 0) < 5
 
 
-def test_an_append_called_invalid_at_the_end_of_the_wait_is_not_the_error_of_the_wait():
-    driver = Waiting()
-    held(driver)
+def test_an_append_called_invalid_at_the_end_of_the_wait_is_not_the_error_of_the_wait(driver, held):
     driver.troubles["append"] = [ServiceError("ValidationException", "Item size has exceeded the maximum")]
     driver.before["append"] = [lambda: driver.pass_time(1)]
     driver.times_out(0.9)
 
 
-def test_forged_hold_times_do_not_send_callers_away_for_days():
-    driver = Waiting()
-    held(driver)
+def test_forged_hold_times_do_not_send_callers_away_for_days(driver, held):
     driver.wait(*(f"g{number}" for number in range(64)), seconds=30)
     driver.damage(heldMs={"N": "86400000"})
     refused = driver.refused()
@@ -169,8 +163,7 @@ def test_the_living_behind_the_dead_keep_their_tickets_and_their_order(dead):
 
 @pytest.mark.parametrize("wait", [0.3, 1.0, 1.5])
 @pytest.mark.parametrize("dead", [1, 2, 64])
-def test_short_waits_are_slowed_down_by_the_dead_until_their_tickets_expire(dead, wait):
-    driver = Waiting()
+def test_short_waits_are_slowed_down_by_the_dead_until_their_tickets_expire(driver, dead, wait):
     released_with(driver, *(f"dead-{number}" for number in range(dead)), seconds=12)
     began = driver.now
     for _ in range(200):

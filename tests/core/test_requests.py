@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 
 from lambda_lock.core import requests
 from lambda_lock.core.other_schemas import GO, PYTHON
-from lambda_lock.core.outcome import ConditionFailed, ServiceError
+from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.requests import Completion, Content, Place, encode_data
 from lambda_lock.core.row import Row, make_version
 from lambda_lock.core.schema import JAVA
 from lambda_lock.testing.table import Table
+
+from .driver import refused
 
 PLACE = Place("locks", JAVA, "key", "k", None, None)
 E = 1_800_000_000_000
@@ -66,9 +68,7 @@ def test_a_claim_of_nothing_writes_the_row(locks):
 
 def test_a_claim_of_a_held_row_is_refused_and_shows_it(locks):
     held = locks.apply(*claim())
-    with pytest.raises(ConditionFailed) as refused:
-        locks.apply(*claim(owner="you#1", version=version(digit="1")))
-    assert refused.value.item == held
+    assert refused(locks, claim(owner="you#1", version=version(digit="1"))).item == held
 
 
 def test_a_claim_of_a_released_row_keeps_the_data_and_raises_the_token(locks):
@@ -92,17 +92,14 @@ def test_data_that_must_not_be_replaced_is_written_only_where_there_is_none(lock
 
 def test_a_take_over_needs_the_version_observed(locks):
     locks.apply(*claim())
-    with pytest.raises(ConditionFailed):
-        locks.apply(*claim(owner="you#1", version=version(digit="2"), observed=version(digit="1")))
+    refused(locks, claim(owner="you#1", version=version(digit="2"), observed=version(digit="1")))
     item = locks.apply(*claim(owner="you#1", version=version(digit="2"), observed=version()))
     assert item is not None
     assert item["ownerName"] == {"S": "you#1"}
 
 
 def test_a_claim_of_what_must_exist_makes_no_row(locks):
-    with pytest.raises(ConditionFailed) as refused:
-        locks.apply(*claim(only_if_exists=True))
-    assert refused.value.item is None
+    assert refused(locks, claim(only_if_exists=True)).item is None
     assert locks.items() == []
 
 
@@ -113,20 +110,17 @@ def test_a_claim_of_what_must_exist_makes_no_row(locks):
 )
 def test_a_renewal_is_refused(locks, changes):
     held = locks.apply(*claim())
-    with pytest.raises(ConditionFailed):
-        locks.apply(*renew(**changes))
+    refused(locks, renew(**changes))
     assert locks.get("k") == held
 
 
 def test_a_renewal_of_a_released_or_deleted_row_is_refused(locks):
     locks.apply(*claim())
     locks.apply(*release())
-    with pytest.raises(ConditionFailed):
-        locks.apply(*renew())
+    refused(locks, renew())
     locks.apply(*claim())
     locks.apply(*release(token=5002, delete=True))
-    with pytest.raises(ConditionFailed):
-        locks.apply(*renew(token=5002))
+    refused(locks, renew(token=5002))
     assert locks.items() == []
 
 
@@ -152,14 +146,12 @@ def test_a_release_keeps_the_version_and_is_carried_out_once(locks):
     assert item is not None
     assert item["isReleased"] == {"S": "1"}
     assert item["recordVersionNumber"] == {"S": version()}
-    with pytest.raises(ConditionFailed):
-        locks.apply(*release())
+    refused(locks, release())
 
 
 def test_a_release_under_a_version_leaves_any_other_alone(locks):
     locks.apply(*claim())
-    with pytest.raises(ConditionFailed):
-        locks.apply(*release(token=None, version=version(digit="1")))
+    refused(locks, release(token=None, version=version(digit="1")))
     locks.apply(*release(token=None, version=version()))
 
 
@@ -228,8 +220,7 @@ def test_a_completion_without_a_result_leaves_none_of_an_earlier_one(locks):
 def test_a_release_of_a_failed_event_completes_nothing_and_the_next_delivery_may_claim_it(locks):
     locks.apply(*claim(event=True))
     locks.apply(*release())
-    with pytest.raises(ConditionFailed):
-        locks.apply(*release(completion=Completion(DONE, None)))  # what was released is not completed any more
+    refused(locks, release(completion=Completion(DONE, None)))  # what was released is not completed any more
     assert "completedUntil" not in (locks.get("k") or {})
     locks.apply(*claim(event=True, version=version(digit="1")))
 
@@ -237,30 +228,25 @@ def test_a_release_of_a_failed_event_completes_nothing_and_the_next_delivery_may
 @pytest.mark.parametrize("changes", [{"owner": "you#1"}, {"token": 5000}], ids=["another's", "another token"])
 def test_a_late_owner_neither_completes_nor_releases_what_another_owns(locks, changes):
     held = locks.apply(*claim(event=True))
-    with pytest.raises(ConditionFailed):
-        locks.apply(*release(completion=Completion(DONE, None), **changes))
+    refused(locks, release(completion=Completion(DONE, None), **changes))
     assert locks.get("k") == held
 
 
 @pytest.mark.parametrize("seen", [None, DONE - 1, DONE + 1], ids=["none", "an earlier one", "a later one"])
 def test_an_event_is_claimed_only_as_completed_as_it_was_seen(locks, seen):
     completed(locks)
-    with pytest.raises(ConditionFailed) as refused:
-        locks.apply(*claim(event=True, completed_until=seen, version=version(digit="1")))
-    assert refused.value.item == locks.get("k")
+    assert refused(locks, claim(event=True, completed_until=seen, version=version(digit="1"))).item == locks.get("k")
     locks.apply(*claim(event=True, completed_until=DONE, version=version(digit="1")))
 
 
 def test_an_event_that_was_seen_completed_is_not_claimed_where_that_is_gone(locks):
-    with pytest.raises(ConditionFailed):
-        locks.apply(*claim(event=True, completed_until=DONE))
+    refused(locks, claim(event=True, completed_until=DONE))
 
 
 def test_a_late_take_over_of_an_event_does_not_undo_its_completion_which_kept_the_version(locks):
     completed(locks)
     late: dict[str, Any] = {"owner": "you#1", "version": version(digit="2"), "observed": version()}
-    with pytest.raises(ConditionFailed):
-        locks.apply(*claim(event=True, **late))
+    refused(locks, claim(event=True, **late))
     locks.apply(*claim(**late))  # a plain lock's: it requires only the version
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lambda_lock.core import requests
-from lambda_lock.core.outcome import ConditionFailed, ServiceError, TransactionCanceled
+from lambda_lock.core.outcome import ServiceError, TransactionCanceled
 from lambda_lock.core.requests import Content, Grant
 from lambda_lock.core.row import Row
 from lambda_lock.core.schema import JAVA
@@ -15,6 +15,7 @@ from lambda_lock.core.transaction import all_or_none
 from lambda_lock.decorators.disabled import unguarded_item
 from lambda_lock.testing.table import Table
 
+from .driver import refused
 from .test_requests import PLACE, E, locks, release, version
 
 __all__ = ["locks"]
@@ -63,20 +64,16 @@ def test_an_adoption_changes_version_lease_and_token_alone(locks):
 )
 def test_an_adoption_under_anything_else_is_refused(changes, locks):
     before = held(locks)
-    with pytest.raises(ConditionFailed) as refused:
-        locks.apply(*adopt(**changes))
-    assert refused.value.item == before
+    assert refused(locks, adopt(**changes)).item == before
     assert locks.get("k") == before
 
 
 def test_a_second_adoption_and_one_of_a_released_row_are_refused(locks):
     held(locks)
     locks.apply(*adopt())
-    with pytest.raises(ConditionFailed):
-        locks.apply(*adopt(at=version(E + 2)))
+    refused(locks, adopt(at=version(E + 2)))
     locks.apply(*release(token=5002))
-    with pytest.raises(ConditionFailed):
-        locks.apply(*adopt(at=version(E + 3), token=5002))
+    refused(locks, adopt(at=version(E + 3), token=5002))
 
 
 # Replacement
@@ -103,18 +100,15 @@ def test_a_replacement_of_what_has_changed_is_refused(column, locks):
     observed = Row(dict(held(locks)), JAVA)
     changed = {"S": version(E + 1)} if column == "recordVersionNumber" else {"N": "5002"}
     locks.apply("PutItem", {"TableName": "locks", "Item": {**observed.item, column: changed}})
-    with pytest.raises(ConditionFailed):
-        locks.apply(*requests.replace(PLACE, grant("you#1", version(E + 9)), Content(), observed=observed))
+    refused(locks, requests.replace(PLACE, grant("you#1", version(E + 9)), Content(), observed=observed))
 
 
 def test_a_replacement_of_nothing_makes_a_row_only_where_there_is_none(locks):
     nothing = requests.replace(PLACE, grant(), Content(), observed=None)
-    with pytest.raises(ConditionFailed):
-        locks.apply(*requests.replace(PLACE, grant(), Content(), observed=None, only_if_exists=True))
+    refused(locks, requests.replace(PLACE, grant(), Content(), observed=None, only_if_exists=True))
     locks.apply(*nothing)
     assert (locks.get("k") or {})["fencingToken"] == {"N": "5001"}
-    with pytest.raises(ConditionFailed):
-        locks.apply(*nothing)
+    refused(locks, nothing)
 
 
 # The lock's part of a transaction
