@@ -194,45 +194,41 @@ class Process:
         self._go(task, None)
 
     def _steps(self, move: tuple[str, ...], reading: lease.ClockReading) -> Any:
-        act, setup, memory, entropy = move[0], self.setup, self.memory, self.entropy
+        act, setup, talk = move[0], self.setup, Conversation(self.memory, self.entropy, reading)
         if act == "acquire":
             self.acquires -= 1
             owner = clients.owner_name(self)  # type: ignore[arg-type]  # it needs a name and an Entropy
             if setup.holder and setup.permits:  # an attempt of the one hold that the holder has
-                owner = f"{setup.holder}#{name_of(setup.holder)}/{entropy.nonce()}"
+                owner = f"{setup.holder}#{name_of(setup.holder)}/{self.entropy.nonce()}"
             self._begin(owner)
             how = resume.acquire if setup.holder else acquire.acquire
-            return how(self._wish(self.asked, reading), Conversation(memory, entropy, reading))
+            return how(self._wish(self.asked, reading), talk)
         if act in BY_STRING:
-            return self._take_string(act, handover.read_handover(move[1], "locks"), reading)
+            return self._take_string(act, handover.read_handover(move[1], "locks"), talk)
         hold = self.hold
         assert hold is not None
         if act == "renew":
             self.renewals -= 1
-            return keep.renew(
-                hold, Conversation(memory, entropy, reading), lease_ms=setup.shorter if len(move) > 1 else None
-            )
+            return keep.renew(hold, talk, lease_ms=setup.shorter if len(move) > 1 else None)
         self.ends -= 1
         self.told = ""
         if act == "commit":
-            return transaction.commit([hold], application.items(KEY), Conversation(memory, entropy, reading))
+            return transaction.commit([hold], application.items(KEY), talk)
         if act == "hand over":
-            return handover.hand_over(hold, Conversation(memory, entropy, reading), lease_ms=setup.lease)
-        return keep.release(hold, Conversation(memory, entropy, reading), complete=act == "complete")
+            return handover.hand_over(hold, talk, lease_ms=setup.lease)
+        return keep.release(hold, talk, complete=act == "complete")
 
-    def _take_string(self, act: str, given: handover.Handover, reading: lease.ClockReading) -> Any:
+    def _take_string(self, act: str, given: handover.Handover, talk: Conversation) -> Any:
         self.by_string[act] -= 1
-        memory, entropy = self.memory, self.entropy
         if act == "end":
             self.told = ""
             self.wanted = given.owner, given.token
-            place = self._place_for(given.owner)
-            return resume.release(place, given.owner, given.token, Conversation(memory, entropy, reading))
-        owner = given.owner if act == "adopt" else f"{given.owner}/{entropy.nonce()}"
+            return resume.release(self._place_for(given.owner), given.owner, given.token, talk)
+        owner = given.owner if act == "adopt" else f"{given.owner}/{self.entropy.nonce()}"
         self._begin(owner)
         self.wanted = given.owner, given.token
         take = handover.adopt if act == "adopt" else resume.resume
-        return take(self._wish(owner, reading, by_string=True), given.token, Conversation(memory, entropy, reading))
+        return take(self._wish(owner, talk.reading, by_string=True), given.token, talk)
 
     def _begin(self, owner: str) -> None:
         self.hold, self.wakes, self.clean, self.asked, self.wanted = None, 0, True, owner, None
@@ -304,13 +300,8 @@ class Process:
             self._over(task, None, "escaped", answered)
         else:
             self.actions[task] = action
-        if (
-            hold is not None
-            and hold.lost
-            and not was_lost
-            and not hold.ended
-            and self.latest.elapsed < hold.valid_until
-        ):
+        lost = hold is not None and hold.lost and not was_lost and not hold.ended
+        if hold is not None and lost and self.latest.elapsed < hold.valid_until:
             self.robbed = hold.owner, hold.token
 
     def _over(self, task: int, value: Any, error: str | None, answered: bool) -> None:
