@@ -13,19 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from lambda_lock import (
-    ClientClosedError,
-    Lock,
-    LockAlreadyReleasedError,
-    LockLostError,
-    OwnerMismatchError,
-)
+from lambda_lock import ClientClosedError, Lock, LockAlreadyReleasedError, LockLostError, OwnerMismatchError
 from tests.prove.operations import close, commit, get, hand_over, release, renew
 
 from .world import LEASE, THIEF, World
 
 Act = Callable[[World], Any]
 Verdict = Iterator[str]
+Judge = Callable[[World, list[Any]], Verdict]
 
 _DUE = 12.0  # seconds after the grant: a renewal is due, and validity lasts
 _OVER = 30.0  # validity is over
@@ -42,7 +37,7 @@ class Scenario:
 
     name: str
     acts: tuple[Act, ...]
-    judge: Callable[[World, list[Any]], Verdict]
+    judge: Judge
     prepare: Act
     may_lose: bool = False
     settle: float = 3.0
@@ -52,9 +47,7 @@ class Scenario:
 SCENARIOS: dict[str, Scenario] = {}
 
 
-def _add(
-    name: str, *acts: Act, judge: Callable[[World, list[Any]], Verdict], prepare: Act | None = None, **more: Any
-) -> None:
+def _add(name: str, *acts: Act, judge: Judge, prepare: Act | None = None, **more: Any) -> None:
     SCENARIOS[name] = Scenario(name, acts, judge, prepare or _held, **more)
 
 
@@ -184,14 +177,12 @@ def _fork(world: World) -> Any:
 
 
 def _in_child(world: World) -> int:
-    lock = world.kept
-    if lock is not None:
-        try:
-            lock.release()
-            return 4
-        except OwnerMismatchError:
-            if lock.is_held:
-                return 5
+    try:
+        world.kept.release()
+        return 4
+    except OwnerMismatchError:
+        if world.kept.is_held:
+            return 5
     mine = world.client.acquire("child", wait=0)
     world.clock.sleep(2 * LEASE)
     if not mine.is_held:
@@ -226,7 +217,7 @@ def _ended_by(world: World, how: str, result: Any, key: str = "k") -> Verdict:
         yield f"after a {how}, the item of the commit is there: {world.is_written()}"
 
 
-def _one_last_act(first: str, second: str) -> Callable[[World, list[Any]], Verdict]:
+def _one_last_act(first: str, second: str) -> Judge:
     """Exactly one took effect. The other one raised LockAlreadyReleasedError."""
     names = (first, second)
 
@@ -244,7 +235,7 @@ def _one_last_act(first: str, second: str) -> Callable[[World, list[Any]], Verdi
     return judge
 
 
-def _beside_end(how: str) -> Callable[[World, list[Any]], Verdict]:
+def _beside_end(how: str) -> Judge:
     """An end of a block or of the client beside a last act, which may come first or second."""
 
     def judge(world: World, results: list[Any]) -> Verdict:
@@ -259,7 +250,7 @@ def _beside_end(how: str) -> Callable[[World, list[Any]], Verdict]:
     return judge
 
 
-def _alone(how: str) -> Callable[[World, list[Any]], Verdict]:
+def _alone(how: str) -> Judge:
     """A last act, beside renewals that must not disturb it. heartbeat() may be told that the lock is released."""
 
     def judge(world: World, results: list[Any]) -> Verdict:
@@ -337,8 +328,7 @@ def _reads(world: World, results: list[Any]) -> Verdict:
     if isinstance(said, BaseException):
         yield f"a read raised {said!r}"
         return
-    held = [entry[0] for entry in said]
-    lost = [entry[1] for entry in said]
+    held, lost, _ = map(list, zip(*said, strict=True))
     if held != sorted(held, reverse=True) or lost != sorted(lost):
         yield f"the handle went back: {said}"
     if any(was_lost and later for (_, was_lost, _), (later, _, _) in itertools.pairwise(said)):
@@ -358,7 +348,7 @@ def _raised(world: World, results: list[Any]) -> Verdict:
         yield "it is held after raise_if_lost has raised"
 
 
-def _woken(lost: bool) -> Callable[[World, list[Any]], Verdict]:
+def _woken(lost: bool) -> Judge:
     def judge(world: World, results: list[Any]) -> Verdict:
         if results[0] is not lost:
             yield f"wait_lost said {results[0]!r}"
@@ -433,7 +423,7 @@ def _next_kept(world: World, results: list[Any]) -> Verdict:
     yield from _alone("release")(world, results[:1])
 
 
-def _group_ended(how: str) -> Callable[[World, list[Any]], Verdict]:
+def _group_ended(how: str) -> Judge:
     def judge(world: World, results: list[Any]) -> Verdict:
         yield from _errors(results, LockAlreadyReleasedError)
         if not (world.is_free("k") and world.is_free("l")):
@@ -450,7 +440,7 @@ def _group_ended(how: str) -> Callable[[World, list[Any]], Verdict]:
     return judge
 
 
-def _forked(then: Callable[[World, list[Any]], Verdict]) -> Callable[[World, list[Any]], Verdict]:
+def _forked(then: Judge) -> Judge:
     def judge(world: World, results: list[Any]) -> Verdict:
         if results[0] != 0:
             yield f"the child ended with {results[0]!r} (14: it hung)"

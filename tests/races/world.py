@@ -11,23 +11,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
 
-import lambda_lock.core.handover
-import lambda_lock.core.keep
-import lambda_lock.core.lease
-import lambda_lock.core.protocol
-import lambda_lock.core.several
-import lambda_lock.core.transaction
 from lambda_lock import Lock, LockClient, MultiLock
-from lambda_lock.client import (
-    closing,
-    held,
-    lock,
-    lock_client,
-    multi_lock,
-    renewer,
-    session,
-    taking,
-)
+from lambda_lock.client import closing, held, lock, lock_client, multi_lock, renewer, session, taking
+from lambda_lock.core import handover, keep, lease, protocol, several, transaction
 from lambda_lock.core.outcome import Reply
 from lambda_lock.core.row import Row, make_version, read_row
 from lambda_lock.core.schema import JAVA
@@ -46,8 +32,7 @@ TRACED = frozenset(
     for module in (
         *(closing, held, lock, lock_client, multi_lock, renewer, session, taking),
         *(hooks, drive, heartbeat, first_use, signalsafe, timeline),
-        *(lambda_lock.core.handover, lambda_lock.core.keep, lambda_lock.core.lease, lambda_lock.core.protocol),
-        *(lambda_lock.core.several, lambda_lock.core.transaction),
+        *(handover, keep, lease, protocol, several, transaction),
     )
 )
 
