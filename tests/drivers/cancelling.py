@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import inspect
+import itertools
 import os
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from dataclasses import dataclass
@@ -238,21 +239,12 @@ class _Numbers:
 
 def cancellations(waits: int, requests: int) -> list[Cancellation]:
     """All of them, for an operation that waits so often and sends so many requests."""
-    once = [Cancellation(how, wait) for how in HOW for wait in range(1, waits + 1)]
+    each_wait = list(itertools.product(HOW, range(1, waits + 1)))
+    once = [Cancellation(how, wait) for how, wait in each_wait]
     # A cancelled task waits for its clean-up: a second cancellation comes at each of these waits.
-    twice = [
-        Cancellation(how, wait, again)
-        for how in HOW
-        for wait in range(1, waits + 1)
-        for again in range(wait + 1, waits + 5)
-    ]
-    under_way = [
-        Cancellation(stage, request=request, times=times)
-        for stage in STAGES
-        for request in range(1, requests + 1)
-        for times in (1, 2, 3)
-    ]
-    return once + twice + under_way
+    twice = [Cancellation(how, wait, again) for how, wait in each_wait for again in range(wait + 1, waits + 5)]
+    each_request = itertools.product(STAGES, range(1, requests + 1), (1, 2, 3))
+    return once + twice + [Cancellation(stage, request=request, times=times) for stage, request, times in each_request]
 
 
 def course(

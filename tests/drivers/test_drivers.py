@@ -28,13 +28,10 @@ from .sweep import Steps, Swept, course, ordered, sweep, told
 DRIVERS = ("runtime/", "client/taking.py", "client/lock_client.py", "client/closing.py", "client/session.py")
 
 #: The modules whose points they sweep for releases: these end a hold before its row is released.
-ENDING = (
-    "runtime/drive.py",
-    "client/lock.py",
-    "client/multi_lock.py",
-    "client/held.py",
-    "core/keep.py",
-)
+ENDING = ("runtime/drive.py", "client/lock.py", "client/multi_lock.py", "client/held.py", "core/keep.py")
+
+#: Those in which a request is under way.
+SENDING = ("runtime/drive.py", "transport/http1.py")
 
 #: The tests play one point in so many; `python -m tests.drivers`, a part of `make prove`, plays all.
 ONE_IN = 11
@@ -59,32 +56,33 @@ def good(swept: Swept) -> int:
     return swept.points
 
 
+def check_some(stage: Stage, operation: str, fault: str, within: tuple[str, ...]) -> None:
+    """Play one in so many points of a sweep, which must have many."""
+
+    def steps(first: int) -> Iterator[dict[str, Any]]:
+        return course(stage, operation, fault, first, within=within, one_in=ONE_IN)
+
+    assert good(sweep(f"{operation}: {fault}", steps)) * ONE_IN > 50
+
+
 @pytest.mark.parametrize("operation", sampled(2, zip(["acquire", "close", "release"])))
 def test_an_interrupt_at_any_instant_leaves_nothing_held_and_the_client_of_use(operation, stage):
-    name = f"{operation}: interrupt"
-    played = sweep(name, lambda first: course(stage, operation, "interrupt", first, within=DRIVERS, one_in=ONE_IN))
-    assert good(played) * ONE_IN > 50
+    check_some(stage, operation, "interrupt", DRIVERS)
 
 
 @pytest.mark.parametrize("operation", sampled(2, zip(["release", "leave a block", "commit", "release all"])))
 def test_a_release_that_an_interrupt_ends_is_completed_at_once(operation, stage):
-    name = f"{operation}: interrupt"
-    played = sweep(name, lambda first: course(stage, operation, "interrupt", first, within=ENDING, one_in=ONE_IN))
-    assert good(played) * ONE_IN > 50
+    check_some(stage, operation, "interrupt", ENDING)
 
 
 @pytest.mark.parametrize("operation", sampled(2, zip(["acquire", "acquire all", "commit", "adopt"])))
 def test_a_signal_handler_that_closes_the_client_amid_a_request_leaves_nothing_held(operation, stage):
-    name, fault, within = f"{operation}: handler closes", "handler closes", ("runtime/drive.py", "transport/http1.py")
-    played = sweep(name, lambda first: course(stage, operation, fault, first, within=within, one_in=ONE_IN))
-    assert good(played) * ONE_IN > 50
+    check_some(stage, operation, "handler closes", SENDING)
 
 
 @pytest.mark.long
 def test_a_child_that_leaves_through_an_acquire_does_not_release_its_parents_lock(stage):
-    fault = "fork and leave"
-    played = sweep(fault, lambda first: course(stage, "acquire", fault, first, within=DRIVERS, one_in=ONE_IN))
-    assert good(played) * ONE_IN > 50
+    check_some(stage, "acquire", "fork and leave", DRIVERS)
 
 
 @pytest.mark.parametrize("operation", ["acquire", "hand_over", "close"])
@@ -174,21 +172,20 @@ def example(one: Callable[[int], None]) -> Steps:
     return lambda first: told([f"point {number}" for number in range(4)], first, fine)
 
 
-def test_a_sweep_tells_of_what_hangs_or_dies_and_goes_on_after_it():
-    swept = sweep("example", example(lambda number: os._exit(7) if number == 1 else None))
-    assert [text for text in swept.troubles if "point 1" in text] == swept.troubles != []
-    assert (swept.played, swept.counts["fine"]) == (4, 3)
+_left_behind: list[int] = []
 
 
-def test_what_a_trouble_leaves_behind_spoils_no_other_point():
-    left_behind: list[int] = []
+def _spoil(number: int) -> None:
+    _left_behind.extend([number] * (number == 1))
+    assert not _left_behind, "spoilt"
 
-    def spoil(number: int) -> None:
-        left_behind.extend([number] * (number == 1))
-        assert not left_behind, "spoilt"
 
-    swept = sweep("example", example(spoil))
-    assert [text for text in swept.troubles if "point 1" in text and "spoilt" in text] == swept.troubles != []
+@pytest.mark.parametrize(
+    ("one", "said"), [(lambda number: os._exit(7) if number == 1 else None, "status"), (_spoil, "spoilt")]
+)
+def test_a_sweep_tells_of_what_hangs_dies_or_is_wrong_and_goes_on_after_it_unspoilt(one, said):
+    swept = sweep("example", example(one))
+    assert [text for text in swept.troubles if "point 1" in text and said in text] == swept.troubles != []
     assert (swept.played, swept.counts["fine"]) == (4, 3)
 
 
