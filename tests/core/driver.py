@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import pytest
@@ -14,6 +15,7 @@ from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, Trans
 from lambda_lock.core.protocol import AcquireRequest, ClientMemory, Conversation, Entropy, Hold, Resumption, Send, Wait
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.schema import JAVA, Schema
+from lambda_lock.errors import LockFormatError
 from lambda_lock.testing.table import Table
 
 T = TypeVar("T")
@@ -40,6 +42,15 @@ def refused(table: Any, request: tuple[str, dict[str, Any]]) -> ConditionFailed:
     with pytest.raises(ConditionFailed) as caught:
         table.apply(*request)
     return caught.value
+
+
+@contextmanager
+def left_alone(driver: Any, words: str) -> Iterator[None]:
+    """What is done to a row that it is not for is a clear error, and changes nothing."""
+    before = driver.table.items()
+    with pytest.raises(LockFormatError, match=words):
+        yield
+    assert driver.table.items() == before
 
 
 class Driver:

@@ -10,9 +10,9 @@ from lambda_lock.core import acquire, rate
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
 from lambda_lock.core.permits import PermitPlace
 from lambda_lock.core.protocol import DECISION, STEPS
-from lambda_lock.errors import LockConfigurationError, LockFormatError, RateLimitedError, TransportError
+from lambda_lock.errors import LockConfigurationError, RateLimitedError, TransportError
 
-from .driver import NOW, OnTable, place
+from .driver import NOW, OnTable, left_alone, place
 
 TEN = rate.Limit(10, 1.0, 1, 1)
 
@@ -228,33 +228,29 @@ def test_a_caller_is_told_of_another_rate(process):
 
 def test_a_lock_is_no_rate_limit_also_when_it_is_released(process):
     hold = process.acquire()
-    with pytest.raises(LockFormatError, match="is a lock, not a rate limit"):
+    with left_alone(process, "is a lock, not a rate limit"):
         process.start()
     process.release(hold)
-    before = process.row
-    with pytest.raises(LockFormatError, match="is a lock, not a rate limit"):
+    with left_alone(process, "is a lock, not a rate limit"):
         process.start()
-    assert process.row == before
 
 
 def test_a_rate_limit_is_no_lock_and_no_semaphore(process):
     process.start()
-    before = process.row
     for how in ({}, {"window": 60}, {"replace": True}):
-        with pytest.raises(LockFormatError, match="is a rate limit, not a lock"):
+        with left_alone(process, "is a rate limit, not a lock"):
             process.acquire(**how)
     wanted = process.wanted()
     wanted.place = PermitPlace(place(), 2, wanted.owner)
-    with pytest.raises(LockFormatError, match="is a rate limit, not a semaphore"):
+    with left_alone(process, "is a rate limit, not a semaphore"):
         process.run(acquire.acquire(wanted, process.talk()))
-    assert process.row == before
 
 
 def test_a_semaphore_is_no_rate_limit(process):
     wanted = process.wanted()
     wanted.place = PermitPlace(place(), 2, wanted.owner)
     process.run(acquire.acquire(wanted, process.talk()))
-    with pytest.raises(LockFormatError, match="is a semaphore, not a rate limit"):
+    with left_alone(process, "is a semaphore, not a rate limit"):
         process.start()
 
 
@@ -262,11 +258,9 @@ def test_a_semaphore_is_no_rate_limit(process):
 def test_a_damaged_row_is_named_and_left_alone(process, damage):
     process.start()
     process.damage(**damage)
-    before = process.row
     process.now += 6
-    with pytest.raises(LockFormatError, match="is a damaged rate limit"):
+    with left_alone(process, "is a damaged rate limit"):
         process.start()
-    assert process.row == before
 
 
 def test_a_row_without_version_becomes_a_rate_limit_and_keeps_what_else_is_there(process):
