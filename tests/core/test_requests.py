@@ -75,7 +75,6 @@ def test_a_claim_of_a_released_row_keeps_the_data_and_raises_the_token(locks):
     locks.apply(*claim(content=Content(encode_data(b"kept"))))
     locks.apply(*release())
     item = locks.apply(*claim(owner="you#1", version=version(digit="1")))
-    assert item is not None
     assert item["fencingToken"] == {"N": "5002"}
     assert item["data"] == {"B": encode_data(b"kept")}
     assert "isReleased" not in item
@@ -86,7 +85,6 @@ def test_data_that_must_not_be_replaced_is_written_only_where_there_is_none(lock
     locks.apply(*claim(content=content))
     locks.apply(*release())
     item = locks.apply(*claim(content=Content(encode_data(b"second"), replace_data=False)))
-    assert item is not None
     assert item["data"] == {"B": encode_data(b"first")}
 
 
@@ -94,7 +92,6 @@ def test_a_take_over_needs_the_version_observed(locks):
     locks.apply(*claim())
     refused(locks, claim(owner="you#1", version=version(digit="2"), observed=version(digit="1")))
     item = locks.apply(*claim(owner="you#1", version=version(digit="2"), observed=version()))
-    assert item is not None
     assert item["ownerName"] == {"S": "you#1"}
 
 
@@ -128,7 +125,6 @@ def test_a_renewal_changes_version_lease_ttl_and_data_alone(locks):
     before = locks.apply(*claim())
     locks.apply(*renew(lease_ms=20_000, content=Content(encode_data(b"new"), ttl=None)))
     after = locks.get("k")
-    assert before is not None
     assert after == {
         **{name: value for name, value in before.items() if name != "ttl"},
         "recordVersionNumber": {"S": version(E + 1)},
@@ -136,14 +132,13 @@ def test_a_renewal_changes_version_lease_ttl_and_data_alone(locks):
         "data": {"B": encode_data(b"new")},
     }
     locks.apply(*renew(version=version(E + 2), delete_data=True))
-    assert "data" not in (locks.get("k") or {})
+    assert "data" not in locks.get("k")
 
 
 def test_a_release_keeps_the_version_and_is_carried_out_once(locks):
     locks.apply(*claim())
     locks.apply(*release())
     item = locks.get("k")
-    assert item is not None
     assert item["isReleased"] == {"S": "1"}
     assert item["recordVersionNumber"] == {"S": version()}
     refused(locks, release())
@@ -168,9 +163,9 @@ def test_python_rows_are_deleted_on_release_and_always_have_a_ttl():
 
 def test_the_ttl_is_the_later_of_expiry_and_completion_and_never_early(locks):
     locks.apply(*claim(expiry_ms=E + 1))
-    assert (locks.get("k") or {})["ttl"] == {"N": str(E // 1000 + 1 + 60)}
+    assert locks.get("k")["ttl"] == {"N": str(E // 1000 + 1 + 60)}
     locks.apply(*renew(version=version(E + 2), completed_until=E // 1000 + 500))
-    assert (locks.get("k") or {})["ttl"] == {"N": str(E // 1000 + 560)}
+    assert locks.get("k")["ttl"] == {"N": str(E // 1000 + 560)}
 
 
 @given(st.sampled_from([JAVA, GO, PYTHON]), st.binary(max_size=20), st.booleans())
@@ -198,7 +193,6 @@ def completed(locks: Table, until: int = DONE, result: str | None = '"paid"') ->
 def test_a_completion_is_written_by_the_release_with_the_result_and_a_ttl_after_it(locks):
     before = locks.apply(*claim(event=True))
     locks.apply(*release(completion=Completion(DONE, '"paid"')))
-    assert before is not None
     assert locks.get("k") == {
         **before,
         "isReleased": {"S": "1"},
@@ -212,7 +206,7 @@ def test_a_completion_without_a_result_leaves_none_of_an_earlier_one(locks):
     completed(locks)
     locks.apply(*claim(event=True, completed_until=DONE, version=version(digit="1")))
     locks.apply(*release(token=5002, completion=Completion(DONE + 1000, None)))
-    item = locks.get("k") or {}
+    item = locks.get("k")
     assert "result" not in item
     assert item["completedUntil"] == {"N": str(DONE + 1000)}
 
@@ -221,7 +215,7 @@ def test_a_release_of_a_failed_event_completes_nothing_and_the_next_delivery_may
     locks.apply(*claim(event=True))
     locks.apply(*release())
     refused(locks, release(completion=Completion(DONE, None)))  # what was released is not completed any more
-    assert "completedUntil" not in (locks.get("k") or {})
+    assert "completedUntil" not in locks.get("k")
     locks.apply(*claim(event=True, version=version(digit="1")))
 
 
@@ -254,7 +248,7 @@ def test_a_plain_lock_on_an_event_s_row_leaves_completion_and_result_alone(locks
     completed(locks)
     locks.apply(*claim(owner="you#1", version=version(digit="1")))
     locks.apply(*release(owner="you#1", token=5002, completed_until=DONE))
-    item = locks.get("k") or {}
+    item = locks.get("k")
     assert (item["completedUntil"], item["result"], item["ttl"]) == (
         {"N": str(DONE)},
         {"S": '"paid"'},
@@ -265,7 +259,7 @@ def test_a_plain_lock_on_an_event_s_row_leaves_completion_and_result_alone(locks
 def test_a_claim_of_an_event_keeps_its_ttl_behind_the_completion_that_it_saw(locks):
     completed(locks)
     item = locks.apply(*claim(event=True, completed_until=DONE, version=version(digit="1")))
-    assert (item or {})["ttl"] == {"N": str(DONE + 60)}
+    assert item["ttl"] == {"N": str(DONE + 60)}
 
 
 # -- the table itself

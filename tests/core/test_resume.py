@@ -112,17 +112,9 @@ def first(driver: Invocations) -> Hold:
 @pytest.mark.parametrize(
     ("owner", "base"),
     [
-        ("f#1", "f#1"),
-        ("f#1/", "f#1"),
-        ("f#1/ab", "f#1"),
-        ("f#1/ab/c", "f#1"),
-        ("a/b#1", "a/b#1"),
+        *((owner, "f#1") for owner in ("f#1", "f#1/", "f#1/ab", "f#1/ab/c")),
+        *((owner, owner) for owner in ("a/b#1", "java-host", "java/host", "", "#", None)),
         ("a/b#c/d#1/ab", "a/b#c/d#1"),
-        ("java-host", "java-host"),
-        ("java/host", "java/host"),
-        ("", ""),
-        ("#", "#"),
-        (None, None),
     ],
 )
 def test_the_base_of_an_owner_ends_at_the_first_slash_after_the_last_hash(owner, base):

@@ -107,7 +107,7 @@ def test_a_replacement_of_nothing_makes_a_row_only_where_there_is_none(locks):
     nothing = requests.replace(PLACE, grant(), Content(), observed=None)
     refused(locks, requests.replace(PLACE, grant(), Content(), observed=None, only_if_exists=True))
     locks.apply(*nothing)
-    assert (locks.get("k") or {})["fencingToken"] == {"N": "5001"}
+    assert locks.get("k")["fencingToken"] == {"N": "5001"}
     refused(locks, nothing)
 
 
@@ -119,7 +119,7 @@ def test_a_commit_writes_and_releases_or_does_neither(locks):
     commit = all_or_none([put("row")], release(), "token-1")
     locks.apply(*commit)
     assert locks.get("row") == {"key": {"S": "row"}}
-    assert (locks.get("k") or {})["isReleased"] == {"S": "1"}
+    assert locks.get("k")["isReleased"] == {"S": "1"}
     with pytest.raises(TransactionCanceled) as refused:
         locks.apply(*all_or_none([put("other")], release(), "token-2"))
     assert refused.value.reasons == ["None", "ConditionalCheckFailed"]

@@ -174,7 +174,7 @@ def test_dates_are_truncated_and_two_front_ends_differ_by_half_a_second():
 # Explorations
 
 
-@pytest.mark.parametrize(("name", "states"), sampled_with(3, CASES, 20, 50))
+@pytest.mark.parametrize(("name", "states"), sampled_with(4, CASES, 20, 50))
 def test_the_states_that_the_fewest_steps_lead_to_hold(name, states):
     result = Explorer(CASES[name][-1]).run(order="breadth", told=True, most=states)
     assert result.failure is None, "\n".join([*result.failure, *result.steps])
