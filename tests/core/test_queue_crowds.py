@@ -103,12 +103,6 @@ def test_waiters_that_give_up_at_one_moment_leave_no_tickets():
     assert crowd.table.places == []
 
 
-def test_a_short_wait_does_not_throw_out_those_who_wait_longer(driver):
-    released_with(driver, "alive--1", "alive--2", "alive--3", seconds=20)
-    driver.acquire(wait_until=driver.now + 0.26)
-    assert driver.names == ["alive--1", "alive--2", "alive--3"]
-
-
 @pytest.mark.parametrize("held_ms", [1, 20, 50])
 def test_a_dead_waiter_costs_the_next_one_few_reads(driver, held_ms):
     released_with(driver, "dead", seconds=30)
