@@ -43,12 +43,18 @@ class Troubled(OnTable):
         return bool(self.table.items()) and "isReleased" not in self.row
 
 
+def given_up(*trouble: Exception, **changes: Any) -> Troubled:
+    """A process whose claim gets no answer."""
+    driver = Troubled(*trouble)
+    with pytest.raises(TransportError):
+        driver.acquire(**changes)
+    return driver
+
+
 @pytest.mark.parametrize("trouble", [THROTTLED, BUSY, UNSENT, UNKNOWN], ids=["throttled", "busy", "unsent", "unknown"])
 @pytest.mark.parametrize("deletes", [False, True])
 def test_a_give_back_that_does_not_get_through_is_sent_again(trouble, deletes):
-    driver = Troubled(trouble, trouble, trouble)
-    with pytest.raises(TransportError):
-        driver.acquire(delete_on_release=deletes)
+    driver = given_up(trouble, trouble, trouble, delete_on_release=deletes)
     assert not driver.is_held
     assert driver.releases == 4
 
@@ -63,19 +69,14 @@ def test_a_give_back_whose_reply_is_lost_is_done_once():
 
 
 def test_a_give_back_that_never_gets_through_ends_with_its_decision():
-    driver = Troubled(*[THROTTLED] * 1000)
-    with pytest.raises(TransportError):
-        driver.acquire()
+    driver = given_up(*[THROTTLED] * 1000)
     assert driver.is_held  # until its lease ends
     assert 3 < driver.releases < 100
     assert driver.now < 2 * DECISION + 2
 
 
 def test_a_refused_permission_is_not_asked_for_again():
-    driver = Troubled(*[ServiceError("AccessDeniedException", "")] * 1000)
-    with pytest.raises(TransportError):
-        driver.acquire()
-    assert driver.releases == 1
+    assert given_up(*[ServiceError("AccessDeniedException", "")] * 1000).releases == 1
 
 
 class Again(BaseException):

@@ -41,6 +41,7 @@ class Keeper:
         self.kept: list[Hold] = []
         self.watched: list[Hold] = []
         self.left: list[Hold] = []
+        self.keep, self.watch, self.leave = self.kept.append, self.watched.append, self.left.append
 
     def each_wanted(self) -> Iterator[AcquireRequest]:
         self.rounds += 1
@@ -49,12 +50,6 @@ class Keeper:
             yield AcquireRequest(
                 Place("locks", JAVA, "key", key, None, None), owner, content=Content(ttl=60), **self.options
             )
-
-    def keep(self, hold: Hold) -> None:
-        self.kept.append(hold)
-
-    def watch(self, hold: Hold) -> None:
-        self.watched.append(hold)
 
     def renew(self, hold: Hold, talk: Conversation) -> Steps[None]:
         yield from keep.renew(hold, talk)
@@ -65,9 +60,6 @@ class Keeper:
         except TransportError:
             return False
         return True
-
-    def leave(self, hold: Hold) -> None:
-        self.left.append(hold)
 
 
 class Process(OnTable):
