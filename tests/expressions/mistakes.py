@@ -206,10 +206,7 @@ DEFECTS: dict[str, Change] = {
         edit(table.transact, _REFUSED),
     ),
     "REMOVE of a path that leads nowhere does nothing": mistakes.wrap(table, "_changed_value", _removes_nothing),
-    "sums are those of Decimal": together(
-        edit(operators.total, _DECIMAL),
-        edit(Expression.change, _AS_WRITTEN),
-    ),
+    "sums are those of Decimal": together(edit(operators.total, _DECIMAL), edit(Expression.change, _AS_WRITTEN)),
 }
 
 

@@ -14,11 +14,7 @@ from .databases import Case, Compared
 from .mistakes import planted
 
 #: The sources of cases. What the protocol builds must be supported.
-SOURCES = {
-    "shipped": (shipped.cases(), True),
-    "grammar": (grammar.cases(), False),
-    "themes": (themes.cases, True),
-}
+SOURCES = {"shipped": (shipped.cases(), True), "grammar": (grammar.cases(), False), "themes": (themes.cases, True)}
 
 
 def search(comparison: Comparison, source: str, first: int, cases: int, least: bool = True) -> Difference | None:

@@ -24,13 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from lambda_lock import Lock, LockClient
-from lambda_lock.errors import (
-    CommitRefusedError,
-    LockError,
-    LockLostError,
-    LockNotGrantedError,
-    TransportError,
-)
+from lambda_lock.errors import CommitRefusedError, LockError, LockLostError, LockNotGrantedError, TransportError
 from rig.engine import request_headers
 from tests.simulation.mutations import broken
 from tests.support.clocks import SkewedClock

@@ -89,11 +89,7 @@ class Round:
     @property
     def wrong(self) -> dict[str, list[str]]:
         """All that must not happen, beside what the recording has."""
-        return {
-            "not free": self.not_free,
-            "lost": self.lost,
-            "trouble of a function": self.troubles,
-        }
+        return {"not free": self.not_free, "lost": self.lost, "trouble of a function": self.troubles}
 
     @property
     def figures(self) -> bench.Figures:

@@ -58,12 +58,7 @@ def driven(
 
 class _Thrower:
     def __init__(
-        self,
-        process: Process,
-        task: Task | None,
-        steps: Generator[Send | Wait, Resumption, Any],
-        what: str,
-        kind: str,
+        self, process: Process, task: Task | None, steps: Generator[Send | Wait, Resumption, Any], what: str, kind: str
     ) -> None:
         rng = process.world.rng
         self.process = process

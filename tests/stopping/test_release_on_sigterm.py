@@ -8,11 +8,7 @@ import threading
 
 import pytest
 
-from lambda_lock import (
-    LockClient,
-    LockConfigurationError,
-    release_on_sigterm,
-)
+from lambda_lock import LockClient, LockConfigurationError, release_on_sigterm
 from lambda_lock.testing import in_memory
 
 from .rounds import PATIENCE

@@ -118,14 +118,11 @@ _FORGOTTEN = ("forgotten", "stuck")
 
 MUTATIONS: dict[str, Mutation] = {
     "no message for the end of a lease": Mutation(
-        "holders that die", 20, wrap(look.Look, "_mark", _no_message), *_FORGOTTEN,
-    ),
+        "holders that die", 20, wrap(look.Look, "_mark", _no_message), *_FORGOTTEN),
     "the entry removed before the call": Mutation(
-        "killed", 100,
-        alter("Look._serve", "line _call",
-        "yield from sleepers.remove(self.place, lambda entry: entry == entries[0], self.talk)\n..."),
-        *_FORGOTTEN, killed=0.15,
-    ),
+        "killed", 100, alter("Look._serve", "line _call",
+        "yield from sleepers.remove(self.place, lambda entry: entry == entries[0], self.talk)\n..."), *_FORGOTTEN,
+        killed=0.15),
     "wakeAt written before the message": Mutation(
         "holders that die", 400,
         together(alter("Look._mark", "start", "late = 0"),
@@ -136,73 +133,51 @@ MUTATIONS: dict[str, Mutation] = {
         *_FORGOTTEN, killed=0.15, after=True,
     ),
     "a claim by holder instead of an ordinary one": Mutation(
-        "killed after a request", 200, put(look, "Claim", _ByHolder), "robbed", killed=0.15,
-    ),
+        "killed after a request", 200, put(look, "Claim", _ByHolder), "robbed", killed=0.15),
     "a holder's row released because its old call is closed": Mutation(
-        "killed after a request", 200, wrap(look.Look, "_call", _released_by_name), "robbed", killed=0.15,
-    ),
+        "killed after a request", 200, wrap(look.Look, "_call", _released_by_name), "robbed", killed=0.15),
     "the release of a semaphore passes no filter": Mutation(
-        "calm permits", 20, put(filtering, "FILTERS", function.FILTERS[:2]), *_FORGOTTEN,
-    ),
-    "a release passes no filter": Mutation(
-        "calm", 20, put(filtering, "FILTERS", function.FILTERS[:1]), *_FORGOTTEN,
-    ),
+        "calm permits", 20, put(filtering, "FILTERS", function.FILTERS[:2]), *_FORGOTTEN),
+    "a release passes no filter": Mutation("calm", 20, put(filtering, "FILTERS", function.FILTERS[:1]), *_FORGOTTEN),
     "no ticket for those who sleep": Mutation(
-        "beside those in the queue", 20, alter("Look._mark", "line _stand_in_line", ""),
-        "starved", rounds=60,
-    ),
+        "beside those in the queue", 20, alter("Look._mark", "line _stand_in_line", ""), "starved", rounds=60),
     "their ticket believed no longer than that of others": Mutation(
-        "beside those in the queue", 20, put(row, "LONGEST_NAP_ASLEEP", 35), "starved",
-        hold=(200.0, 240.0), lease=(260.0, 300.0), callers=3, rounds=20, most=20,
-    ),
+        "beside those in the queue", 20, put(row, "LONGEST_NAP_ASLEEP", 35), "starved", hold=(200.0, 240.0),
+        lease=(260.0, 300.0), callers=3, rounds=20, most=20),
     "those who sleep before others that were first": Mutation(
-        "beside those in the queue", 40, alter("Claim.see", "line append", ""), "jumped",
-    ),
+        "beside those in the queue", 40, alter("Claim.see", "line append", ""), "jumped"),
     "newcomers who pass those who sleep": Mutation(
-        "calm", 60, alter("HolderAcquisition.see", "call sleepers_come", "False"), "out of order", arrive=100.0,
-    ),
+        "calm", 60, alter("HolderAcquisition.see", "call sleepers_come", "False"), "out of order", arrive=100.0),
     "a mark that is written each time": Mutation(
         "calm permits", 20, together(alter("Look._mark", "if sets", "False"),
         alter("Look._mark", "if attribute", "True")), "busy loop", "endless",
     ),
     "another look's claim taken for that of a waker that was killed": Mutation(
-        "calm, with newcomers", 200, put(look, "AGAIN", -3), "out of order",
-    ),
+        "calm, with newcomers", 200, put(look, "AGAIN", -3), "out of order"),
     "a time of the next look believed that has passed": Mutation(
-        "killed after a request", 20,
-        alter("Look._mark", "if SPARED", "not 0 < wake_at <= now + delay + SPARED"),
-        *_FORGOTTEN,
-    ),
+        "killed after a request", 20, alter("Look._mark", "if SPARED", "not 0 < wake_at <= now + delay + SPARED"),
+        *_FORGOTTEN),
     "a message that comes before the time that wakeAt names": Mutation(
-        "holders that die", 20, put(look, "LATER", -1), *_FORGOTTEN,
-    ),
+        "holders that die", 20, put(look, "LATER", -1), *_FORGOTTEN),
     "an entry removed at an index that may be another's by now": Mutation(
         "network, permits", 40,
         alter("sleepers.remove", "call require", 'update.require(f"attribute_exists({asleep}[{found[0]}])")'),
-        *_FORGOTTEN,
-    ),
+        *_FORGOTTEN),
     "a list without strangers written over who lay down meanwhile": Mutation(
         "strangers among the sleepers", 40,
-        alter("without_strangers", "call require read", 'update.require(f"attribute_exists({asleep})")'), *_FORGOTTEN,
-    ),
+        alter("without_strangers", "call require read", 'update.require(f"attribute_exists({asleep})")'), *_FORGOTTEN),
     "a registration that passes no filter": Mutation(
         "calm", 20, together(alter("sleepers._registration", "line NEWEST", ""),
-        alter("sleepers._registration", "line newest values", "")), *_FORGOTTEN,
-    ),
+        alter("sleepers._registration", "line newest values", "")), *_FORGOTTEN),
     "a ticket of the sleepers that does not say what the first of them takes": Mutation(
-        "readers that poll beside a writer that sleeps", 20, alter("Look._mark", "argument take", "1"), "starved",
-    ),
+        "readers that poll beside a writer that sleeps", 20, alter("Look._mark", "argument take", "1"), "starved"),
     "a claim of one permit, whatever its sleeper takes": Mutation(
-        "weights", 20, alter("Claim.__init__", "argument take", "None"), "of another weight",
-    ),
+        "weights", 20, alter("Claim.__init__", "argument take", "None"), "of another weight"),
     "a ticket of the sleepers that stays as it is when another becomes the first": Mutation(
         "readers that poll beside a writer that sleeps", 100, alter("Look._stand_in_line", "term ticket_take", "False"),
-        "starved", gives_up=0.3, executions=10,
-    ),
+        "starved", gives_up=0.3, executions=10),
     "who is cancelled keeps what was claimed for it": Mutation(
-        "sleepers that leave", 60, alter("Look._serve", "term ClosedError", "False"),
-        *_FORGOTTEN, bound=30.0,
-    ),
+        "sleepers that leave", 60, alter("Look._serve", "term ClosedError", "False"), *_FORGOTTEN, bound=30.0),
 }  # fmt: skip
 
 
