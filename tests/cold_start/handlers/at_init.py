@@ -24,39 +24,32 @@ KIND = os.environ["KIND"]
 given = LockClient(os.environ["LAMBDA_LOCK_TABLE"]) if KIND in ("given", "set") else None
 
 
-@with_lock("order#{id}", client=given if KIND == "given" else None)
+ONE, BOTH = "order#{id}", ["order#{id}", "customer#{id}"]
+
+
+@with_lock(ONE, client=given if KIND == "given" else None)
 def plain(event: dict[str, Any]) -> str:
     return current_lock().version
 
 
 handler_of = plain
-if KIND == "async":
-    import asyncio
-
-    @with_lock("order#{id}")
-    async def awaited(event: dict[str, Any]) -> str:
-        return current_lock(AsyncLock).version
-
-    def handler_of(event: dict[str, Any]) -> str:
-        return asyncio.run(awaited(event))
-
 
 if KIND == "several":
 
-    @with_lock(["order#{id}", "customer#{id}"])
+    @with_lock(BOTH)
     def handler_of(event: dict[str, Any]) -> str:
         return current_lock(MultiLock).owner
 
 
-if KIND == "several-async":
+if KIND.endswith("async"):
     import asyncio
 
-    @with_lock(["order#{id}", "customer#{id}"])
-    async def awaited_several(event: dict[str, Any]) -> str:
-        return current_lock(AsyncMultiLock).owner
+    @with_lock(BOTH if KIND == "several-async" else ONE)
+    async def awaited(event: dict[str, Any]) -> str:
+        return current_lock(AsyncMultiLock if KIND == "several-async" else AsyncLock).owner
 
     def handler_of(event: dict[str, Any]) -> str:
-        return asyncio.run(awaited_several(event))
+        return asyncio.run(awaited(event))
 
 
 if KIND == "set":
@@ -88,11 +81,8 @@ def knows_the_secret() -> bool:
 
 
 def made() -> dict[str, Any]:
-    return {
-        "sockets": objects("socket", "socket"),
-        "contexts": objects("ssl", "SSLContext"),
-        "secret": knows_the_secret(),
-    }
+    sockets, contexts = objects("socket", "socket"), objects("ssl", "SSLContext")
+    return {"sockets": sockets, "contexts": contexts, "secret": knows_the_secret()}
 
 
 AT_INIT = made()
