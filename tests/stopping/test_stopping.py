@@ -59,6 +59,7 @@ def worker(script: str) -> Iterator[subprocess.Popen[str]]:
     """A worker that has printed its first line."""
     process = subprocess.Popen(
         [sys.executable, "-c", PRELUDE + script],
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
         cwd=ROOT,

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from lambda_lock import AsyncLock, AsyncLockClient, AsyncMultiLock, Lock, LockClient, MultiLock, release_on_sigterm
 from lambda_lock.errors import LockError
@@ -29,6 +29,7 @@ _WORK = 0.004  # seconds, about as long as a request
 _TURN = 0.1
 RECORDER = Recorder(Path(os.devnull if __name__ != "__main__" else sys.argv[3]))
 
+Client = TypeVar("Client", LockClient, AsyncLockClient)
 AnyLock: TypeAlias = Lock | MultiLock | AsyncLock | AsyncMultiLock
 Told = Callable[[AnyLock], AbstractContextManager[None]]
 
@@ -71,14 +72,7 @@ def _look(lock: AnyLock, tokens: dict[str, int]) -> None:
             RECORDER.held(key, os.getpid(), token, call, now(), remaining)
 
 
-def _client() -> AsyncLockClient:
-    client = AsyncLockClient()
-    release_on_sigterm(client)
-    return client
-
-
-def _plain_client() -> LockClient:
-    client = LockClient()
+def _released(client: Client) -> Client:
     release_on_sigterm(client)
     return client
 
@@ -111,7 +105,7 @@ def _share(client: LockClient, prefix: str) -> None:
 
 @shape
 def gather(prefix: str) -> None:
-    client = _client()
+    client = _released(AsyncLockClient())
     _tell()
     asyncio.run(_gather(client, prefix))
 
@@ -119,7 +113,7 @@ def gather(prefix: str) -> None:
 @shape
 def close_in_finally(prefix: str) -> None:
     async def main() -> None:
-        client = _client()
+        client = _released(AsyncLockClient())
         _tell()
         try:
             await _gather(client, prefix)
@@ -131,7 +125,7 @@ def close_in_finally(prefix: str) -> None:
 
 @shape
 def task_group(prefix: str) -> None:
-    client = _client()
+    client = _released(AsyncLockClient())
 
     async def main() -> None:
         async with asyncio.TaskGroup() as group:
@@ -145,7 +139,7 @@ def task_group(prefix: str) -> None:
 @shape
 def several(prefix: str) -> None:
     """Each task takes two locks together, and all want the same ones: they wait in the queue."""
-    client = _client()
+    client = _released(AsyncLockClient())
     names = [f"{prefix} a", f"{prefix} b"]
 
     async def work() -> None:
@@ -165,7 +159,7 @@ def several(prefix: str) -> None:
 @shape
 def bare_loop(prefix: str) -> None:
     """Nobody cancels the tasks of a loop that is run like this."""
-    client = _client()
+    client = _released(AsyncLockClient())
     loop = asyncio.new_event_loop()
     tasks = [loop.create_task(_work(client, f"{prefix} {each}")) for each in range(AT_ONCE)]
     loop.call_soon(_tell)
@@ -176,7 +170,7 @@ def bare_loop(prefix: str) -> None:
 @shape
 def own_handler(prefix: str) -> None:
     """It raises SystemExit wherever the signal lands, which asyncio does not stand: a task may never end then."""
-    client = _client()
+    client = _released(AsyncLockClient())
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     _tell()
     asyncio.run(_gather(client, prefix))
@@ -184,7 +178,7 @@ def own_handler(prefix: str) -> None:
 
 @shape
 def plain(prefix: str) -> None:
-    client = _plain_client()
+    client = _released(LockClient())
     _tell()
     for number in range(sys.maxsize):
         name = f"{prefix} {number % 3}"
@@ -194,7 +188,7 @@ def plain(prefix: str) -> None:
 
 @shape
 def plain_several(prefix: str) -> None:
-    client = _plain_client()
+    client = _released(LockClient())
     _tell()
     names = [f"{prefix} {each}" for each in "abc"]
     while True:
@@ -205,7 +199,7 @@ def plain_several(prefix: str) -> None:
 @shape
 def threads(prefix: str) -> None:
     """Daemon threads, which Python does not wait for. All want the same lock."""
-    client = _plain_client()
+    client = _released(LockClient())
     for _ in range(AT_ONCE):
         threading.Thread(target=_share, args=(client, prefix), daemon=True).start()
     _tell()
