@@ -62,7 +62,7 @@ class Orders:
     """What the callers of one process are to do."""
 
     number: int  # of the process; its callers are numbered from number * threads
-    plan: Plan
+    plan: Any  # a Plan, here or in weights.py
     engine: int  # the engine's own port, for reads
     record: str  # the file to write
     strings: str  # the folder for strings of locks that are handed over
@@ -253,32 +253,33 @@ def _failure(error: LockError) -> str:
     return "unknown" if getattr(error, "ambiguous", True) else "failed"
 
 
-def work(orders: Orders) -> None:
+def work(orders: Orders, caller: type[Any]) -> None:
+    """Let the callers of one process work, each on a thread, until the round is over or SIGTERM comes."""
     stop = threading.Event()
     signal.signal(signal.SIGTERM, lambda *_: stop.set())
     recorder = Recorder(Path(orders.record))  # its file says that this process has started
     faulthandler.register(signal.SIGUSR1)
     warnings.simplefilter("ignore", ResourceWarning)  # locks are forgotten on purpose
     first = orders.number * orders.plan.threads
-    callers = [Caller(orders, first + place, recorder, stop) for place in range(orders.plan.threads)]
-    with broken(orders.plan.mutation) if orders.plan.mutation else contextlib.nullcontext():
+    callers = [caller(orders, first + place, recorder, stop) for place in range(orders.plan.threads)]
+    with broken(orders.plan.mutation or None):
         threads = [threading.Thread(target=caller.run, daemon=True) for caller in callers]
         for thread in threads:
             thread.start()
         for thread in threads:
             while thread.is_alive():
-                thread.join(0.5)
+                thread.join(0.5)  # a signal is handled in between
     gc.collect()
     for caller in callers:
         caller.client.close(release=False)
 
 
-def main(text: str) -> None:
+def main(text: str, plan: type[Any] = Plan, caller: type[Any] = Caller) -> None:
     fields: dict[str, Any] = json.loads(text)
-    work(Orders(**fields | {"plan": Plan(**fields["plan"])}))
+    work(Orders(**fields | {"plan": plan(**fields["plan"])}), caller)
+    sys.stdout.flush()
+    os._exit(0)
 
 
 if __name__ == "__main__":
     main(sys.argv[1])
-    sys.stdout.flush()
-    os._exit(0)

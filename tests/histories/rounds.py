@@ -16,8 +16,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import Any
 
-from rig.engine import ROOT, EngineError, client_environment, inherited_environment
+from rig.engine import ROOT, Engine, EngineError, client_environment, inherited_environment
 from tests.prove import bench
 
 from .caller import LOCKS, REGISTERS, Orders, Plan
@@ -137,7 +138,9 @@ class Network:
 class Crew:
     """The processes of callers. One that was killed is replaced."""
 
-    def __init__(self, plan: Plan, folder: Path, engine: Lasting, urls: list[str]) -> None:
+    def __init__(
+        self, plan: Any, folder: Path, engine: Engine, urls: list[str], program: str = "tests.histories.caller"
+    ) -> None:
         self.records = folder / "records"
         self._strings = folder / "strings"
         self._logs = folder / "logs"
@@ -146,6 +149,7 @@ class Crew:
         self._plan = plan
         self._engine = engine
         self._urls = urls
+        self._program = program
         self._started = 0
         self._start = now()
         self.end = 0
@@ -159,9 +163,14 @@ class Crew:
         for _ in range(self._plan.processes):
             self.add()
         self._first = set(self.running)
-        while len(list(self.records.iterdir())) < self._plan.processes and now() < self._start + _STARTING * 1e9:
-            time.sleep(_LOOK / 5)
+        self.wait()
         self.end = now() + int(self._plan.seconds * 1e9)
+
+    def wait(self) -> None:
+        """Wait until all that were started are there."""
+        latest = now() + _STARTING * 1e9
+        while len(list(self.records.iterdir())) < self._started and now() < latest:
+            time.sleep(_LOOK / 5)
 
     def add(self) -> None:
         number = self._started
@@ -176,7 +185,7 @@ class Crew:
             end=self.end,
         )
         environment = inherited_environment() | client_environment(self._urls[number % len(self._urls)])
-        command = [sys.executable, "-m", "tests.histories.caller", json.dumps(asdict(orders))]
+        command = [sys.executable, "-m", self._program, json.dumps(asdict(orders))]
         with (self._logs / f"{number:05}").open("wb") as log:
             self.running.append(subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log))
 
@@ -248,7 +257,7 @@ class Mishaps:
 
     def _freeze(self) -> None:
         process = self._random.choice(self._crew.running)
-        with _frozen(process):
+        with frozen(process):
             time.sleep(self._random.uniform(0.2, 6.0))
         self.frozen += 1
 
@@ -264,7 +273,7 @@ class Mishaps:
 
 
 @contextlib.contextmanager
-def _frozen(process: subprocess.Popen[bytes]) -> Iterator[None]:
+def frozen(process: subprocess.Popen[bytes]) -> Iterator[None]:
     os.kill(process.pid, signal.SIGSTOP)  # a child that has ended keeps its id until it is waited for
     try:
         yield

@@ -32,35 +32,26 @@ def grant(recorder: Recorder, token: int, client: int = 1) -> None:
     recorder.end(number, "ok", token=token, owner=f"c{client}#x")
 
 
-def kinds(operations: list[Op]) -> list[tuple[str, str]]:
-    return [(each["kind"], each["outcome"]) for each in operations]
-
-
-def test_an_operation_keeps_the_times_of_its_call_and_return(recorder, path):
+def test_what_was_told_keeps_its_times_what_was_not_stays_open_and_what_failed_for_certain_is_not_judged(
+    recorder, path
+):
     grant(recorder, 7)
-    (acquire, _expire) = history(path)
+    recorder.end(recorder.begin("release", "a", 1, token=7), "failed")
+    recorder.end(recorder.begin("release", "a", 1, token=7), "unknown")
+    recorder.begin("commit", "a", 1, token=7, value="x")  # the process is killed
+    recorder.end(recorder.begin("read", "b", 1), "ok", value="")
+    recorder.trouble("ValueError")
+    with path.open("ab") as file:
+        file.write(b'["begin", 9, 12')  # a line that was cut
+    recording = read([path], calm=True)
+    assert (recording.operations, recording.troubles) == (4, ["ValueError"])  # a read is none of the lock
+    assert [each.lock for each in recording.histories] == ["a", "b"]
+    found = {(each["kind"], each["outcome"]): each for each in recording.histories[0].operations}
+    assert found.keys() == {("acquire", "ok"), ("expire", "ok"), ("release", "unknown"), ("commit", "unknown")}
+    acquire, commit = found["acquire", "ok"], found["commit", "unknown"]
     assert 0 < acquire["call"] <= acquire["end"]
     assert (acquire["token"], acquire["owner"], acquire["client"]) == (7, "c1#x", 1)
-
-
-def test_what_a_killed_process_began_stays_open(recorder, path):
-    grant(recorder, 7)
-    recorder.begin("commit", "a", 1, token=7, value="x")
-    commit = history(path)[-1]
-    assert (commit["kind"], commit["outcome"], commit["end"], commit["value"]) == ("commit", "unknown", OPEN, "x")
-
-
-def test_what_had_an_unknown_outcome_stays_open(recorder, path):
-    recorder.end(recorder.begin("release", "a", 1, token=7), "unknown")
-    assert history(path)[-1]["end"] == OPEN
-
-
-def test_what_failed_for_certain_is_counted_and_not_judged(recorder, path):
-    recorder.end(recorder.begin("release", "a", 1, token=7), "failed")
-    grant(recorder, 8)
-    recording = read([path], calm=True)
-    assert recording.operations == 2
-    assert kinds(recording.histories[0].operations) == [("acquire", "ok"), ("expire", "ok")]
+    assert (commit["end"], commit["value"], found["release", "unknown"]["end"]) == (OPEN, "x", OPEN)
 
 
 def test_validity_ends_at_the_last_promise(recorder, path):
@@ -126,12 +117,6 @@ def test_a_slow_operation_makes_a_round_less_than_calm(recorder, path):
     assert not read([path], calm=True).histories[0].calm
 
 
-def test_locks_have_histories_of_their_own(recorder, path):
-    for lock in ("a", "b"):
-        recorder.end(recorder.begin("read", lock, 1), "ok", value="")
-    assert [each.lock for each in read([path], calm=True).histories] == ["a", "b"]
-
-
 def test_a_commit_said_to_be_lost_over_a_restart_may_have_been_carried_out(recorder, path):
     """The engine has forgotten the client token, so it does not tell a commit that is sent again from a new one."""
     recorder.end(recorder.begin("commit", "a", 1, token=7, value="x"), "lost")
@@ -139,18 +124,6 @@ def test_a_commit_said_to_be_lost_over_a_restart_may_have_been_carried_out(recor
     assert (commit["outcome"], commit["end"]) == ("unknown", OPEN)
     (commit,) = read([path], calm=False, restarts=[(0, 1)]).histories[0].operations
     assert commit["outcome"] == "lost"
-
-
-def test_an_error_of_a_caller_is_a_trouble(recorder, path):
-    recorder.trouble("ValueError")
-    assert read([path], calm=True).troubles == ["ValueError"]
-
-
-def test_a_line_that_was_cut_is_left_out(recorder, path):
-    grant(recorder, 7)
-    with path.open("ab") as file:
-        file.write(b'["begin", 9, 12')
-    assert kinds(history(path)) == [("acquire", "ok"), ("expire", "ok")]
 
 
 def test_two_holds_at_once_are_seen_by_their_times_alone():

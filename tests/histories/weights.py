@@ -15,14 +15,11 @@ and looks for one order of all that callers were told (checker/permits.go).
 from __future__ import annotations
 
 import argparse
-import contextlib
 import dataclasses
 import itertools
 import json
 import os
 import random
-import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -32,17 +29,19 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from lambda_lock import Lock, LockClient
 from lambda_lock.core.lease import GRACE
 from lambda_lock.core.row import LONGEST_BELIEVED
 from lambda_lock.errors import LockLostError, LockNotGrantedError, TransportError
-from rig.engine import ROOT, Engine, Ministack
-from tests.support.waiting import wait_until
+from rig.engine import Engine, Ministack
 
+from . import caller
+from .caller import Orders
 from .judge import judge as porcupine
-from .record import AHEAD, History, Op, Recorder, op
+from .record import AHEAD, History, Op, Recorder, now, op
+from .rounds import Crew, frozen
 from .storm import Storm
 
 _LEASES = (1.0, 1.5, 2.5)
@@ -67,30 +66,20 @@ class Plan:
     processes: int = 4
     threads: int = 5
     mutation: str = ""
-
-
-@dataclass(frozen=True)
-class Orders:
-    """What one process is to do, until SIGTERM. url: of the network; table: of the locks; record: the file to write."""
-
-    number: int
-    plan: Plan
-    url: str
-    table: str
-    record: str
+    table: str = ""
 
 
 class Caller:
     """A thread that takes permits, works, and gives them back in one of several ways."""
 
     def __init__(self, orders: Orders, number: int, recorder: Recorder, stop: threading.Event) -> None:
-        self.stop, self.number, self.recorder = stop, number, recorder
-        self.attempts = itertools.count((orders.number * orders.plan.threads + number) * 1_000_000)
-        self.random = random.Random(f"{orders.plan.seed}-{number}-{orders.number}")
+        self.orders, self.stop, self.recorder = orders, stop, recorder
+        self.attempts = itertools.count(number * 1_000_000)
+        self.number = number % orders.plan.threads  # processes have the same holders
+        self.random = random.Random(f"{orders.plan.seed}-{self.number}-{orders.number}")
         self.client = LockClient(
-            orders.table,
-            endpoint_url=orders.url,
-            owner_prefix=f"c{number}",
+            orders.plan.table,
+            owner_prefix=f"c{self.number}",
             lease_duration=self.random.choice(_LEASES),
             heartbeat_period=self.random.choice((None, 0)),
             refresh_period=0.2,
@@ -98,7 +87,7 @@ class Caller:
 
     def run(self) -> None:
         try:
-            while not self.stop.is_set():
+            while not self.stop.is_set() and now() < self.orders.end:
                 self._acquire(self.random.choice([*WANTS]))
         except BaseException:
             self.recorder.trouble(traceback.format_exc())
@@ -162,25 +151,6 @@ class Caller:
             return error
         self.recorder.end(number, "lost" if given is False else "ok")
         return given
-
-
-def work(orders: Orders) -> None:
-    stop = threading.Event()
-    signal.signal(signal.SIGTERM, lambda *_: stop.set())
-    recorder = Recorder(Path(orders.record))
-    with contextlib.ExitStack() as stack:
-        if orders.plan.mutation:
-            from tests.simulation.mutations import broken
-
-            stack.enter_context(broken(orders.plan.mutation))
-        callers = [Caller(orders, each, recorder, stop) for each in range(orders.plan.threads)]
-        threads = [threading.Thread(target=caller.run, daemon=True) for caller in callers]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            while thread.is_alive():
-                thread.join(0.5)  # a signal is handled in between
-    # Whatever is still held is left to its lease.
 
 
 @dataclass
@@ -327,74 +297,38 @@ def _time_of(line: Any) -> int:
     return int(line[1] if line[0] == "trouble" else line[2])
 
 
-class Fleet:
-    """The processes of a round. Each has begun to work before anything is done to another."""
-
-    def __init__(self, plan: Plan, engine: Engine, url: str, table: str, folder: Path) -> None:
-        self.plan, self.engine, self.url, self.table, self.folder = plan, engine, url, table, folder
-        self._numbers = itertools.count()
-        self.processes: list[subprocess.Popen[bytes]] = []
-
-    def start(self) -> subprocess.Popen[bytes]:
-        number = next(self._numbers)
-        record = self.folder / str(number)
-        record.touch()
-        orders = Orders(number, self.plan, self.url, self.table, str(record))
-        command = [sys.executable, "-m", "tests.histories.weights", json.dumps(dataclasses.asdict(orders))]
-        environment = os.environ | self.engine.environment() | {"PYTHONPATH": str(ROOT)}
-        return subprocess.Popen(command, cwd=ROOT, env=environment)
-
-    def wait_for_work(self) -> None:
-        wait_until(lambda: all(path.stat().st_size for path in self.folder.iterdir()), 120)
-
-    def __enter__(self) -> Self:
-        self.processes += [self.start() for _ in range(self.plan.processes)]
-        self.wait_for_work()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        for process in self.processes:
-            process.terminate()
-        for process in self.processes:
-            try:
-                process.wait(60)
-            finally:
-                process.kill()
-
-    def trouble(self, source: random.Random, happened: Counter[str]) -> None:
-        """Kill one process and start another in its place, or freeze one for a while."""
-        place = source.randrange(self.plan.processes)
-        if source.random() < 0.5:
-            self.processes[place].kill()
-            self.processes[place].wait()
-            self.processes[place] = self.start()
-            self.wait_for_work()
-            happened["killed"] += 1
-        else:
-            self.processes[place].send_signal(signal.SIGSTOP)
+def _trouble(crew: Crew, source: random.Random, happened: Counter[str]) -> None:
+    """Kill one process and start another in its place, or freeze one for a while. Then all are there again."""
+    process = source.choice(crew.running)
+    if source.random() < 0.5:
+        crew.replace(process)
+        crew.wait()
+        happened["killed"] += 1
+    else:
+        with frozen(process):
             time.sleep(source.choice((0.3, 1.2, 4.0)))
-            self.processes[place].send_signal(signal.SIGCONT)
-            happened["frozen"] += 1
+        happened["frozen"] += 1
 
 
 def play(engine: Engine, table: str, plan: Plan) -> Round:
     """Play a round in a table of the engine, and judge it."""
-    found, source = Round(), random.Random(plan.seed)
+    found, source, plan = Round(), random.Random(plan.seed), dataclasses.replace(plan, table=table)
     with (
         tempfile.TemporaryDirectory() as folder,
         Storm(engine.url, plan.seed, faults=_FAULTS, late=(0.05, 1.5)) as storm,
     ):
         storm.stormy = True
-        with Fleet(plan, engine, storm.url, table, Path(folder)) as fleet:
-            end = time.monotonic() + plan.seconds
-            while time.monotonic() < end:
+        crew = Crew(plan, Path(folder), engine, [storm.url], "tests.histories.weights")
+        try:
+            crew.start()
+            while now() < crew.end:
                 time.sleep(source.uniform(0.2, 1.0))
-                fleet.trouble(source, found.happened)
-        lines = [
-            (int(path.name), json.loads(line))
-            for path in Path(folder).iterdir()
-            for line in path.read_text().splitlines()
-        ]
+                _trouble(crew, source, found.happened)
+            found.wrong += crew.finish()
+        finally:
+            crew.kill()
+        paths = sorted(crew.records.iterdir())
+        lines = [(int(path.name), json.loads(line)) for path in paths for line in path.read_text().splitlines()]
     lines.sort(key=lambda each: _time_of(each[1]))
     judge(lines, found)
     found.histories = histories_of(lines)
@@ -439,7 +373,5 @@ def main(arguments: list[str]) -> int:
 
 if __name__ == "__main__":
     if sys.argv[1:] and sys.argv[1].startswith("{"):
-        given: dict[str, Any] = json.loads(sys.argv[1])
-        work(Orders(**given | {"plan": Plan(**given["plan"])}))
-        os._exit(0)
+        caller.main(sys.argv[1], Plan, Caller)
     sys.exit(main(sys.argv[1:]))
