@@ -35,23 +35,11 @@ _ANSWER_SECONDS = _INIT_SECONDS + 60.0  # that an invocation may take with its s
 _SHORTEST = 1.5  # seconds: with less than one left, no lock is granted
 
 # The errors of an invocation that tell its caller that the work may not be done.
-_SAID = {
-    "LockNotGrantedError",
-    "LockTimeoutError",
-    "LockLostError",
-    "TransportError",
-    "Runtime.ExitError",
-    "Sandbox.Timedout",
-}
-_SAID_WITHOUT_MEMORY = {
-    "MemoryError",
-    "OSError",
-    "SystemError",
-    "EngineError",
-    "LockError",  # no thread can be started for the heartbeat
-    "ImportError",  # a module that is loaded late cannot be mapped
-    "Runtime.InvalidResponse",
-}
+_SAID = {"LockNotGrantedError", "LockTimeoutError", "LockLostError", "TransportError"}
+_SAID |= {"Runtime.ExitError", "Sandbox.Timedout"}
+# LockError: no thread can be started for the heartbeat. ImportError: a module that is loaded late cannot be mapped.
+_SAID_WITHOUT_MEMORY = {"MemoryError", "OSError", "SystemError", "EngineError", "LockError", "ImportError"}
+_SAID_WITHOUT_MEMORY |= {"Runtime.InvalidResponse"}
 
 
 @dataclass(frozen=True)
@@ -111,15 +99,9 @@ class Site:
         self.random = random.Random(f"{stage.plan.seed}-{number}")
         restores = stage.plan.kind == "restore"
         self.set_clock(self.random.uniform(-48, 0) * 3600 if restores else 0.0)
-        variables = stage.engine.environment() | {
-            "LAMBDA_LOCK_TABLE": LOCKS,
-            "REGISTERS": REGISTERS,
-            "ENGINE_PORT": str(stage.engine.port),
-            "EVIDENCE": str(stage.evidence),
-            "LEASE": str(stage.lease),
-            "WALL_CLOCK": str(self._clock),
-            "BROKEN": stage.plan.broken,
-        }
+        variables = stage.engine.environment() | {"LAMBDA_LOCK_TABLE": LOCKS, "REGISTERS": REGISTERS}
+        variables |= {"ENGINE_PORT": str(stage.engine.port), "EVIDENCE": str(stage.evidence), "LEASE": str(stage.lease)}
+        variables |= {"WALL_CLOCK": str(self._clock), "BROKEN": stage.plan.broken}
         if restores:
             variables["AWS_LAMBDA_INITIALIZATION_TYPE"] = "snap-start"
         self.environment = LambdaEnvironment(
@@ -342,13 +324,9 @@ def _new_event(stage: Stage, site: Site, number: int) -> dict[str, Any]:
     acts = KINDS[stage.plan.kind].acts
     (act,) = site.random.choices([*acts], [*acts.values()])
     how = "deduplicate" if act != "fork" and site.random.random() < 0.3 else "with_lock"
-    event = {
-        "name": f"{stage.key}-{site.number}-{number}",
-        "key": stage.key,
-        "how": how,
-        "act": act,
-        "seconds": site.random.choice([0.0, 0.05, 0.2, stage.lease * 1.2]),
-    }
+    seconds = site.random.choice([0.0, 0.05, 0.2, stage.lease * 1.2])
+    name = f"{stage.key}-{site.number}-{number}"
+    event = {"name": name, "key": stage.key, "how": how, "act": act, "seconds": seconds}
     if stage.permits:
         how = site.random.choice(["take", "take", "read", "rebuild"])
         event |= {"how": how, "take": site.random.randint(1, 3)}
@@ -367,7 +345,7 @@ def deliver(stage: Stage, site: Site, event: dict[str, Any]) -> bool:
         site.environment.invoke(event, stage.timeout).result(_ANSWER_SECONDS)
     except FunctionError as error:
         stage.count(error.type, stage.round.answers)
-        if not _is_known(stage, error.type):
+        if error.type not in (_SAID | _SAID_WITHOUT_MEMORY if stage.plan.kind == "memory" else _SAID):
             stage.round.troubles.append(f"{error.type}: {error.message}\n{''.join(map(str, error.trace))}")
         if error.type in _SAID_WITHOUT_MEMORY and stage.over.is_set():
             site.environment.kill()  # its limit stays; Lambda ends a process that is out of memory
@@ -375,10 +353,6 @@ def deliver(stage: Stage, site: Site, event: dict[str, Any]) -> bool:
     stage.count("done", stage.round.answers)
     stage.done.append((event["how"], event["name"]))
     return True
-
-
-def _is_known(stage: Stage, name: str) -> bool:
-    return name in _SAID or (stage.plan.kind == "memory" and name in _SAID_WITHOUT_MEMORY)
 
 
 def _deliver_until_done(stage: Stage, site: Site, event: dict[str, Any]) -> bool:
@@ -427,10 +401,8 @@ def add_up(stage: Stage, paths: list[Path]) -> None:
 
 def compare_works(stage: Stage) -> None:
     """Each work that was answered as done must be there once."""
-    there: dict[str, list[str]] = {
-        "with_lock": [each["S"] for each in _works(stage, stage.key).get("L", [])],
-        "deduplicate": list(_works(stage, f"{stage.key}, once").get("SS", [])),
-    }
+    there: dict[str, list[str]] = {"deduplicate": list(_works(stage, f"{stage.key}, once").get("SS", []))}
+    there["with_lock"] = [each["S"] for each in _works(stage, stage.key).get("L", [])]
     for how, name in sorted(set(stage.done)):
         if how in there and there[how].count(name) != 1:
             stage.round.lost.append(f"{how} {name}: there {there[how].count(name)} times")

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -82,43 +82,23 @@ def test_a_network_that_fails_while_the_lock_is_looked_at_does_not_end_the_run(s
     assert len(stage.round.not_free) == not_free
 
 
-class ShortOfMemory:
-    """An environment whose process answers each event with the same error, until it is killed."""
-
-    killed = False
-
-    def invoke(self, event: dict[str, Any], timeout_seconds: float) -> ShortOfMemory:
-        return self
-
-    def result(self, timeout: float) -> str:
-        if self.killed:
-            return "done"
-        raise FunctionError("LockError", "its heartbeat thread does not start")
-
-    def kill(self) -> None:
-        self.killed = True
-
-
 @pytest.mark.parametrize("over", [True, False])
-def test_a_process_that_stays_out_of_memory_is_replaced_when_the_faults_are_over(over, engine, tmp_path, monkeypatch):
+def test_a_process_that_stays_out_of_memory_is_replaced_when_the_faults_are_over(over, engine, tmp_path):
     stage = Stage(Plan("memory", seed=1), engine, tmp_path)
     site = rounds.Site(stage, 0)
-    environment = ShortOfMemory()
-    monkeypatch.setattr(site, "environment", environment)
+    environment = site.environment = Mock()
+    environment.invoke().result.side_effect = FunctionError("LockError", "its heartbeat thread does not start")
     if over:
         stage.over.set()
     assert not rounds.deliver(stage, site, {"name": "work", "how": "deduplicate", "act": "work"})
-    assert environment.killed == over
+    assert environment.kill.called == over
 
 
 def test_the_wall_clock_of_a_process_can_be_stepped_alone(stage, tmp_path):
     site = rounds.Site(stage, 0)
     clock = tmp_path / "clock-0"
-    code = (
-        "import sys, time\n"
-        "def look(): print(time.time(), time.monotonic(), flush=True)\n"
-        "look(); sys.stdin.readline(); look()"
-    )
+    look = "print(time.time(), time.monotonic(), flush=True)"
+    code = f"import sys, time\n{look}\nsys.stdin.readline()\n{look}"
     environment = {"PYTHONPATH": str(HANDLERS), "WALL_CLOCK": str(clock)}
     with subprocess.Popen(
         [sys.executable, "-c", code], env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -41,7 +41,6 @@ recorder = _new_recorder()
 
 
 def handler(event: dict[str, Any], context: Any) -> str:
-    function: Callable[..., Any]
     function = FUNCTIONS[event["how"]]
     key = event["name"] if function is once else event["key"]
     event["asked"] = recorder.begin("acquire", key, os.getpid())
@@ -80,15 +79,9 @@ def once(event: dict[str, Any], context: Any) -> str:
     lock = current_dedup()
     with _held(lock, event):
         ACTS[event["act"]](lock, event)
-        ENGINE.dynamodb(
-            "UpdateItem",
-            {
-                "TableName": REGISTERS,
-                "Key": {"key": {"S": f"{event['key']}, once"}},
-                "UpdateExpression": "ADD works :work",
-                "ExpressionAttributeValues": {":work": {"SS": [event["name"]]}},
-            },
-        )
+        row = {"TableName": REGISTERS, "Key": {"key": {"S": f"{event['key']}, once"}}}
+        add = {"UpdateExpression": "ADD works :work", "ExpressionAttributeValues": {":work": {"SS": [event["name"]]}}}
+        ENGINE.dynamodb("UpdateItem", {**row, **add})
     return str(event["name"])
 
 
@@ -197,12 +190,8 @@ def _exhaust(lock: Lock, event: dict[str, Any]) -> None:
     _work(lock, event)
 
 
-ACTS: dict[str, Callable[[Lock, dict[str, Any]], None]] = {
-    "work": _work,
-    "fork": _fork,
-    "starve": _starve,
-    "exhaust": _exhaust,
-}
+ACTS: dict[str, Callable[[Lock, dict[str, Any]], None]]
+ACTS = {"work": _work, "fork": _fork, "starve": _starve, "exhaust": _exhaust}
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     "with_lock": write,
