@@ -10,6 +10,8 @@ from typing import Any
 
 from .databases import TABLES, Outcome, Request
 
+LOCAL, MINISTACK = "DynamoDB Local", "ministack"
+
 
 @dataclass(frozen=True)
 class Known:
@@ -22,14 +24,11 @@ class Known:
     """
 
     name: str
-    engine: str
     reason: str
     applies: Callable[[Request, Outcome, Outcome], bool] = lambda request, expected, found: False
+    engine: str = MINISTACK
     model: str = ""
     hides: tuple[str, ...] = ()
-
-
-LOCAL, MINISTACK = "DynamoDB Local", "ministack"
 
 
 def _not_checked(name: str, reason: str, why: str) -> Known:
@@ -38,13 +37,12 @@ def _not_checked(name: str, reason: str, why: str) -> Known:
     def applies(request: Request, expected: Outcome, found: Outcome) -> bool:
         return (expected.error, expected.shown) != (found.error, found.shown) and bool(re.search(why, found.why))
 
-    return Known(name, MINISTACK, reason, applies)
+    return Known(name, reason, applies)
 
 
 KNOWN: tuple[Known, ...] = (
     Known(
         "invalid for the item, in a transaction",
-        LOCAL,
         "An update that does not fit its item cancels the transaction with the reason ValidationError (API reference, "
         "TransactionCanceledException). DynamoDB Local answers ValidationException. ministack follows the reference.",
         lambda request, expected, found: (
@@ -53,20 +51,20 @@ KNOWN: tuple[Known, ...] = (
             and any(code == "ValidationError" for code, _ in found.shown)
             and expected.rows == found.rows
         ),
+        engine=LOCAL,
     ),
     Known(
         "a change of the key, under a condition that does not hold",
-        LOCAL,
         "An update cannot change the key of its item. DynamoDB Local looks at the condition before.",
         lambda request, expected, found: (
             (expected.error, found.error) == ("ConditionalCheckFailedException", "ValidationException")
             and "which is part of the key" in found.why
             and expected.rows == found.rows
         ),
+        engine=LOCAL,
     ),
     Known(
         "one item twice in a transaction",
-        LOCAL,
         "A transaction that has an item twice is refused as a whole (API reference, TransactWriteItems). DynamoDB "
         "Local looks at the conditions before.",
         lambda request, expected, found: (
@@ -74,17 +72,17 @@ KNOWN: tuple[Known, ...] = (
             and expected.error == "TransactionCanceledException"
             and _repeats(request)
         ),
+        engine=LOCAL,
     ),
     Known(
         "other texts of a number",
-        LOCAL,
         "7.0 is stored as 7, and there is no negative zero (Developer Guide, Number). DynamoDB Local leaves the text "
         "of a number as it was where an update sets it or a map or list has it, and that of -0.",
         lambda request, expected, found: _as_stored(expected) == _as_stored(found),
+        engine=LOCAL,
     ),
     Known(
         "other texts of a number, in a transaction",
-        MINISTACK,
         "7.0 is stored as 7. ministack leaves the text that an update in a transaction sets.",
         lambda request, expected, found: (
             request[0] == "TransactWriteItems" and _as_stored(expected) == _as_stored(found)
@@ -129,7 +127,6 @@ KNOWN: tuple[Known, ...] = (
     ),
     Known(
         "REMOVE of a path that leads nowhere",
-        MINISTACK,
         "REMOVE a.b is refused if a is no map. ministack does nothing.",
         model="REMOVE of a path that leads nowhere does nothing",
     ),
@@ -140,37 +137,31 @@ KNOWN: tuple[Known, ...] = (
     ),
     Known(
         "several elements removed",
-        MINISTACK,
         "REMOVE a[0], a[1] removes the first two elements. ministack removes the first, and then the third.",
         model="REMOVE shifts the later indexes",
     ),
     Known(
         "size of a number",
-        MINISTACK,
         "A comparison with size() of a number, a Boolean or null is false. For ministack the size is 0.",
         model="size of what has no size is 0",
     ),
     Known(
         "contains on binary",
-        MINISTACK,
         "contains(x, :v) looks for the bytes :v in the bytes x. ministack finds nothing.",
         model="contains is false for binary",
     ),
     Known(
         "two absent attributes",
-        MINISTACK,
         "A comparison with an absent attribute is false. ministack takes two absent attributes for equal.",
         model="two absent attributes are equal",
     ),
     Known(
         "begins_with of another type",
-        MINISTACK,
         "begins_with is false for an attribute of another type than the prefix. ministack refuses the request.",
         model="begins_with refuses an attribute of another type",
     ),
     Known(
         "sums",
-        MINISTACK,
         "A sum has 38 digits, and 2 + 0.0 is 2. ministack rounds to 28 digits, and stores 2.0.",
         model="sums are those of Decimal",
         hides=("sums have 28 digits", "numbers may have 39 digits"),

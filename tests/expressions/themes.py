@@ -5,15 +5,12 @@ from __future__ import annotations
 from base64 import b64decode
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any
 
 from hypothesis import strategies as st
 
 from .databases import Case, Item, Request
 from .grammar import KEYS, Writer
-
-#: Writes what a request has besides its table and key: a condition, an update, or both.
-Theme: TypeAlias = Callable[[Writer], dict[str, Any]]
 
 COMPARATORS = ("=", "<>", "<", "<=", ">", ">=")
 KINDS = ("S", "SS", "N", "NS", "B", "BS", "BOOL", "NULL", "L", "M")
