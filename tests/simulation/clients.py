@@ -14,7 +14,6 @@ from lambda_lock.core.protocol import AcquireRequest, Conversation, Resumption, 
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.row import RESULT_MADE, is_attempt
-from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import (
     CommitRefusedError,
     DuplicateEventError,
@@ -28,7 +27,8 @@ from lambda_lock.errors import (
 from . import application, erasing, forgetting, several
 from .errands import Adopter, Commit, Errand, Release, Waiter
 from .forger import forge
-from .interrupts import THROWN, Cancelled, driven
+from .interrupts import REFUSED, THROWN, Cancelled, driven
+from .items import place_of
 from .judge import OurHolding
 from .older import OldPlace
 from .schedule import draw_lease
@@ -37,13 +37,8 @@ from .world import Life, Process, World
 T = TypeVar("T")
 Part = Generator[Send | Wait, Resumption, T]
 
-_DOCUMENTED = (LockNotGrantedError, LockLostError, TransportError, ServiceError)
 _LAST_ACTS = 3  # how often the end of a hold is tried again after an interrupt
 _PATIENCE = 40.0  # seconds of elapsed time that an acquire may take beyond its wait, for its sends and for giving up
-
-
-def place_of(key: str) -> Place:
-    return Place("locks", JAVA, "key", key, None, None)
 
 
 def owner_name(process: Process) -> str:
@@ -143,6 +138,10 @@ class Client:
             self.world.judge.adopt(given.key, string)
         return holding
 
+    def talk(self) -> Conversation:
+        """A conversation that begins now."""
+        return Conversation(self.memory, self.world.entropy, self.process.reading())
+
     def take(
         self, wanted: AcquireRequest, waiter: Waiter, how: Callable[..., protocol.Steps[protocol.Hold]], *token: int
     ) -> Part[OurHolding | None]:
@@ -153,7 +152,7 @@ class Client:
         try:
             steps = how(wanted, *token, Conversation(self.memory, world.entropy, reading))
             hold = yield from self.watched(waiter, steps, waiter.what)
-        except (*_DOCUMENTED, LockFormatError, LockConfigurationError, *THROWN) as error:
+        except (*REFUSED, *THROWN) as error:
             world.trace(process.name, f"not granted: {error!r}")
             waiter.failed(error, process.peek())
             self.judge_error(error)
@@ -344,7 +343,7 @@ class Client:
         before_ms, was_lost, valid_until = hold.expiry_ms, hold.lost, hold.valid_until
         world.trace(process.name, f"renews {holding}" + (f" for {lease_ms} ms" if lease_ms else ""))
         try:
-            steps = keep.renew(hold, Conversation(self.memory, world.entropy, process.reading()), lease_ms=lease_ms)
+            steps = keep.renew(hold, self.talk(), lease_ms=lease_ms)
             if by != "several":  # the acquisition drives those
                 steps = driven(process, self.task if by == "application" else None, steps, f"renew by {by}")
             renewal = yield from steps
@@ -476,9 +475,7 @@ class Client:
         before_ms, had_it = hold.expiry_ms, holding.owns(world.table.get(holding.key))
         errand = Errand(world, process, holding.key)
         world.trace(process.name, f"hands over {holding} for {lease_ms} ms")
-        steps = handover.hand_over(
-            hold, Conversation(self.memory, world.entropy, process.reading()), lease_ms=min(lease_ms, 3_600_000)
-        )
+        steps = handover.hand_over(hold, self.talk(), lease_ms=min(lease_ms, 3_600_000))
         try:
             string = yield from self.watched(errand, steps, "hand-over")
         except THROWN as error:
@@ -521,8 +518,7 @@ class Client:
         world.trace(process.name, f"commits under {under}")
         holds, told = [holding.hold for holding in holdings], None if is_one else released.append
         result = holdings[0].result
-        talk = Conversation(self.memory, world.entropy, process.reading())
-        steps = transaction.commit(holds, items, talk, told, result=result)
+        steps = transaction.commit(holds, items, self.talk(), told, result=result)
         try:
             yield from self.watched(errand, steps, "commit" if is_one else "commit under several")
             errand.told_done()
@@ -601,10 +597,8 @@ class Client:
         errand = Release(world, holding)
         was_unclear = holding.hold.unclear
         delete = None if self.rng.random() < 0.9 or world.deletes else False
-        steps = keep.release(
-            holding.hold, Conversation(self.memory, world.entropy, process.reading()), delete=delete, complete=complete,
-            result=holding.result if complete else None,
-        )  # fmt: skip
+        result = holding.result if complete else None
+        steps = keep.release(holding.hold, self.talk(), delete=delete, complete=complete, result=result)
         try:
             done = yield from self.watched(errand, steps, None if settled else "release")
         except THROWN as error:

@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 
 from lambda_lock.client import erase
 from lambda_lock.core.outcome import ServiceError
-from lambda_lock.core.protocol import Conversation
-from lambda_lock.core.requests import Place
-from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import LockFormatError, LockNotGrantedError, TransportError
 
 from .errands import Errand
 from .interrupts import THROWN
+from .items import place_of
 
 if TYPE_CHECKING:
     from lambda_lock.core.protocol import Send
@@ -35,10 +33,10 @@ class Erase(Errand):
 def turn(client: Client) -> Part[None]:
     """Erase the row of a key, without force."""
     process, world = client.process, client.world
-    place = Place("locks", JAVA, "key", client.rng.choice(client.keys), None, None)
+    place = place_of(client.rng.choice(client.keys))
     errand = Erase(world, process, place.key)
     world.trace(process.name, f"erases {place.key}")
-    steps = erase.steps(place, False, Conversation(client.memory, world.entropy, process.reading()))
+    steps = erase.steps(place, False, client.talk())
     try:
         done = yield from client.watched(errand, steps, "erase")
     except (LockNotGrantedError, LockFormatError, TransportError, ServiceError, *THROWN) as error:

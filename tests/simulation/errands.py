@@ -48,6 +48,9 @@ class Errand:
         """No fault has hit the process since the start."""
         return self.process.faulted < self.started
 
+    def fail(self, kind: str, message: str) -> None:
+        self.world.judge.fail(kind, message)
+
     def sends(self, action: Send) -> None:
         self.sent = self.world.now
         if self.action is None:
@@ -101,7 +104,7 @@ class Release(Errand):
 
     def told_completed(self) -> None:
         if not (self.completed or self.holding.completed):  # the latter: by an interrupted act
-            self.world.judge.fail("false success", f"{self.holding} was told that {self.key} is done, and it is not")
+            self.fail("false success", f"{self.holding} was told that {self.key} is done, and it is not")
 
 
 class Commit(Release):
@@ -134,17 +137,17 @@ class Commit(Release):
         if self.holding.hold.window is not None:
             self.told_completed()
         if not self.done:
-            self.world.judge.fail("false success", f"the commit of {self.holding} is said to be done, and is not")
+            self.fail("false success", f"the commit of {self.holding} is said to be done, and is not")
         self._left("was told that its commit is done")
 
     def told_refused(self, error: Exception, lost: bool) -> None:
         """Under several locks, the client then still releases the others."""
         judge, self.refused = self.world.judge, True
         if self.done:
-            judge.fail("false refusal", f"{self.holding} was told {error!r}, though its commit was carried out")
+            self.fail("false refusal", f"{self.holding} was told {error!r}, though its commit was carried out")
         unchanged = all(judge.changed[holding.key] < self.started for holding in self.holdings)
         if lost and self.unharmed and self._had_all and unchanged:
-            judge.fail("refused", f"{self.holding} was told {error!r}, though it had {self.key}")
+            self.fail("refused", f"{self.holding} was told {error!r}, though it had {self.key}")
         if len(self.holdings) == 1:
             self.released_all()
 
@@ -156,7 +159,7 @@ class Commit(Release):
     def _left(self, why: str) -> None:
         for holding in self.holdings:
             if holding.owns(self.world.table.get(holding.key)):
-                self.world.judge.fail("left behind", f"{holding} {why}, and has {holding.key} still")
+                self.fail("left behind", f"{holding} {why}, and has {holding.key} still")
 
 
 class Waiter(Errand):
@@ -226,7 +229,7 @@ class Waiter(Errand):
         if since != self._since:
             self._since, self._latest = since, max(since, self._free_at(since)) + refresh + SLACK
         if now > self._latest:
-            self.world.judge.fail("starved", f"{self.wanted.owner} still waits, though {self.key} has long been free")
+            self.fail("starved", f"{self.wanted.owner} still waits, though {self.key} has long been free")
 
     def _is_unanswered_look(self, outcome: Any) -> bool:
         assert self.action is not None
@@ -276,7 +279,7 @@ class Waiter(Errand):
         wanted = self.wanted
         late = elapsed - max(wanted.wait_until, self.began)
         if wanted.queue is not None and self.unharmed and late > SLACK:
-            self.world.judge.fail("overlong", f"{wanted.owner} gave up {late:.1f} s after its wait was over")
+            self.fail("overlong", f"{wanted.owner} gave up {late:.1f} s after its wait was over")
         if isinstance(error, DuplicateEventError):
             self._told_done(error)
             return
@@ -284,21 +287,21 @@ class Waiter(Errand):
             return
         unchanged = self._writes == self.world.judge.writes[self.key]
         if unchanged and self.unharmed and self._was_free and not self.process.world.settings.dateless:
-            self.world.judge.fail("refused", f"{wanted.owner} did not get {self.key}, which was free: {error!r}")
+            self.fail("refused", f"{wanted.owner} did not get {self.key}, which was free: {error!r}")
 
     def _told_done(self, error: DuplicateEventError) -> None:
         until, judge = error.completed_until, self.world.judge
         assert until is not None
         if until not in judge.completed.get(self.key, ()):
-            judge.fail("false done", f"{self.wanted.owner} was told that {self.key} is done, but no one completed it")
+            self.fail("false done", f"{self.wanted.owner} was told that {self.key} is done, but no one completed it")
         elif until <= EPOCH + self.started - self.world.settings.front_ends:
-            judge.fail(
+            self.fail(
                 "false done", f"{self.wanted.owner} was told that {self.key} is done until {until}: it had passed"
             )
         else:
             judge.forgets.served(self.key, until, self.started)
             if error.result not in judge.results[self.key, until]:
-                judge.fail(
+                self.fail(
                     "false result", f"{self.wanted.owner} was given {error.result!r} for {self.key} until {until}"
                 )
 
@@ -366,7 +369,7 @@ class Waiter(Errand):
             return
         if self._tried_to_give_back() and not isinstance(self.outcome, (Reply, ConditionFailed)):
             return
-        judge.fail("left behind", f"{self.wanted.owner} gave up, but left its claim in {self.key}")
+        self.fail("left behind", f"{self.wanted.owner} gave up, but left its claim in {self.key}")
 
     def _landed(self) -> str | None:
         """The version under which the row names this acquisition's owner now."""
@@ -404,9 +407,7 @@ class Adopter(Waiter):
             return
         unchanged = self._writes == self.world.judge.writes[self.key]
         if unchanged and self.unharmed and self._was_there and not self.world.settings.dateless:
-            self.world.judge.fail(
-                "refused", f"{self.wanted.owner} could not adopt, though the lock is there: {error!r}"
-            )
+            self.fail("refused", f"{self.wanted.owner} could not adopt, though the lock is there: {error!r}")
 
     def _is_there(self) -> bool:
         row, base = self._row(), base_of(self.wanted.owner)

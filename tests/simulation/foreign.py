@@ -12,6 +12,7 @@ the clocks of one machine, because they make no allowance for drift among themse
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import dataclass, field
 from typing import Any
 
 from lambda_lock.core.outcome import Reply
@@ -26,14 +27,14 @@ Part = Generator[Send | Wait, Resumption, Any]
 _TIMEOUT = 2.0  # seconds
 
 
+@dataclass(eq=False, repr=False)
 class ForeignHolding:
-    def __init__(self, process: Process, key: str, version: str, until: float) -> None:
-        self.process = process
-        self.key = key
-        self.version = version
-        self.until = until  # by its monotonic clock
-        self.over_now = False
-        self.suspects: list[tuple[str, str]] = []
+    process: Process
+    key: str
+    version: str
+    until: float  # by its monotonic clock
+    over_now: bool = False
+    suspects: list[tuple[str, str]] = field(default_factory=list)
 
     @property
     def over(self) -> bool:
@@ -58,9 +59,8 @@ class ForeignClient:
         self.process = Process(world, name, steady=True, clocks=clocks)
         self.readable = world.rng.random() >= world.settings.unreadable
         self.zero = name.endswith("2")  # an unreadable lease is written as "0"; otherwise as a Go duration
-        self.carries = (
-            world.rng.random() < 0.5
-        )  # columns that it does not know are written back (updateExistingLockRecord)
+        # Columns that it does not know are written back (updateExistingLockRecord).
+        self.carries = world.rng.random() < 0.5
         rules = world.settings.foreign_rules
         self.rules = rules[0] if len(rules) == 1 else world.rng.choice(rules)
         self.first: Any = None  # what the first look of an acquire showed

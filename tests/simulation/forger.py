@@ -19,9 +19,7 @@ def begin(world: World, key: str) -> None:
     dead = world.rng.choice(world.settings.dead)
     if not dead:
         return
-    left = world.rng.choice(
-        (-60, 3, 12, 31, 31, 90)
-    )  # seconds for which their tickets count; a wrong clock dated the last
+    left = world.rng.choice((-60, 3, 12, 31, 31, 90))  # seconds that their tickets count; a wrong clock dated the last
     ago = world.rng.choice((0.0, 2.0, 60.0, 86_400.0))
     left_of = [left] * dead
     if world.settings.apart and world.rng.random() < world.settings.apart:

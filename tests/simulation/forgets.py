@@ -20,9 +20,8 @@ class Forgets:
         self.world = world
         self.requests: dict[int, tuple[Forget, Any, float]] = {}  # erasures with the time of their first send
         self.claims: dict[int, Any] = {}  # all other requests of forgets, which are kept for their ids
-        self._begun: dict[
-            tuple[str, float], float
-        ] = {}  # when the handler of a completion began, by key and end; the newest one
+        #: When the handler of a completion began, by key and end; the newest one.
+        self._begun: dict[tuple[str, float], float] = {}
         self._completed: dict[str, float] = {}  # true time of the newest completion
         self._erased: dict[str, float] = {}  # true time of the newest erasure
         self._over: dict[str, list[tuple[float, float]]] = {}  # by key: the end and start of each forget

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from lambda_lock.core import forget
 from lambda_lock.core.outcome import ServiceError
-from lambda_lock.core.protocol import Conversation
 from lambda_lock.errors import LockConfigurationError, LockNotGrantedError, TransportError
 
 from .errands import Errand, Waiter
@@ -61,7 +60,7 @@ def turn(client: Client) -> Part[None]:
     world.counts["forgets"] += 1
     is_meant = None if meant is ... else lambda text: bool(text == meant)
     before = world.table.get(wanted.place.key)
-    steps = forget.forget(wanted, Conversation(client.memory, world.entropy, process.reading()), is_meant)
+    steps = forget.forget(wanted, client.talk(), is_meant)
     try:
         done = yield from client.watched(watcher, steps, watcher.what)
     except (LockNotGrantedError, LockConfigurationError, TransportError, ServiceError, *THROWN) as error:

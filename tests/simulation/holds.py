@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from lambda_lock.core import acquire, handover, resume
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
 from lambda_lock.core.permits import PermitPlace
-from lambda_lock.core.protocol import AcquireRequest, Conversation, Send, Wait
+from lambda_lock.core.protocol import AcquireRequest, Send, Wait
 from lambda_lock.core.requests import Place
 from lambda_lock.core.resume import name_of
 from lambda_lock.core.row import base_of
@@ -22,6 +22,7 @@ from lambda_lock.errors import LockLostError, TransportError
 from . import clients
 from .errands import Adopter, Errand, Waiter, gives_back
 from .interrupts import THROWN
+from .items import place_of
 from .judge import OurHolding
 from .world import Process
 
@@ -45,16 +46,14 @@ class Resumer(Waiter):
     def sends(self, action: Send) -> None:
         super().sends(action)
         if gives_back(action):
-            self.world.judge.fail("gave back", f"{self.wanted.owner} released {self.key}, which it resumes")
+            self.fail("gave back", f"{self.wanted.owner} released {self.key}, which it resumes")
 
     def failed(self, error: BaseException, elapsed: float) -> None:
         if self.wanted.lease_end is not None and self.wanted.lease_end - elapsed < 6:
             return
         unchanged = self._writes == self.world.judge.writes[self.key]
         if unchanged and self.unharmed and self._was_there:
-            self.world.judge.fail(
-                "refused", f"{self.wanted.owner} could not resume, though the hold is there: {error!r}"
-            )
+            self.fail("refused", f"{self.wanted.owner} could not resume, though the hold is there: {error!r}")
 
 
 class HolderWaiter(Waiter):
@@ -69,7 +68,7 @@ class HolderWaiter(Waiter):
         names = {value.get("S") for value in action.request.get("ExpressionAttributeValues", {}).values()}
         names |= set(action.request.get("ExpressionAttributeNames", {}).values())  # a permit's entry is named there
         if gives_back(action) and not names & {self.wanted.owner, self.wanted.owner.rpartition("#")[2]}:
-            self.world.judge.fail("gave back", f"{self.wanted.owner} released {self.key}, which it resumes")
+            self.fail("gave back", f"{self.wanted.owner} released {self.key}, which it resumes")
 
     def _is_its_own(self) -> bool:
         row = self._row()
@@ -242,7 +241,7 @@ class Attempt(clients.Client):
     # -- beginning
 
     def place(self, owner: str) -> Place:
-        place = clients.place_of(self.execution.key)
+        place = place_of(self.execution.key)
         return PermitPlace(place, self.world.permits, owner) if self.world.permits else place
 
     def wish_for(self, owner: str) -> AcquireRequest:
@@ -350,9 +349,7 @@ class Attempt(clients.Client):
         world, process, execution = self.world, self.process, self.execution
         watcher = ByString(world, process, execution.key)
         world.trace(process.name, f"releases {owner} (token {token}) by string")
-        steps = resume.release(
-            self.place(owner), owner, token, Conversation(self.memory, world.entropy, process.reading())
-        )
+        steps = resume.release(self.place(owner), owner, token, self.talk())
         try:
             done = yield from self.watched(watcher, steps, "release by string")
         except THROWN:

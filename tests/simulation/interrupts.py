@@ -13,14 +13,23 @@ There are three kinds. The drivers treat them alike, but for this:
 from __future__ import annotations
 
 from collections.abc import Generator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.protocol import Resumption, Send, Wait
+from lambda_lock.errors import (
+    LockConfigurationError,
+    LockFormatError,
+    LockLostError,
+    LockNotGrantedError,
+    TransportError,
+)
 
 from .world import GivenUp
 
 if TYPE_CHECKING:
-    from .world import Process, Task, World
+    from .world import Process, Task
 
 T = TypeVar("T")
 INTERRUPT, CANCELLATION, ERROR = KINDS = ("interrupt", "cancellation", "error")
@@ -31,6 +40,10 @@ _CLOSED = 0.1  # of the cancellations find no thread
 
 class Cancelled(GivenUp):
     """As asyncio.CancelledError."""
+
+
+#: What an acquisition may end with, as it is documented.
+REFUSED = (LockNotGrantedError, LockLostError, TransportError, ServiceError, LockFormatError, LockConfigurationError)
 
 
 class Unexpected(Exception):
@@ -56,21 +69,20 @@ def driven(
     return (yield from _Thrower(process, task, steps, what, kind).run())
 
 
+@dataclass
 class _Thrower:
-    def __init__(
-        self, process: Process, task: Task | None, steps: Generator[Send | Wait, Resumption, Any], what: str, kind: str
-    ) -> None:
-        rng = process.world.rng
-        self.process = process
-        self.task = task
-        self.world: World = process.world
-        self.steps = steps
-        self.what = what
-        self.kind = kind
-        self.left = rng.choice(_TIMES[kind])
-        self.often = rng.choice((0.1, 0.3, 0.6, 1.0))  # of the yields, until none is left
-        self.yields = 0
-        self.due = False  # while an interrupt is planned
+    process: Process
+    task: Task | None
+    steps: Generator[Send | Wait, Resumption, Any]
+    what: str
+    kind: str
+    yields: int = 0
+    due: bool = False  # while an interrupt is planned
+
+    def __post_init__(self) -> None:
+        self.world = self.process.world
+        self.left = self.world.rng.choice(_TIMES[self.kind])
+        self.often = self.world.rng.choice((0.1, 0.3, 0.6, 1.0))  # of the yields, until none is left
 
     def run(self) -> Generator[Send | Wait, Resumption, Any]:
         resume: Any = self.steps.send

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from lambda_lock.core.permits import Entry, entries_of, hold_of
 from lambda_lock.core.protocol import Send
+from lambda_lock.core.requests import Place
 from lambda_lock.core.row import WEIGHED, Row, read_row
 from lambda_lock.core.schema import JAVA
 
@@ -54,6 +55,10 @@ def versions_in(action: Send) -> set[str]:
     values += [entry for value in values for entry in value.get("M", {}).values()]
     texts = [text for value in values if (text := value.get("S", "")).startswith("L1:")]
     return {text[:VERSION_LENGTH] for text in texts}  # an entry of a semaphore begins with its version
+
+
+def place_of(key: str) -> Place:
+    return Place("locks", JAVA, "key", key, None, None)
 
 
 def attempt_of(owner: str) -> str:

@@ -22,14 +22,6 @@ _LOOKED_AFTER = 15.0  # seconds without a fault in which a living waiter renews 
 _HOP = 0.1  # seconds from a look to the claim that follows from it, without a fault
 
 
-class Ticket:
-    """One ticket in a row's waiters. taken: the number of its append among all, in true time."""
-
-    def __init__(self, waiter: Waiter, taken: int) -> None:
-        self.waiter = waiter
-        self.taken = taken
-
-
 class Line:
     """The tickets of a run, by name.
 
@@ -40,7 +32,7 @@ class Line:
     def __init__(self, world: World) -> None:
         self.world = world
         self.disturbed: set[str] = set()
-        self.tickets: dict[str, Ticket] = {}
+        self.taken: dict[str, int] = {}  # the number of each ticket's append among all, in true time
         self._appends = 0
         self._grants: dict[str, tuple[Any, float]] = {}  # each key's last grant, and since when the row shows it
         self._released: dict[str, float] = {}  # when each was released, if it is
@@ -49,6 +41,9 @@ class Line:
         # By request: whose, whether it is a last try, for how many seconds all looks have been answered, and when the
         # row that it was made from was shown.
         self._claims: dict[int, tuple[Waiter, bool, float, float | None, Any]] = {}
+
+    def fail(self, kind: str, message: str) -> None:
+        self.world.judge.fail(kind, message)
 
     def sends(self, waiter: Waiter, action: Send) -> None:
         """A waiter sends a request."""
@@ -88,7 +83,7 @@ class Line:
             passed = name == first and waiter is not None and not last and min(free_for, answered) >= PATIENCE - _HOP
             mine = waiter is None or name in waiter.tickets
             if self._counts(old[name]) and not passed and not mine and key not in self.disturbed:
-                self.world.judge.fail("impatient", f"{process.name} removed {name}, alive or dead")
+                self.fail("impatient", f"{process.name} removed {name}, alive or dead")
             self._removed(process, key, waiter, name, old[name], passed)
         granted = waiter is not None and self._is_grant(waiter, before or {}, after or {})
         if waiter is not None and granted and waiter.wanted.queue is not None and not last:
@@ -109,16 +104,16 @@ class Line:
                     self.disturbed.add(key)
                 else:  # taken anew, where a late copy of an append brings back a ticket that was removed
                     self._appends += 1
-                    self.tickets[name] = Ticket(self._owners[name], self._appends)
+                    self.taken[name] = self._appends
                     if ticket_renewed(action) == name:
-                        self.world.judge.fail("came back to wait", f"a renewal brought back the ticket {name}")
+                        self.fail("came back to wait", f"a renewal brought back the ticket {name}")
         if key in self.disturbed:
             return
         if len(new) > MOST_WAITERS and len(new) > len(old):
-            self.world.judge.fail("crowd", f"{len(new)} wait for {key}")
+            self.fail("crowd", f"{len(new)} wait for {key}")
         texts = _texts(after) or []
         if len(set(texts)) < len(texts):
-            self.world.judge.fail("crowd", f"a ticket is twice in {texts}")
+            self.fail("crowd", f"a ticket is twice in {texts}")
         left = iter([text[:TICKET_NAME] for text in _texts(before) or []])
         stayed = [text[:TICKET_NAME] for text in texts if text[:TICKET_NAME] in old]
         if ticket_renewed(action) is not None or ticket is None:
@@ -126,7 +121,7 @@ class Line:
         else:
             stays = all(name in left for name in stayed if name != ticket[:TICKET_NAME])
         if not stays:
-            self.world.judge.fail("moved", f"{_texts(before)} became {texts}")
+            self.fail("moved", f"{_texts(before)} became {texts}")
 
     def forged(self, key: str, before: Any, after: Any) -> None:
         """Somebody else wrote the waiters."""
@@ -158,11 +153,11 @@ class Line:
         now = self.world.now
         if not self._counts(ticket):
             if not owner.process.frozen and owner.process.faulted < now - _LOOKED_AFTER:
-                self.world.judge.fail("thrown out", f"{said}: it had expired")
+                self.fail("thrown out", f"{said}: it had expired")
         elif not passed:
-            self.world.judge.fail("thrown out", said)
+            self.fail("thrown out", said)
         elif not owner.process.frozen and owner.process.faulted < now - PATIENCE - LONGEST_NAP:
-            self.world.judge.fail("thrown out", f"{said}: it was taken for dead")
+            self.fail("thrown out", f"{said}: it was taken for dead")
         else:
             self.world.counts["taken for dead"] += 1
 
@@ -210,8 +205,8 @@ class Line:
         mine = [name for name in names if name in waiter.tickets]
         ahead = names[: names.index(mine[0])] if mine else names
         if key not in self.disturbed:  # also those that took their ticket earlier, wherever the row has them
-            taken = self.tickets[mine[0]].taken if mine else self._appends + 1
-            ahead = [name for name in names if name in self.tickets and self.tickets[name].taken < taken]
+            taken = self.taken[mine[0]] if mine else self._appends + 1
+            ahead = [name for name in names if self.taken.get(name, taken) < taken]
         alive = [
             self._owners[name]
             for name in ahead
@@ -222,7 +217,7 @@ class Line:
         ]
         if sum(owner.wanted.place.take for owner in alive) > self._left(key, waiter):
             said = f"{waiter.wanted.owner} got {key}, though {alive[0].wanted.owner} waits"
-            self.world.judge.fail("out of order", said)
+            self.fail("out of order", said)
 
     def _judge_passed(self, key: str, waiter: Waiter, before: Any, old: dict[str, str], removed: list[str]) -> None:
         """A claim landed in a row as its sender saw it. While one waits for more than 1 permit, whose ticket counts,
@@ -239,7 +234,7 @@ class Line:
         wants = [permits if want > 1 and not weighed else min(want, permits) for want in wants]
         is_heavy = max(wants, default=1) > 1 or (mine is None and waiter.wanted.place.take > 1)
         if is_heavy and sum(wants) > self._left(key, waiter):
-            self.world.judge.fail("passed", f"{waiter.wanted.owner} got {key}, though {ahead} wait for {wants}")
+            self.fail("passed", f"{waiter.wanted.owner} got {key}, though {ahead} wait for {wants}")
 
     def _judge_dead(self, key: str, waiter: Waiter, old: dict[str, str], removed: list[str]) -> None:
         """A claim removes the tickets ahead that had expired before it was sent: they would fill the row."""
@@ -248,7 +243,7 @@ class Line:
             return
         for name, ticket in list(old.items())[:mine]:
             if name not in removed and (ticket_expiry(ticket) or 0) - EPOCH + DATES < self.world.now - _HOP:
-                self.world.judge.fail("dead kept", f"{waiter.wanted.owner} left the expired ticket {name} of {key}")
+                self.fail("dead kept", f"{waiter.wanted.owner} left the expired ticket {name} of {key}")
 
     def _is_alive(self, name: str) -> bool:
         """Whether the owner of a ticket waits for it, and no fault has kept it from looking after it.
@@ -284,7 +279,7 @@ class Line:
         """
         left = [name for name in _tickets(self.world.table.get(waiter.key)) or () if name in waiter.tickets]
         if left and waiter.unharmed and not waiter.process.dead and waiter.key not in self.disturbed:
-            self.world.judge.fail("ticket left", f"{waiter.wanted.owner} is done, and left its ticket {left[0]}")
+            self.fail("ticket left", f"{waiter.wanted.owner} is done, and left its ticket {left[0]}")
 
 
 def ticket_in(action: Send) -> str | None:

@@ -8,16 +8,16 @@ expired. A holder has one permit at most.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lambda_lock.core import lease
 from lambda_lock.core.permits import PermitPlace, hold_of, write_entry
-from lambda_lock.core.requests import Place
 from lambda_lock.core.row import SEAL, WEIGHED, base_of, make_version
 from lambda_lock.core.schema import JAVA
 
 from .clocks import EPOCH
-from .items import by_attempt, is_weighed, takes_in
+from .items import by_attempt, is_weighed, place_of, takes_in
 from .judge import Holding, Judge, OurHolding
 
 if TYPE_CHECKING:
@@ -50,12 +50,12 @@ def sealed(item: dict[str, Any], world: World) -> dict[str, Any]:
     return row
 
 
+@dataclass
 class Crowd:
     """More than N valid holders at one moment, if so many (``needed``) of the frozen ones still hold when they thaw."""
 
-    def __init__(self, needed: int, message: str) -> None:
-        self.needed = needed
-        self.message = message
+    needed: int
+    message: str
 
 
 class PermitJudge(Judge):
@@ -125,7 +125,7 @@ class PermitJudge(Judge):
                 self.fail("two permits", f"{holder} has {count} permits of {key}")
 
     def shown(self, item: Any) -> dict[str | None, Row]:
-        place = Place("locks", JAVA, "key", "-", None, None)
+        place = place_of("-")
         owners = [f"{entry.prefix}#{attempt}" for attempt, entry in by_attempt(item).items()]
         return {base_of(owner): PermitPlace(place, 1, owner).view(item) for owner in owners}
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lambda_lock.core import rate
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.protocol import AcquireRequest, Conversation, Wait
-from lambda_lock.core.requests import Content, Place
+from lambda_lock.core.requests import Content
 from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import RateLimitedError, TransportError
 
@@ -21,6 +21,7 @@ from .clients import Client
 from .clocks import EPOCH
 from .errands import Errand
 from .interrupts import THROWN
+from .items import place_of
 from .judge import Judge
 
 if TYPE_CHECKING:
@@ -164,7 +165,7 @@ class RateClient(Client):
         if world.settings.refused_inside and rng.random() < world.settings.refused_inside:
             yield Wait(rng.choice((0.0, 0.1, 5.0)))  # for the inner limit
             world.trace(process.name, f"gives back {n} of {key}")
-            start.talk = Conversation(self.memory, world.entropy, process.reading())
+            start.talk = self.talk()
             with suppress(*THROWN):
                 yield from self.watched(Errand(world, process, key), start.give_back(), "rate_limit")
             return
@@ -181,7 +182,7 @@ class RateClient(Client):
 
 
 def wish(key: str, until: float, wait: float) -> AcquireRequest:
-    place, content = Place("locks", JAVA, "key", key, None, None), Content(ttl=60)
+    place, content = place_of(key), Content(ttl=60)
     return AcquireRequest(place, "", 1000, content, wait_until=until, waits=wait > 0, refresh_period=10.0)
 
 

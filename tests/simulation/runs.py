@@ -9,9 +9,10 @@ import random
 import shlex
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from lambda_lock.core import acquire, protocol
@@ -25,21 +26,20 @@ from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import DuplicateEventError
 from tests.prove import bench
 
-from .clients import Client, place_of
+from .clients import Client
 from .clocks import DATES, EPOCH
 from .errands import Waiter
 from .events import Events
 from .foreign import ForeignClient
 from .forger import begin
 from .holds import Execution
-from .items import by_attempt
+from .items import by_attempt, place_of
 from .mutations import MUTATIONS, broken
 from .rates import RateClient, start_once_more
 from .schedule import BIASES, WEIGHTS, Settings, draw_bias, draw_lease, settings_for
 from .world import EndlessError, Life, Process, World
 
 T = TypeVar("T")
-U = TypeVar("U")
 MORE = 10  # failed runs that are printed
 _SLICE = 1.0  # seconds that a bias gets in a round, on average
 _MOST_IN_A_SLICE = 10_000  # runs
@@ -49,23 +49,16 @@ _FAULTS = (
 )  # fmt: skip
 
 
+@dataclass
 class Result:
-    """The result of one run. failures: the first message of each kind."""
+    """The result of one run. failures: the first message of each kind. rule: that was broken."""
 
-    def __init__(
-        self,
-        seed: int,
-        bias: str,
-        failures: dict[str, str],
-        counts: Counter[str],
-        command: str = "-m tests.simulation --bias",
-    ) -> None:
-        self.seed = seed
-        self.bias = bias
-        self.failures = failures
-        self.counts = counts
-        self.rule: str | None = None  # that was broken
-        self.command = command
+    seed: int
+    bias: str
+    failures: dict[str, str]
+    counts: Counter[str]
+    command: str = "-m tests.simulation --bias"
+    rule: str | None = None
 
     def __str__(self) -> str:
         lines = [f"  {kind}: {message}" for kind, message in self.failures.items()]
@@ -261,7 +254,7 @@ def run_chunks(
         return
     # Spawned, not forked, because a test's process has threads.
     with _pool(processes) as pool:
-        yield from _any_order(pool, _run_chunk, chunks)
+        yield from _any_order(pool, run_many, chunks)
 
 
 @contextmanager
@@ -274,8 +267,8 @@ def _pool(processes: int) -> Iterator[ProcessPoolExecutor]:
         pool.shutdown(cancel_futures=True)
 
 
-def _any_order(pool: ProcessPoolExecutor, function: Callable[[T], U], parts: Collection[T]) -> Iterator[U]:
-    for future in as_completed([pool.submit(function, part) for part in parts]):
+def _any_order(pool: ProcessPoolExecutor, function: Callable[..., T], parts: Iterable[Any]) -> Iterator[T]:
+    for future in as_completed([pool.submit(function, *part) for part in parts]):
         yield future.result()
 
 
@@ -301,9 +294,8 @@ def run_slices(first: int, seconds: float, biases: Collection[str] = BIASES, pro
             shares = {bias: WEIGHTS.get(bias, 1.0) * max(0.25, min(rates[bias] / mean, 2.2) ** 5) for bias in biases}
 
 
-def _run_slice(order: tuple[int, str, float, float]) -> tuple[str, float, Totals]:
+def _run_slice(first: int, bias: str, seconds: float, until: float) -> tuple[str, float, Totals]:
     """Run seeds of a bias until its slice, or all of the time, is over. Returns its grants in a second, too."""
-    first, bias, seconds, until = order
     started = time.monotonic()
     until = min(until, started + seconds)
     total = Totals()
@@ -312,10 +304,6 @@ def _run_slice(order: tuple[int, str, float, float]) -> tuple[str, float, Totals
             break
         total.add(run_many(seed, 1, bias))
     return bias, total.counts["grants"] / max(time.monotonic() - started, 0.001), total
-
-
-def _run_chunk(chunk: tuple[int, int, str | None, str | None]) -> Totals:
-    return run_many(*chunk)
 
 
 def shown_by(
@@ -342,7 +330,7 @@ def shown_by(
 def try_mutations(names: list[str], processes: int = 2) -> Iterator[tuple[str, str]]:
     """Break each of these rules until a run shows it. Yields its name, and what has shown it, in any order."""
     with _pool(processes) as pool:
-        yield from _any_order(pool, _try_mutation, names)
+        yield from _any_order(pool, _try_mutation, zip(names))
 
 
 def _try_mutation(name: str) -> tuple[str, str]:

@@ -550,21 +550,10 @@ BIASES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 #: How often each bias is drawn if none is asked for.
-WEIGHTS = {
-    "mixed": 6,
-    "calm": 2,
-    "stormy": 3,
-    "fast": 3,
-    "renewals": 3,
-    "shortened": 3,
-    "given-up": 2,
-    "freezes": 2,
-    "foreign-drift": 0.05,
-    "foreign-long": 0.3,
-    "events": 2,
-    "events-late": 2,
-    "events-passing": 2,
-}
+WEIGHTS: dict[str, float] = {"mixed": 6, "foreign-drift": 0.05, "foreign-long": 0.3}
+WEIGHTS |= dict.fromkeys(("stormy", "fast", "renewals", "shortened"), 3)
+WEIGHTS |= dict.fromkeys(("calm", "given-up", "freezes", "events", "events-late", "events-passing"), 2)
+assert WEIGHTS.keys() <= BIASES.keys()
 
 
 def draw_bias(rng: random.Random) -> str:

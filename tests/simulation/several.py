@@ -9,16 +9,11 @@ from typing import TYPE_CHECKING, Any
 from lambda_lock.core import keep, several
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.protocol import AcquireRequest, Conversation, Hold, Send, Wait
-from lambda_lock.errors import (
-    LockConfigurationError,
-    LockFormatError,
-    LockLostError,
-    LockNotGrantedError,
-    TransportError,
-)
+from lambda_lock.errors import TransportError
 
 from .errands import Release, Waiter
-from .interrupts import THROWN, driven
+from .interrupts import REFUSED, THROWN, driven
+from .items import place_of
 from .judge import OurHolding
 from .network import keys_of
 from .world import Process, World
@@ -27,7 +22,6 @@ if TYPE_CHECKING:
     from .clients import Client, Part
 
 _PATIENCE = 40.0  # seconds of elapsed time beyond the wait, and as many for each key
-_ERRORS = (LockNotGrantedError, LockLostError, TransportError, ServiceError, LockFormatError, LockConfigurationError)
 
 
 class Watch:
@@ -91,7 +85,7 @@ class Group:
     # -- as the keeper
 
     def each_wanted(self) -> Iterator[AcquireRequest]:
-        from .clients import owner_name, place_of
+        from .clients import owner_name
 
         self.end_round()
         owner = owner_name(self.process)
@@ -135,9 +129,7 @@ class Group:
         before = task.watcher
         errand = task.watcher = Release(self.world, holding)
         try:
-            done = yield from keep.release(
-                hold, Conversation(self.client.memory, self.world.entropy, self.process.reading())
-            )
+            done = yield from keep.release(hold, self.client.talk())
         except (TransportError, ServiceError) as error:
             self.world.trace(self.process.name, f"release of {holding}: {error!r}")
             self.ended.append(hold)
@@ -234,7 +226,7 @@ def turn(client: Client) -> Part[None]:
     try:
         steps = several.acquire_all(group, Conversation(client.memory, world.entropy, reading))
         holds = yield from driven(process, task, steps, "acquire of several")
-    except (*_ERRORS, *THROWN) as error:
+    except (*REFUSED, *THROWN) as error:
         world.trace(process.name, f"not granted: {error!r}")
         if isinstance(error, THROWN):  # the client does so after every error; the core needs it after no other
             yield from group.give_back()

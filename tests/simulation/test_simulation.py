@@ -13,7 +13,7 @@ import pytest
 
 from tests.simulation.mutations import MUTATIONS, broken
 from tests.simulation.runs import MORE, Totals, run_chunks, run_many, run_slices, shown_by, simulate
-from tests.simulation.schedule import BIASES, WEIGHTS
+from tests.simulation.schedule import BIASES
 from tests.support.sampled import sampled_with
 from tests.support.short import ALL, SCHEDULES, SHORT
 
@@ -76,10 +76,6 @@ def test_the_command_that_replays_a_failure_breaks_the_same_rule():
         again = simulate(int(words[words.index("--seed") + 1]), words[words.index("--bias") + 1])
     assert words[:3] == ["python", "-m", "tests.simulation"]
     assert again.failures == first.failures
-
-
-def test_every_bias_is_drawn_at_least_now_and_then():
-    assert WEIGHTS.keys() <= BIASES.keys()
 
 
 NEEDED = [name for name, mutation in MUTATIONS.items() if not mutation.redundant]

@@ -71,11 +71,7 @@ class Mutation:
     """plan: in which it shows. runs: within which it must. shows: the kinds of failure, one of which must be seen."""
 
     def __init__(self, plan: str, runs: int, change: Change, *shows: str, **more: Any) -> None:
-        self.plan = plan
-        self.runs = runs
-        self.change = change
-        self.shows = shows
-        self.more = more
+        self.plan, self.runs, self.change, self.shows, self.more = plan, runs, change, shows, more
 
 
 def _no_message(original: Any) -> Any:

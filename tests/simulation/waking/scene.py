@@ -19,8 +19,8 @@ from lambda_lock.core.row import counts, is_of_sleepers
 from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import LockError, LockFormatError, LockNotGrantedError, TransportError
 from lambda_lock.waker.look import Call, ClosedError, Look, Message
-from tests.simulation.clients import place_of
 from tests.simulation.clocks import EPOCH
+from tests.simulation.items import place_of
 from tests.simulation.judge import Judge, OurHolding
 from tests.simulation.permits import PermitJudge
 from tests.simulation.runs import Result
@@ -306,16 +306,10 @@ class Scene:
 
     def wanted(self, owner: str, reading: ClockReading, wait: float, take: int | None) -> AcquireRequest:
         permits, seconds = self.plan.permits, self.rng.uniform(*self.plan.lease)
+        place = place_of(KEY) if permits is None else PermitPlace(place_of(KEY), permits, owner, take)
         queue = None if not wait else Queue if permits is None else queue_for_permit
-        return AcquireRequest(
-            place_of(KEY) if permits is None else PermitPlace(place_of(KEY), permits, owner, take),
-            owner,
-            int(seconds * 1000),
-            Content(ttl=86_400),
-            wait_until=reading.elapsed + wait,
-            waits=wait > 0,
-            queue=queue,
-        )
+        waiting: dict[str, Any] = {"wait_until": reading.elapsed + wait, "waits": wait > 0, "queue": queue}
+        return AcquireRequest(place, owner, int(seconds * 1000), Content(ttl=86_400), **waiting)
 
     def caller(self, process: Process, waits: bool) -> Life:
         """A caller that waits awake, in the queue, or one that polls with wait=0."""
@@ -440,11 +434,8 @@ class Execution:
             if self.callback == sleeper.callback:
                 self.callback, self.over = "", True
                 try:
-                    yield from sleepers.remove(
-                        row,
-                        lambda entry: sleepers.is_of(entry, self.name),
-                        Conversation(memory, world.entropy, process.reading()),
-                    )
+                    talk = Conversation(memory, world.entropy, process.reading())
+                    yield from sleepers.remove(row, lambda entry: sleepers.is_of(entry, self.name), talk)
                 except (LockError, ServiceError):
                     return
 
