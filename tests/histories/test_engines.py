@@ -15,23 +15,16 @@ from rig.engine import Engine, EngineError
 
 from .engines import LastingDynamoDBLocal, LastingMinistack
 
-of_its_own = pytest.mark.ministack_only("starts an engine of its own")
 
-
-@of_its_own
-def test_an_engine_goes_on_with_what_it_had_stored():
+@pytest.mark.ministack_only("starts an engine of its own")
+def test_an_engine_goes_on_with_what_it_had_stored_and_is_not_killed_for_a_restart_if_it_does_not_end(monkeypatch):
     item = {"key": {"S": "a"}}
     with LastingMinistack() as engine:
         engine.create_table("locks")
         engine.dynamodb("PutItem", {"TableName": "locks", "Item": item})
         engine.restart()
         assert engine.scan("locks") == [item]
-
-
-@of_its_own
-def test_an_engine_that_does_not_end_is_not_killed_for_a_restart(monkeypatch):
-    monkeypatch.setattr(LastingMinistack, "END_SECONDS", 0.05)
-    with LastingMinistack() as engine:
+        monkeypatch.setattr(LastingMinistack, "END_SECONDS", 0.05)
         os.kill(engine.pid, signal.SIGSTOP)
         with pytest.raises(EngineError, match="did not end within"):
             engine.restart()
