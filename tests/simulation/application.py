@@ -18,25 +18,18 @@ def change(world: World, key: str) -> None:
 
 def _set_open(world: World, key: str) -> None:
     is_open = "1" if world.rng.random() < world.settings.is_open else "0"
-    world.table.apply(
-        "UpdateItem",
-        {
-            "TableName": "application",
-            "Key": {"key": {"S": f"application-{key}"}},
-            "UpdateExpression": "SET open = :open",
-            "ExpressionAttributeValues": {":open": {"N": is_open}},
-        },
-    )
+    change = {"UpdateExpression": "SET open = :open", "ExpressionAttributeValues": {":open": {"N": is_open}}}
+    world.table.apply("UpdateItem", {**_row(key), **change})
     world.trace("somebody", f"sets application-{key} open={is_open}")
 
 
 def items(key: str) -> list[dict[str, Any]]:
     """Return what a commit under the lock ``key`` writes."""
-    update = {
-        "TableName": "application",
-        "Key": {"key": {"S": f"application-{key}"}},
-        "UpdateExpression": "SET writes = if_not_exists(writes, :none) + :one",
-        "ConditionExpression": "open = :one",
-        "ExpressionAttributeValues": {":one": {"N": "1"}, ":none": {"N": "0"}},
-    }
-    return [{"Update": update}]
+    change = {"UpdateExpression": "SET writes = if_not_exists(writes, :none) + :one"}
+    when = {"ConditionExpression": "open = :one"}
+    values = {"ExpressionAttributeValues": {":one": {"N": "1"}, ":none": {"N": "0"}}}
+    return [{"Update": {**_row(key), **change, **when, **values}}]
+
+
+def _row(key: str) -> dict[str, Any]:
+    return {"TableName": "application", "Key": {"key": {"S": f"application-{key}"}}}

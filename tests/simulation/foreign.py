@@ -113,12 +113,8 @@ class ForeignClient:
     def put(self, key: str, observed: str | None, row: Any) -> Part:
         seconds = draw_lease(self.rng, self.kind) if self.rng.random() < 0.3 else self.world.scale
         lease_ms = int(seconds * 1000)
-        item = {
-            "key": {"S": key},
-            JAVA.owner: {"S": self.process.name},
-            JAVA.lease: {"S": self.written(lease_ms)},
-            JAVA.version: {"S": self.world.entropy.nonce()},
-        }
+        item = {"key": {"S": key}, JAVA.owner: {"S": self.process.name}, JAVA.lease: {"S": self.written(lease_ms)}}
+        item[JAVA.version] = {"S": self.world.entropy.nonce()}
         kept = {"java": row if self.carries else None, "go": self.first, "python": None}[self.rules]
         if row is not None and kept is not None:
             item = {**{name: value for name, value in kept.items() if name != "isReleased"}, **item}
@@ -131,9 +127,8 @@ class ForeignClient:
             names["#v"] = JAVA.version
             request["ExpressionAttributeValues"] = {":v": {"S": observed}}
         until = self.process.monotonic() + lease_ms / 1000
-        event = yield Send(
-            "PutItem", {**request, "ConditionExpression": condition, "ExpressionAttributeNames": names}, _TIMEOUT
-        )
+        request |= {"ConditionExpression": condition, "ExpressionAttributeNames": names}
+        event = yield Send("PutItem", request, _TIMEOUT)
         if not isinstance(event.outcome, Reply) or self.process.monotonic() >= until:
             return None
         holding = ForeignHolding(self.process, key, item[JAVA.version]["S"], until)
@@ -159,34 +154,22 @@ class ForeignClient:
 
     def heartbeat(self, holding: ForeignHolding, lease: float) -> Part:
         version, until = self.world.entropy.nonce(), self.process.monotonic() + lease
-        event = yield Send(
-            "UpdateItem",
-            {
-                **self.mine(holding),
-                "UpdateExpression": "SET #v = :new",
-                "ExpressionAttributeValues": {
-                    ":v": {"S": holding.version}, ":o": {"S": self.process.name}, ":new": {"S": version},
-                },
-            },
-            _TIMEOUT,
-        )  # fmt: skip
+        mine = self.mine(holding)
+        mine["ExpressionAttributeValues"][":new"] = {"S": version}
+        event = yield Send("UpdateItem", {**mine, "UpdateExpression": "SET #v = :new"}, _TIMEOUT)
         if not isinstance(event.outcome, Reply) or self.process.monotonic() >= holding.until:
             return False
         holding.version, holding.until = version, until
         return True
 
     def release(self, holding: ForeignHolding) -> Part:
-        values = {":v": {"S": holding.version}, ":o": {"S": self.process.name}}
-        if self.world.deletes or self.rules == "python":
-            yield Send("DeleteItem", {**self.mine(holding), "ExpressionAttributeValues": values}, _TIMEOUT)
-            return
         mine = self.mine(holding)
+        if self.world.deletes or self.rules == "python":
+            yield Send("DeleteItem", mine, _TIMEOUT)
+            return
         mine["ExpressionAttributeNames"]["#r"] = "isReleased"
-        yield Send(
-            "UpdateItem",
-            {**mine, "UpdateExpression": "SET #r = :r", "ExpressionAttributeValues": {**values, ":r": {"S": "1"}}},
-            _TIMEOUT,
-        )
+        mine["ExpressionAttributeValues"][":r"] = {"S": "1"}
+        yield Send("UpdateItem", {**mine, "UpdateExpression": "SET #r = :r"}, _TIMEOUT)
 
     def mine(self, holding: ForeignHolding) -> dict[str, Any]:
         return {
@@ -194,4 +177,5 @@ class ForeignClient:
             "Key": {"key": {"S": holding.key}},
             "ConditionExpression": "attribute_exists(#k) AND #v = :v AND #o = :o",
             "ExpressionAttributeNames": {"#k": "key", "#v": JAVA.version, "#o": JAVA.owner},
+            "ExpressionAttributeValues": {":v": {"S": holding.version}, ":o": {"S": self.process.name}},
         }

@@ -163,17 +163,11 @@ def _try_once_more(world: World, key: str) -> None:
 
     def life() -> Life:
         reading = process.reading()
-        wanted = AcquireRequest(
-            PermitPlace(place_of(key), world.permits, "last#1") if world.permits else place_of(key),
-            "last#1",
-            5000,
-            Content(),
-            wait_until=reading.elapsed + patience,
-            waits=patience > 0,
-            refresh_period=1.0,
-            window=world.events.window(key) if world.settings.event else None,
-            queue=(queue_for_permit if world.permits else Queue) if queues else None,
-        )
+        place = PermitPlace(place_of(key), world.permits, "last#1") if world.permits else place_of(key)
+        wanted = AcquireRequest(place, "last#1", 5000, Content(), waits=patience > 0, refresh_period=1.0)
+        wanted.wait_until = reading.elapsed + patience
+        wanted.window = world.events.window(key) if world.settings.event else None
+        wanted.queue = (queue_for_permit if world.permits else Queue) if queues else None
         waiter = task.watcher = Waiter(world, process, wanted)
         try:
             yield from acquire.acquire(wanted, Conversation(protocol.ClientMemory(10), world.entropy, reading))

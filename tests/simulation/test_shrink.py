@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
-import sys
 
 import pytest
 
-from rig.engine import ROOT
 from tests.simulation import lanes
+from tests.simulation.__main__ import main
 from tests.simulation.runs import run_many, simulate
 from tests.simulation.shrink import Replay, Step, kind_of, shrink
 
@@ -43,37 +41,27 @@ def test_a_run_without_failures_is_not_shrunk():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("bias", ["stormy", "permits", "holds"])
-def test_recording_a_run_does_not_change_it_and_all_its_draws_repeat_it(bias):
+@pytest.mark.parametrize(
+    ("seed", "bias"), [(11, "stormy"), (11, "permits"), (5, "holds-dying"), (5, "permits-queue-late")]
+)
+def test_recording_a_run_does_not_change_it_all_its_draws_repeat_it_and_its_lanes_fit_the_page(seed, bias):
     lines: list[str] = []
-    simulate(11, bias, lines.append)
+    simulate(seed, bias, lines.append)
     first = Replay({}, None, None)
-    first.run(11, bias, {})
+    first.run(seed, bias, {})
     again = Replay(first.recorded, set(first.recorded), None)
-    again.run(11, bias, {})
-    expected = [f"{step.at} {step.who} {step.what}" for step in map(_step, lines)]
+    again.run(seed, bias, {})
+    steps = [Step(line, frozenset()) for line in lines]
     for replay in (first, again):
-        assert [f"{step.at} {step.who} {step.what}" for step in replay.steps] == expected
-
-
-def _step(line: str) -> Step:
-    return Step(line, frozenset())
-
-
-@pytest.mark.long
-def test_the_command_draws_two_holders_side_by_side():
-    command = ["-m", "tests.simulation", "--seed", "3", "--bias", "mixed", "--broken", BY_THE_CLOCK, "--shrink"]
-    done = subprocess.run([sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 1, done.stderr
-    last = [line for line in done.stdout.splitlines() if "GRANTED" in line][-1]
-    assert last.count("█") == 2, done.stdout
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("bias", ["mixed", "holds-dying", "permits-queue-late"])
-def test_lanes_fit_the_page_and_say_something_for_each_step(bias):
-    replay = Replay({}, None, None)
-    replay.run(5, bias, {})
-    drawn = list(lanes.draw(replay.steps))
+        assert [(one.at, one.who, one.what) for one in replay.steps] == [(one.at, one.who, one.what) for one in steps]
+    drawn = list(lanes.draw(first.steps))
     assert max(map(len, drawn)) <= lanes.WIDTH
-    assert len(drawn) > len(replay.steps) / 2
+    assert len(drawn) > len(first.steps) / 2
+
+
+@pytest.mark.long
+def test_the_command_draws_two_holders_side_by_side(capsys):
+    assert main(["--seed", "3", "--bias", "mixed", "--broken", BY_THE_CLOCK, "--shrink"]) == 1
+    drawn = capsys.readouterr().out
+    last = [line for line in drawn.splitlines() if "GRANTED" in line][-1]
+    assert last.count("█") == 2, drawn

@@ -15,7 +15,12 @@ from tests.simulation.runs import Result
 from . import filtering
 from .scene import simulate
 
-#: By name. "all" has a bit of everything.
+#: A bit of everything.
+_ALL = {
+    "faults": 0.02, "killed": 0.02, "dies": 0.1, "cancelled": 0.1, "gives_up": 0.1, "callers": 2, "late": 0.05,
+    "doubled": 0.2, "unclear": 0.05, "throttled": 0.1, "forged": 3, "slow": 0.05,
+}  # fmt: skip
+#: By name.
 PLANS: dict[str, dict[str, Any]] = {
     "calm": {"ordered": True, "executions": 12, "bound": 20.0},
     "calm, with newcomers": {"ordered": True, "executions": 12, "arrive": 100.0, "bound": 20.0},
@@ -51,19 +56,9 @@ PLANS: dict[str, dict[str, Any]] = {
     "beside those in the queue, weights": {
         "callers": 4, "rounds": 8, "hold": (0.5, 2.0), "permits": 5, "takes": (1, 2, 5), "executions": 6, "most": 80,
     },
-    "all, weights": {
-        "faults": 0.02, "killed": 0.02, "dies": 0.1, "cancelled": 0.1, "gives_up": 0.1, "callers": 2, "late": 0.05,
-        "doubled": 0.2, "unclear": 0.05, "throttled": 0.1, "forged": 3, "slow": 0.05, "after": True, "pollers": 2,
-        "permits": 4, "takes": (1, 2, 4), "executions": 10,
-    },
-    "all": {
-        "faults": 0.02, "killed": 0.02, "dies": 0.1, "cancelled": 0.1, "gives_up": 0.1, "callers": 2, "late": 0.05,
-        "doubled": 0.2, "unclear": 0.05, "throttled": 0.1, "forged": 3, "slow": 0.05, "after": True,
-    },
-    "all, permits": {
-        "faults": 0.02, "killed": 0.02, "dies": 0.1, "cancelled": 0.1, "gives_up": 0.1, "callers": 2, "late": 0.05,
-        "doubled": 0.2, "unclear": 0.05, "throttled": 0.1, "forged": 3, "slow": 0.05, "permits": 2, "executions": 10,
-    },
+    "all": {**_ALL, "after": True},
+    "all, permits": {**_ALL, "permits": 2, "executions": 10},
+    "all, weights": {**_ALL, "after": True, "pollers": 2, "permits": 4, "takes": (1, 2, 4), "executions": 10},
 }  # fmt: skip
 
 
