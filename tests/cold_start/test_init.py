@@ -51,13 +51,9 @@ def run(engine: Ministack, table: str) -> Run:
 
 
 def variables_of(initialization: str, kind: str, url: str, table: str) -> dict[str, str]:
-    return client_environment(url) | {
-        "AWS_LAMBDA_INITIALIZATION_TYPE": initialization,
-        "AWS_SECRET_ACCESS_KEY": SECRET,
-        "LAMBDA_LOCK_TABLE": table,
-        "KIND": kind,
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
+    of_lambda = {"AWS_LAMBDA_INITIALIZATION_TYPE": initialization, "AWS_SECRET_ACCESS_KEY": SECRET}
+    own = {"LAMBDA_LOCK_TABLE": table, "KIND": kind, "PYTHONDONTWRITEBYTECODE": "1"}
+    return client_environment(url) | of_lambda | own
 
 
 KINDS = ("given", "set", "async", "several", "several-async")

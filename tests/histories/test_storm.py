@@ -38,14 +38,8 @@ def storm(engine: Engine, *faults: str) -> Iterator[Storm]:
 
 def count_up(url: str, table: str) -> str:
     """Add one to a number by one request. Returns what its sender makes of the answer."""
-    request = {
-        "TableName": table,
-        "Key": {"key": {"S": "counter"}},
-        "UpdateExpression": "ADD #n :one",
-        "ExpressionAttributeNames": {"#n": "n"},
-        "ExpressionAttributeValues": {":one": {"N": "1"}},
-        "ReturnValues": "ALL_NEW",
-    }
+    request: dict[str, object] = {"TableName": table, "Key": {"key": {"S": "counter"}}, "ReturnValues": "ALL_NEW"}
+    request |= {"UpdateExpression": "ADD n :one", "ExpressionAttributeValues": {":one": {"N": "1"}}}
     connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
     try:
         connection.request("POST", "/", json.dumps(request), request_headers("UpdateItem"))
