@@ -298,9 +298,8 @@ class Client:
 
     def draw_work(self, hold: protocol.Hold) -> tuple[float, float]:
         """How long the application works, and until when: it stops before the deadline."""
-        work = (
-            hold.lease_ms / 1000 * (self.rng.uniform(0, 0.4) if self.rng.random() < 0.5 else self.rng.uniform(0.7, 3))
-        )
+        leases = self.rng.uniform(0, 0.4) if self.rng.random() < 0.5 else self.rng.uniform(0.7, 3)
+        work = hold.lease_ms / 1000 * leases
         return work, min(self.process.peek() + work, latest_end(hold))
 
     def heartbeats(self, holding: OurHolding, planned: bool) -> Part[None]:

@@ -283,11 +283,15 @@ class Waiter(Errand):
         if isinstance(error, DuplicateEventError):
             self._told_done(error)
             return
-        if wanted.lease_end is not None and wanted.lease_end - elapsed < 6:
-            return
-        unchanged = self._writes == self.world.judge.writes[self.key]
-        if unchanged and self.unharmed and self._was_free and not self.process.world.settings.dateless:
-            self.fail("refused", f"{wanted.owner} did not get {self.key}, which was free: {error!r}")
+        if self._was_free:
+            self.refused(elapsed, f"did not get {self.key}, which was free: {error!r}")
+
+    def refused(self, elapsed: float, why: str) -> None:
+        """It got nothing that was there, and had the time for it."""
+        lease_end, unchanged = self.wanted.lease_end, self._writes == self.world.judge.writes[self.key]
+        has_time = lease_end is None or lease_end - elapsed >= 6
+        if has_time and unchanged and self.unharmed and not self.world.settings.dateless:
+            self.fail("refused", f"{self.wanted.owner} {why}")
 
     def _told_done(self, error: DuplicateEventError) -> None:
         until, judge = error.completed_until, self.world.judge
@@ -403,11 +407,8 @@ class Adopter(Waiter):
     def failed(self, error: BaseException, elapsed: float) -> None:
         self._may_be_there &= self._own  # the others belong to another adopter, under the same owner
         self._abandoned()
-        if self.wanted.lease_end is not None and self.wanted.lease_end - elapsed < 6:
-            return
-        unchanged = self._writes == self.world.judge.writes[self.key]
-        if unchanged and self.unharmed and self._was_there and not self.world.settings.dateless:
-            self.fail("refused", f"{self.wanted.owner} could not adopt, though the lock is there: {error!r}")
+        if self._was_there:
+            self.refused(elapsed, f"could not adopt, though the lock is there: {error!r}")
 
     def _is_there(self) -> bool:
         row, base = self._row(), base_of(self.wanted.owner)

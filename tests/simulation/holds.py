@@ -49,11 +49,8 @@ class Resumer(Waiter):
             self.fail("gave back", f"{self.wanted.owner} released {self.key}, which it resumes")
 
     def failed(self, error: BaseException, elapsed: float) -> None:
-        if self.wanted.lease_end is not None and self.wanted.lease_end - elapsed < 6:
-            return
-        unchanged = self._writes == self.world.judge.writes[self.key]
-        if unchanged and self.unharmed and self._was_there:
-            self.fail("refused", f"{self.wanted.owner} could not resume, though the hold is there: {error!r}")
+        if self._was_there:
+            self.refused(elapsed, f"could not resume, though the hold is there: {error!r}")
 
 
 class HolderWaiter(Waiter):

@@ -207,14 +207,8 @@ class Line:
         if key not in self.disturbed:  # also those that took their ticket earlier, wherever the row has them
             taken = self.taken[mine[0]] if mine else self._appends + 1
             ahead = [name for name in names if self.taken.get(name, taken) < taken]
-        alive = [
-            self._owners[name]
-            for name in ahead
-            if self._owners.get(name) is not waiter
-            and name not in removed
-            and self._counts(old[name])
-            and self._is_alive(name)
-        ]
+        others = [name for name in ahead if name not in removed and self._owners.get(name) is not waiter]
+        alive = [self._owners[name] for name in others if self._counts(old[name]) and self._is_alive(name)]
         if sum(owner.wanted.place.take for owner in alive) > self._left(key, waiter):
             said = f"{waiter.wanted.owner} got {key}, though {alive[0].wanted.owner} waits"
             self.fail("out of order", said)
@@ -251,15 +245,9 @@ class Line:
         A freeze may stop the clock by which it observes a dead holder, so any fault counts.
         """
         owner = self._owners.get(name)
-        return (
-            owner is not None
-            and owner.waits
-            and not owner.process.dead
-            and not owner.process.frozen
-            and owner.unharmed
-            and owner.process.peek() < owner.wanted.wait_until
-            and owner.losses < 2
-        )
+        if owner is None or not owner.waits or owner.process.dead or owner.process.frozen or owner.losses > 1:
+            return False
+        return owner.unharmed and owner.process.peek() < owner.wanted.wait_until
 
     def ahead(self, waiter: Waiter) -> int:
         """How many tickets are before those of a waiter."""

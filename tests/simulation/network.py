@@ -118,11 +118,9 @@ class Network:
 
     def _long(self) -> float:
         """How late a late copy is: from less than a timeout to several leases."""
-        return (
-            min(10 ** self.world.rng.uniform(-0.5, 1.0), 10.0)
-            if self.world.rng.random() < 0.6
-            else (self.world.scale * self.world.rng.uniform(0.05, 2.5))
-        )
+        rng = self.world.rng
+        is_near = rng.random() < 0.6
+        return min(10 ** rng.uniform(-0.5, 1.0), 10.0) if is_near else self.world.scale * rng.uniform(0.05, 2.5)
 
     def _deliver(self, task: Task, serial: int, action: Send, timeout: float, there: float, back: float) -> None:
         if there + back >= timeout:

@@ -103,14 +103,10 @@ class Process:
         self.world = world
         self.name = name
         self.steady = steady  # its clocks neither stop nor step: a foreign client goes by its monotonic clock alone
-        self.clocks = clocks or Clocks(
-            rng,
-            world.now,
-            draw_skew(rng, skew),
-            rng.random() < settings.extreme_rates,
-            settings.unwatched,
-            settings.drift,
-        )
+        if clocks is None:
+            offset, is_extreme = draw_skew(rng, skew), rng.random() < settings.extreme_rates
+            clocks = Clocks(rng, world.now, offset, is_extreme, settings.unwatched, settings.drift)
+        self.clocks = clocks
         monotonic, boottime, wall = self.clocks.read(world.now)
         self._latest = lease.ClockReading(0.0, monotonic, wall, boottime)
         self.spared = False  # by the faults of the network
