@@ -21,16 +21,15 @@ from lambda_lock import (
 
 MYPY = False  # mypy takes it for True
 
-
-@deduplicate("{order_id}")
-def charge(order_id: str, *, cents: int = 0) -> bytes:
-    return order_id.encode() * cents
+# --- functions that are decorated below, and answers for their calls
 
 
-assert_type(charge("o", cents=1), bytes | None)
-charge(1)  # type: ignore[arg-type]
-charge("o", 1)  # type: ignore[call-arg]
-charge("o", euros=1)  # type: ignore[call-arg]
+def plain(order_id: str) -> bytes:
+    return b""
+
+
+async def awaited(order_id: str) -> bytes:
+    return b""
 
 
 def answer(order_id: str, *, error: Exception) -> int:
@@ -45,59 +44,47 @@ def other_answer(order_id: str, *, error: Exception) -> str:
     return ""
 
 
-@deduplicate("{order_id}", result="json", window=60, scope="", wait=None)
-def returning(order_id: str) -> bytes:
-    return b""
+async def other_answer_async(order_id: str, *, error: Exception) -> str:
+    return ""
 
 
-@deduplicate("{order_id}", on_duplicate="raise")
-def raising(order_id: str) -> bytes:
-    return b""
+def bad(order_id: str, *, error: Exception) -> float:
+    return 400.0
 
 
-@deduplicate("{order_id}", on_duplicate="raise", on_not_granted="skip")
-def skipping(order_id: str) -> bytes:
-    return b""
+async def bad_async(order_id: str, *, error: Exception) -> float:
+    return 400.0
 
 
-@deduplicate("{order_id}", on_duplicate=answer)
-def answering(order_id: str) -> bytes:
-    return b""
+# --- plain functions
 
 
-@deduplicate("{order_id}", on_duplicate=answer, on_not_granted="skip")
-def answering_or_skipping(order_id: str) -> bytes:
-    return b""
+@deduplicate("{order_id}")
+def charge(order_id: str, *, cents: int = 0) -> bytes:
+    return order_id.encode() * cents
 
 
-@deduplicate("{order_id}", on_not_granted=answer)
-def answering_contention(order_id: str) -> bytes:
-    return b""
-
-
-@deduplicate("{order_id}", on_duplicate="raise", on_not_granted=answer)
-def raising_or_answering(order_id: str) -> bytes:
-    return b""
-
-
-@deduplicate("{order_id}", on_duplicate=answer, on_not_granted=other_answer)
-def answering_both(order_id: str) -> bytes:
-    return b""
+assert_type(charge("o", cents=1), bytes | None)
+charge(1)  # type: ignore[arg-type]
+charge("o", 1)  # type: ignore[call-arg]
+charge("o", euros=1)  # type: ignore[call-arg]
 
 
 @deduplicate("{order_id}")
 def nothing(order_id: str) -> None: ...
 
 
-assert_type(returning("o"), bytes | None)
-assert_type(raising("o"), bytes)
-assert_type(skipping("o"), bytes | None)
-assert_type(answering("o"), bytes | int)
-assert_type(answering_or_skipping("o"), bytes | int | None)
-assert_type(answering_contention("o"), bytes | int | None)
-assert_type(raising_or_answering("o"), bytes | int)
-assert_type(answering_both("o"), bytes | int | str)
+raising_or_answering = deduplicate("{order_id}", on_duplicate="raise", on_not_granted=answer)(plain)
+
 nothing("o")
+assert_type(deduplicate("{order_id}", result="json", window=60, scope="", wait=None)(plain)("o"), bytes | None)
+assert_type(deduplicate("{order_id}", on_duplicate="raise")(plain)("o"), bytes)
+assert_type(deduplicate("{order_id}", on_duplicate="raise", on_not_granted="skip")(plain)("o"), bytes | None)
+assert_type(deduplicate("{order_id}", on_duplicate=answer)(plain)("o"), bytes | int)
+assert_type(deduplicate("{order_id}", on_duplicate=answer, on_not_granted="skip")(plain)("o"), bytes | int | None)
+assert_type(deduplicate("{order_id}", on_not_granted=answer)(plain)("o"), bytes | int | None)
+assert_type(raising_or_answering("o"), bytes | int)
+assert_type(deduplicate("{order_id}", on_duplicate=answer, on_not_granted=other_answer)(plain)("o"), bytes | int | str)
 
 
 class Service:
@@ -149,31 +136,23 @@ async def charge_async(order_id: str, *, cents: int = 0) -> bytes:
     return order_id.encode() * cents
 
 
-@deduplicate("{order_id}", on_duplicate="raise", client=AsyncLockClient("locks"))
-async def raising_async(order_id: str) -> bytes:
-    return b""
-
-
-@deduplicate("{order_id}", on_duplicate=answer)
-async def answering_plainly(order_id: str) -> bytes:
-    return b""
-
-
-@deduplicate("{order_id}", on_duplicate=answer_async)
-async def answering_async(order_id: str) -> bytes:
-    return b""
-
-
-async def other_answer_async(order_id: str, *, error: Exception) -> str:
-    return ""
-
-
-@deduplicate("{order_id}", on_duplicate=answer_async, on_not_granted=other_answer_async, on_bad_key=answer_async)
-async def answering_all_async(order_id: str) -> bytes:
-    return b""
-
+raising_async = deduplicate("{order_id}", on_duplicate="raise", client=AsyncLockClient("locks"))(awaited)
+answering_plainly = deduplicate("{order_id}", on_duplicate=answer)(awaited)
+answering_async = deduplicate("{order_id}", on_duplicate=answer_async)(awaited)
+deduplicate("{order_id}", on_duplicate=answer_async, on_not_granted=other_answer_async, on_bad_key=answer_async)(
+    awaited
+)
+deduplicate("{order_id}", on_duplicate=answer_async)(plain)  # type: ignore[arg-type]
 
 # --- answers with Any in their parameters: mypy asks which overloads they could match
+
+
+def plain_event(event: dict[str, Any], context: Any) -> bytes:
+    return b""
+
+
+async def awaited_event(event: dict[str, Any], context: Any) -> bytes:
+    return b""
 
 
 def answer_event(event: dict[str, Any], context: Any, *, error: Exception) -> int:
@@ -184,83 +163,54 @@ async def answer_event_async(event: dict[str, Any], context: Any, *, error: Exce
     return 409
 
 
-@deduplicate("{event[id]}", on_duplicate=answer_event)
-def answering_event(event: dict[str, Any], context: Any) -> bytes:
-    return b""
+of_event = deduplicate("{event[id]}", on_duplicate=answer_event)
+skipping = deduplicate("{event[id]}", on_duplicate=answer_event, on_not_granted="skip", on_bad_key=answer_event)
+raising = deduplicate("{event[id]}", on_duplicate="raise", on_not_granted=answer_event)
+of_event_async = deduplicate("{event[id]}", on_duplicate=answer_event_async, on_not_granted=answer_event_async)
 
-
-@deduplicate("{event[id]}", on_duplicate=answer_event, on_not_granted="skip", on_bad_key=answer_event)
-def answering_or_skipping_event(event: dict[str, Any], context: Any) -> bytes:
-    return b""
-
-
-@deduplicate("{event[id]}", on_duplicate="raise", on_not_granted=answer_event)
-def raising_or_answering_event(event: dict[str, Any], context: Any) -> bytes:
-    return b""
-
-
-@deduplicate("{event[id]}", on_duplicate=answer_event_async, on_not_granted=answer_event_async)
-async def answering_event_async(event: dict[str, Any], context: Any) -> bytes:
-    return b""
-
-
-assert_type(answering_event({}, None), bytes | int)
-assert_type(answering_or_skipping_event({}, None), bytes | int | None)
-assert_type(raising_or_answering_event({}, None), bytes | int)
+assert_type(of_event(plain_event)({}, None), bytes | int)
+assert_type(skipping(plain_event)({}, None), bytes | int | None)
+assert_type(raising(plain_event)({}, None), bytes | int)
 
 COROUTINES = (  # type checkers miss an await where they stand alone
     assert_type(charge_async("o", cents=1), Coroutine[Any, Any, bytes | None]),
     assert_type(asyncio.run(raising_async("o")), bytes),  # it stays what it was, CoroutineType to pyright
     assert_type(answering_plainly("o"), Coroutine[Any, Any, bytes | int]),
     assert_type(answering_async("o"), Coroutine[Any, Any, bytes | int]),
-    assert_type(answering_event_async({}, None), Coroutine[Any, Any, bytes | int]),
+    assert_type(of_event_async(awaited_event)({}, None), Coroutine[Any, Any, bytes | int]),
     assert_type(Service().awaited("o"), Coroutine[Any, Any, int | None]),
     charge_async(1),  # type: ignore[arg-type]
     answering_async(),  # type: ignore[call-arg]
 )
 
-
-@deduplicate("{order_id}", on_duplicate=answer_async)  # type: ignore[arg-type]
-def answered_by_nobody(order_id: str) -> bytes:
-    return b""
-
-
 # --- functions that return Any, or never
 
 
-@deduplicate("{order_id}")
 def anything(order_id: str) -> Any: ...
 
 
-@deduplicate("{order_id}", on_duplicate="raise")
-def anything_or_error(order_id: str) -> Any: ...
-
-
-@deduplicate("{order_id}")
 async def anything_async(order_id: str) -> Any: ...
 
 
-@deduplicate("{order_id}")
 def never(order_id: str) -> NoReturn:
     raise ValueError(order_id)
 
 
-@deduplicate("{order_id}", on_duplicate=answer)
-def never_or_answer(order_id: str) -> NoReturn:
-    raise ValueError(order_id)
-
-
+anything_or_none, anything_or_error = (
+    deduplicate("{order_id}")(anything),
+    deduplicate("{order_id}", on_duplicate="raise")(anything),
+)
 if not MYPY:  # to mypy it is Any, to others no coroutine
-    assert_type(anything("o"), Any | None)
-    anything(1)  # type: ignore[arg-type]
+    assert_type(anything_or_none("o"), Any | None)
+    anything_or_none(1)  # type: ignore[arg-type]
 assert_type(anything_or_error("o"), Any)
-assert_type(never, Callable[[str], None])  # type: ignore[assert-type]  # the names are kept too
-assert_type(never_or_answer("o"), int)
+assert_type(deduplicate("{order_id}")(never), Callable[[str], None])  # type: ignore[assert-type]  # the names are kept too
+assert_type(deduplicate("{order_id}", on_duplicate=answer)(never)("o"), int)
 anything_or_error(1)  # type: ignore[arg-type]
 
 
 async def use() -> None:
-    assert_type(await anything_async("o"), Any | None)
+    assert_type(await deduplicate("{order_id}")(anything_async)("o"), Any | None)
     assert_type(await charge_async("o"), bytes | None)
     assert_type(await answering_async("o"), bytes | int)
     await current_dedup(AsyncLock).commit([], result={"n": 1})
@@ -309,11 +259,13 @@ deduplicate("k", validate=5)  # type: ignore[call-overload]
 deduplicate("k", cache_size="1")  # type: ignore[call-overload]
 
 
-# --- forget, windows and predicates of the result, and an answer to a bad key
+# --- forget, windows and predicates of the result, and answers to a bad key and to a mismatch
 
 assert_type(charge.forget("o", cents=1, wait=None), bool)
 assert_type(raising_or_answering.forget("o"), bool)
 charge.forget("o", wait="1")  # type: ignore[arg-type]
+assert_type(LockClient("locks").forget("k", scope="s", sort_key=None, wait=0, context=None), bool)
+LockClient("locks").forget("k", timeout=5)  # type: ignore[call-arg]
 
 
 async def forget() -> None:
@@ -323,68 +275,30 @@ async def forget() -> None:
     assert_type(await AsyncLockClient("locks").forget("k", scope="s"), bool)
 
 
-assert_type(LockClient("locks").forget("k", scope="s", sort_key=None, wait=0, context=None), bool)
-
-
-def bad(order_id: str, *, error: Exception) -> float:
-    return 400.0
-
-
 @deduplicate("{order_id}", window=lambda receipt: receipt["expires_in"] - 60, done_if=lambda receipt: receipt["ok"])
 def for_a_while(order_id: str) -> dict[str, int]:
     return {}
 
 
-@deduplicate("{order_id}", on_bad_key=bad)
-def answering_bad_keys(order_id: str) -> bytes:
-    return b""
-
-
-@deduplicate("{order_id}", on_bad_key=bad, on_not_granted=answer)
-def answering_bad_keys_and_contention(order_id: str) -> bytes:
-    return b""
-
-
-async def bad_async(order_id: str, *, error: Exception) -> float:
-    return 400.0
-
-
-@deduplicate("{order_id}", on_bad_key=bad_async)
-async def answering_bad_keys_async(order_id: str) -> bytes:
-    return b""
-
-
-@deduplicate("{order_id}", on_bad_key=bad_async, on_not_granted=other_answer_async)
-async def answering_bad_keys_and_contention_async(order_id: str) -> bytes:
-    return b""
-
-
-async def bad_keys_are_answered() -> None:
-    assert_type(await answering_bad_keys_async("o"), bytes | float | None)
-    assert_type(await answering_bad_keys_and_contention_async("o"), bytes | float | str | None)
-
-
 assert_type(for_a_while("o"), dict[str, int] | None)
-assert_type(answering_bad_keys("o"), bytes | float | None)
-assert_type(answering_bad_keys_and_contention("o"), bytes | float | int | None)
 deduplicate("k", window=5, done_if=True)  # type: ignore[call-overload]
+
+bad_keys = deduplicate("{order_id}", on_bad_key=bad)
+bad_keys_and_contention = deduplicate("{order_id}", on_bad_key=bad, on_not_granted=answer)
+bad_keys_async = deduplicate("{order_id}", on_bad_key=bad_async)
+both_async = deduplicate("{order_id}", on_bad_key=bad_async, on_not_granted=other_answer_async)
+mismatches = deduplicate("{order_id}", validate=["order_id"], on_mismatch=bad, on_bad_key=answer)
+mismatches_async = deduplicate("{order_id}", validate=["order_id"], on_mismatch=bad_async)
+
+
+async def all_are_answered() -> None:
+    assert_type(await bad_keys_async(awaited)("o"), bytes | float | None)
+    assert_type(await both_async(awaited)("o"), bytes | float | str | None)
+    assert_type(await mismatches_async(awaited)("o"), bytes | float | None)
+
+
+assert_type(bad_keys(plain)("o"), bytes | float | None)
+assert_type(bad_keys_and_contention(plain)("o"), bytes | float | int | None)
+assert_type(mismatches(plain)("o"), bytes | float | int | None)
 deduplicate("k", on_bad_key="skip")  # type: ignore[call-overload]
-LockClient("locks").forget("k", timeout=5)  # type: ignore[call-arg]
-
-
-@deduplicate("{order_id}", validate=["order_id"], on_mismatch=bad, on_bad_key=answer)
-def answering_mismatches(order_id: str) -> bytes:
-    return b""
-
-
-@deduplicate("{order_id}", validate=["order_id"], on_mismatch=bad_async)
-async def answering_mismatches_async(order_id: str) -> bytes:
-    return b""
-
-
-async def mismatches_are_answered() -> None:
-    assert_type(await answering_mismatches_async("o"), bytes | float | None)
-
-
-assert_type(answering_mismatches("o"), bytes | float | int | None)
 deduplicate("k", on_mismatch="skip")  # type: ignore[call-overload]

@@ -19,6 +19,22 @@ from lambda_lock.errors import LockNotGrantedError
 MYPY = False  # mypy takes it for True
 
 
+def plain(order_id: str) -> bytes:
+    return b""
+
+
+async def awaited(order_id: str) -> bytes:
+    return b""
+
+
+def answer(order_id: str, *, error: Exception) -> int:
+    return 409
+
+
+async def answer_async(order_id: str, *, error: Exception) -> int:
+    return 409
+
+
 @with_lock("order#{order_id}")
 def charge(order_id: str, *, cents: int = 0) -> bytes:
     return order_id.encode() * cents
@@ -30,33 +46,14 @@ charge("o", 1)  # type: ignore[call-arg]
 charge("o", euros=1)  # type: ignore[call-arg]
 
 
-@with_lock("order#{order_id}", on_not_granted="raise")
-def raising(order_id: str) -> bytes:
-    return b""
-
-
-@with_lock("order#{order_id}", wait=0, on_not_granted="skip")
-def skipping(order_id: str) -> bytes:
-    return b""
-
-
-def answer(order_id: str, *, error: Exception) -> int:
-    return 409
-
-
-@with_lock("order#{order_id}", on_not_granted=answer)
-def answering(order_id: str) -> bytes:
-    return b""
-
-
 @with_lock("order#{order_id}", on_not_granted=answer)
 def answering_alike(order_id: str) -> int:
     return 200
 
 
-assert_type(raising("o"), bytes)
-assert_type(skipping("o"), bytes | None)
-assert_type(answering("o"), bytes | int)
+assert_type(with_lock("order#{order_id}", on_not_granted="raise")(plain)("o"), bytes)
+assert_type(with_lock("order#{order_id}", wait=0, on_not_granted="skip")(plain)("o"), bytes | None)
+assert_type(with_lock("order#{order_id}", on_not_granted=answer)(plain)("o"), bytes | int)
 assert_type(answering_alike("o"), int)
 
 
@@ -102,36 +99,10 @@ async def charge_async(order_id: str, *, cents: int = 0) -> bytes:
     return order_id.encode() * cents
 
 
-@with_lock("order#{order_id}", on_not_granted="raise", client=AsyncLockClient("locks"))
-async def raising_async(order_id: str) -> bytes:
-    return b""
+async def nothing(order_id: str) -> None: ...
 
 
-@with_lock("order#{order_id}", wait=0, on_not_granted="skip")
-async def skipping_async(order_id: str) -> bytes:
-    return b""
-
-
-@with_lock("order#{order_id}", wait=0, on_not_granted="skip")
-async def skipping_nothing(order_id: str) -> None: ...
-
-
-async def answer_async(order_id: str, *, error: Exception) -> int:
-    return 409
-
-
-@with_lock("order#{order_id}", on_not_granted=answer)
-async def answering_plainly(order_id: str) -> bytes:
-    return b""
-
-
-@with_lock("order#{order_id}", on_not_granted=answer_async)
-async def answering_async(order_id: str) -> bytes:
-    return b""
-
-
-@with_lock("order#{order_id}", on_not_granted=lambda order_id, error: None)
-async def answering_none(order_id: str) -> bytes:
+async def awaited_event(event: dict[str, Any], context: Any) -> bytes:
     return b""
 
 
@@ -139,15 +110,16 @@ async def answer_event(event: dict[str, Any], context: Any, *, error: Exception)
     return 409
 
 
-@with_lock("order#{event[id]}", on_not_granted=answer_event)  # mypy asks what Any in its parameters could match
-async def answering_event(event: dict[str, Any], context: Any) -> bytes:
-    return b""
-
-
-@with_lock(["order#{event[id]}"], on_not_granted=answer_event)
-async def answering_event_for_several(event: dict[str, Any], context: Any) -> bytes:
-    return b""
-
+raising_async = with_lock("order#{order_id}", on_not_granted="raise", client=AsyncLockClient("locks"))(awaited)
+skipping_async = with_lock("order#{order_id}", wait=0, on_not_granted="skip")(awaited)
+skipping_nothing = with_lock("order#{order_id}", wait=0, on_not_granted="skip")(nothing)
+answering_plainly = with_lock("order#{order_id}", on_not_granted=answer)(awaited)
+answering_async = with_lock("order#{order_id}", on_not_granted=answer_async)(awaited)
+answering_none = with_lock("order#{order_id}", on_not_granted=lambda order_id, error: None)(awaited)
+# mypy asks what Any in the parameters of the answer could match
+answering_event = with_lock("order#{event[id]}", on_not_granted=answer_event)(awaited_event)
+answering_event_for_several = with_lock(["order#{event[id]}"], on_not_granted=answer_event)(awaited_event)
+with_lock("order#{order_id}", on_not_granted=answer_async)(plain)  # type: ignore[arg-type]
 
 COROUTINES = (  # type checkers miss an await where they stand alone
     assert_type(asyncio.run(charge_async("o", cents=1)), bytes),
@@ -164,11 +136,6 @@ COROUTINES = (  # type checkers miss an await where they stand alone
     skipping_async("o", euros=1),  # type: ignore[call-arg]
     answering_async(),  # type: ignore[call-arg]
 )
-
-
-@with_lock("order#{order_id}", on_not_granted=answer_async)  # type: ignore[arg-type]
-def answered_by_nobody(order_id: str) -> bytes:
-    return b""
 
 
 class AsyncService:
@@ -189,39 +156,29 @@ class AsyncService:
 # --- functions that return Any, or never
 
 
-@with_lock("order#{order_id}", on_not_granted="skip")
 def anything(order_id: str) -> Any: ...
 
 
-@with_lock("order#{order_id}")
-def anything_or_error(order_id: str) -> Any: ...
-
-
-@with_lock("order#{order_id}", on_not_granted="skip")
 async def anything_async(order_id: str) -> Any: ...
 
 
-@with_lock("order#{order_id}", on_not_granted="skip")
 def never(order_id: str) -> NoReturn:
     raise ValueError(order_id)
 
 
-@with_lock("order#{order_id}", on_not_granted=answer)
-def never_or_answer(order_id: str) -> NoReturn:
-    raise ValueError(order_id)
-
-
+skipped = with_lock("order#{order_id}", on_not_granted="skip")
+anything_or_none, anything_or_error = skipped(anything), with_lock("order#{order_id}")(anything)
 if not MYPY:  # to mypy it is Any, to others no coroutine
-    assert_type(anything("o"), Any | None)
-    anything(1)  # type: ignore[arg-type]
+    assert_type(anything_or_none("o"), Any | None)
+    anything_or_none(1)  # type: ignore[arg-type]
 assert_type(anything_or_error("o"), Any)
-assert_type(never, Callable[[str], None])  # type: ignore[assert-type]  # the names are kept too
-assert_type(never_or_answer("o"), int)
+assert_type(skipped(never), Callable[[str], None])  # type: ignore[assert-type]  # the names are kept too
+assert_type(with_lock("order#{order_id}", on_not_granted=answer)(never)("o"), int)
 anything_or_error(1)  # type: ignore[arg-type]
 
 
 async def use() -> None:
-    assert_type(await anything_async("o"), Any | None)
+    assert_type(await skipped(anything_async)("o"), Any | None)
     assert_type(await charge_async("o"), bytes)
     assert_type(await skipping_async("o"), bytes | None)
     assert_type(await answering_async("o"), bytes | int)
@@ -238,13 +195,8 @@ def transfer(source: str, target: str) -> bytes:
     return b""
 
 
-@with_lock(("a", "b"), on_not_granted="skip", wait=0)
-async def skipping_several(source: str) -> bytes:
-    return b""
-
-
 assert_type(transfer("1", "2"), bytes)
-assert_type(asyncio.run(skipping_several("1")), bytes | None)
+assert_type(asyncio.run(with_lock(("a", "b"), on_not_granted="skip", wait=0)(awaited)("1")), bytes | None)
 transfer("1")  # type: ignore[call-arg]
 with_lock(["a"], reentrant=True)  # type: ignore[call-overload]
 with_lock("k", permits=5)
@@ -274,18 +226,8 @@ set_default_client(AsyncLockClient("locks"))
 set_default_client("locks")  # type: ignore[arg-type]
 
 
-@with_lock("gpus", permits=8, take=lambda job: len(job))
-def weighed(job: str) -> bytes:
-    return b""
-
-
-@with_lock("config", shared=True, on_not_granted="skip")
-async def reading(job: str) -> bytes:
-    return b""
-
-
-assert_type(weighed("j"), bytes)
-assert_type(asyncio.run(reading("j")), bytes | None)
+assert_type(with_lock("gpus", permits=8, take=lambda order_id: len(order_id))(plain)("o"), bytes)
+assert_type(asyncio.run(with_lock("config", shared=True, on_not_granted="skip")(awaited)("o")), bytes | None)
 with_lock("gpus", permits=8, take=3)
 with_lock("gpus", permits=8, take="3")  # type: ignore[call-overload]
 with_lock("config", shared="yes")  # type: ignore[call-overload]
