@@ -55,6 +55,19 @@ class Done:
             raise Boom(f"record {number}")
 
 
+class Taking(Done):
+    """A record handler in which each record takes the given number of seconds."""
+
+    def __init__(self, hands: Hands, *seconds: float, failing: tuple[int, ...] = ()) -> None:
+        super().__init__(*failing)
+        self.hands = hands
+        self.seconds = seconds
+
+    def handler(self, record: Event) -> None:
+        self.hands.leapt += self.seconds[number_of(record)]
+        super().handler(record)
+
+
 class Side:
     """Counts how many records with one name are being worked on at the same time.
 
@@ -81,18 +94,19 @@ class Side:
 
 def batch_of(*bodies: object) -> Event:
     """An event of SQS with a message m0, m1, … for each body."""
-    return {
-        "Records": [
-            {
-                "messageId": f"m{number}",
-                "eventSource": "aws:sqs",
-                "receiptHandle": "r",
-                "attributes": {},
-                "body": json.dumps(body),
-            }
-            for number, body in enumerate(bodies)
-        ]
-    }
+    message = {"eventSource": "aws:sqs", "receiptHandle": "r", "attributes": {}}
+    return {"Records": [message | {"messageId": f"m{n}", "body": json.dumps(body)} for n, body in enumerate(bodies)]}
+
+
+def must_not_run(record: Event) -> None:
+    pytest.fail("must not run")
+
+
+def records_of(event: Any) -> list[Event]:
+    """The records of any batch, in their order."""
+    if isinstance(event, list):
+        return event
+    return list(event["Records"]) if "Records" in event else [one for part in event["records"].values() for one in part]
 
 
 def returned(answer: Any, event: Event) -> list[int]:

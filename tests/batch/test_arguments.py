@@ -4,83 +4,94 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from aws_lambda_powertools.utilities.data_classes import DynamoDBStreamEvent, KinesisStreamEvent, SQSEvent
 
 from lambda_lock import AsyncLockClient, KeyTemplateError, LockArgumentError, LockClient
-from lambda_lock.batch import process_sqs, process_stream, sqs_batch
+from lambda_lock.batch import kafka_batch, process_kafka, process_sqs, process_stream, sqs_batch
 from rig import events
 from rig.events import Event
 from tests.support.context import Context
 
-from .conftest import NOTHING, Done, returned
-
-Process = Callable[..., Any]
-
-
-def must_not_run(record: Event) -> None:
-    pytest.fail("must not run")
-
+from .conftest import NOTHING, Done, must_not_run, records_of, returned
 
 # Events
 
 
-@pytest.mark.parametrize("process", [process_sqs, process_stream])
-@pytest.mark.parametrize("event", [{}, {"records": []}, {"Records": None}, {"Records": {}}, (), None, "Records", 7])
-def test_what_has_no_list_of_records_is_refused(process, event):
-    with pytest.raises(LockArgumentError, match=r"event= has no list of Records.*pass on the handler's first argument"):
+FORMS = {process_sqs: "list of Records", process_stream: "list of Records", process_kafka: "dict of records"}
+
+
+@pytest.mark.parametrize("process", FORMS)
+@pytest.mark.parametrize(
+    "event",
+    [{}, {"Records": None}, {"Records": {}}, {"records": []}, {"records": None}, {"records": {"t-0": {}}}, (), None,
+     "Records", 7],
+    ids=repr,
+)  # fmt: skip
+def test_what_has_no_records_is_refused(process, event):
+    with pytest.raises(
+        LockArgumentError, match=f"event= has no {FORMS[process]}.*pass on the handler's first argument"
+    ):
         process(event, must_not_run, context=Context())
 
 
-@pytest.mark.parametrize(
-    ("process", "name", "text"),
-    [
-        (process_sqs, "kinesis", "'aws:kinesis': use process_stream, not process_sqs$"),
-        (process_sqs, "dynamodb_stream", "'aws:dynamodb': use process_stream, not process_sqs$"),
-        (process_sqs, "s3", "'aws:s3', not of aws:sqs: use process_sqs for SQS, and process_stream"),
-        (process_stream, "sqs", "'aws:sqs': use process_sqs, not process_stream$"),
-        (process_stream, "s3", "'aws:s3', not of aws:kinesis or aws:dynamodb: use process_sqs for SQS, and process_"),
-    ],
-)
-def test_records_of_another_service_are_refused(process, name, text):
-    with pytest.raises(LockArgumentError, match=f"record of {text}"):
-        process(events.load(name), must_not_run, context=Context())
+SERVICES = {
+    "sqs": ("aws:sqs", process_sqs),
+    "kinesis": ("aws:kinesis", process_stream),
+    "dynamodb_stream": ("aws:dynamodb", process_stream),
+    "kafka": ("aws:kafka", process_kafka),
+}
 
 
-def test_records_of_sns_are_refused():
-    with pytest.raises(LockArgumentError):  # its records have EventSource instead of eventSource
-        process_sqs(events.load("sns"), must_not_run, context=Context())
+@pytest.mark.parametrize("process", FORMS)
+@pytest.mark.parametrize("name", SERVICES)
+def test_an_event_of_each_service_is_taken_by_its_function_and_refused_by_the_others(process, name, table):
+    service, right = SERVICES[name]
+    for event in (events.load(name), events.piped(events.load(name))):
+        if process is right:
+            assert process(event, lambda record: None, context=Context()) == NOTHING
+            continue
+        with pytest.raises(LockArgumentError, match=f"'{service}': use {right.__name__}, not {process.__name__}$"):
+            process(event, must_not_run, context=Context())
 
 
-@pytest.mark.parametrize("record", [None, "text", 7, ["list"]])
+@pytest.mark.parametrize("record", [None, "text", 7, ["list"]], ids=repr)
 def test_a_record_that_is_no_mapping_is_refused(record):
-    with pytest.raises(LockArgumentError, match=f"event= has a record of '{type(record).__name__}'"):
-        process_sqs({"Records": [record]}, must_not_run, context=Context())
+    for process, event in ((process_sqs, {"Records": [record]}), (process_kafka, {"records": {"orders-0": [record]}})):
+        with pytest.raises(LockArgumentError, match=f"event= has a record of '{type(record).__name__}'"):
+            process(event, must_not_run, context=Context())
 
 
+@pytest.mark.parametrize("value", ["missing", None, ""], ids=repr)
 @pytest.mark.parametrize(
     ("process", "event", "path"),
     [
         (process_sqs, "sqs", ["messageId"]),
         (process_sqs, "sqs_fifo", ["attributes"]),
         (process_sqs, "sqs_fifo", ["attributes", "MessageGroupId"]),
-        (process_stream, "kinesis", ["kinesis"]),
         (process_stream, "kinesis", ["kinesis", "sequenceNumber"]),
         (process_stream, "kinesis", ["kinesis", "partitionKey"]),
+        (process_stream, "dynamodb_stream", ["dynamodb"]),
         (process_stream, "dynamodb_stream", ["dynamodb", "SequenceNumber"]),
         (process_stream, "dynamodb_stream", ["dynamodb", "Keys"]),
+        (process_kafka, "kafka", ["topic"]),
+        (process_kafka, "kafka", ["partition"]),
     ],
 )
-def test_a_record_without_what_names_or_orders_it_is_refused_and_none_is_run(process, event, path):
+def test_what_identifies_or_orders_a_record_is_never_missing_or_null(process, event, path, value):
+    """Else the answer would name the record "None"."""
     batch = events.load(event)
-    place = batch["Records"][-1]
+    place = records_of(batch)[-1]
     for name in path[:-1]:
         place = place[name]
-    del place[path[-1]]
-    with pytest.raises(LockArgumentError, match=f"event= has a record from .* without '{path[-1]}|without 'dynamodb'"):
+    place[path[-1]] = value
+    if value == "missing":
+        del place[path[-1]]
+    match = f"without '{path[-1]}', which is missing or null: pass on the event as Lambda delivers it"
+    with pytest.raises(LockArgumentError, match=match):
         process(batch, must_not_run, context=Context())
 
 
@@ -108,10 +119,6 @@ def test_what_is_no_context_is_refused(context):
 # Settings
 
 
-def refused(**options: Any) -> Callable[[], object]:
-    return lambda: process_sqs(events.load("sqs"), must_not_run, context=Context(), **options)
-
-
 @pytest.mark.parametrize(
     ("options", "kind", "text"),
     [
@@ -129,19 +136,17 @@ def refused(**options: Any) -> Callable[[], object]:
         ({"lock_key": "{}"}, KeyTemplateError, "positional"),
         ({"lock_key": ""}, KeyTemplateError, "empty key"),
         ({"client": "client"}, TypeError, "client= must be a LockClient"),
+        ({"client": AsyncLockClient()}, TypeError, r"must_not_run\(\) needs a LockClient"),
+        ({"client": LockClient}, TypeError, r"is the class LockClient, .*: write LockClient\(\.\.\.\)"),
         ({"locks_key": "k"}, TypeError, "locks_key"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused(options, kind, text, wire):
-    for attempt in (refused(**options), lambda: sqs_batch(**options)(must_not_run)):
-        with pytest.raises(kind, match=text):
-            attempt()
+    with pytest.raises(kind, match=text):
+        process_sqs(events.load("sqs"), must_not_run, context=Context(), **options)
+    with pytest.raises(kind, match=text):
+        sqs_batch(**options)(must_not_run)
     assert wire.operations == []
-
-
-def test_an_async_client_is_refused():
-    with pytest.raises(TypeError, match=r"must_not_run\(\) needs a LockClient"):
-        refused(client=AsyncLockClient())()
 
 
 # Handlers
@@ -163,33 +168,31 @@ class Handler:
     def static(record: Event) -> None: ...
 
 
-@pytest.mark.parametrize("handler", [coroutine_function, AsyncCallable(), functools.partial(coroutine_function)])
-def test_an_async_handler_is_refused(handler):
+NO_FUNCTION = "record_handler must be a function of one record, got"
+ASYNC = "record_handler must be a plain function, got an async def function"
+
+
+@pytest.mark.parametrize(
+    ("handler", "match"),
+    [
+        (coroutine_function, ASYNC),
+        (AsyncCallable(), ASYNC),
+        (functools.partial(coroutine_function), ASYNC),
+        (generator, "cannot (decorate|call) generator, a generator: its body would run after"),
+        (None, NO_FUNCTION),
+        ("order", NO_FUNCTION),
+        (Handler, NO_FUNCTION),
+        (Handler.__dict__["static"], "staticmethod"),
+    ],
+)
+def test_what_is_no_plain_function_is_refused(handler, match):
     for attempt in (
         lambda: process_sqs(events.load("sqs"), handler, context=Context()),
-        lambda: process_stream(events.load("kinesis"), handler, context=Context()),
+        lambda: process_stream({"Records": []}, handler, context=Context()),
         lambda: sqs_batch()(handler),
     ):
-        with pytest.raises(TypeError, match="record_handler must be a plain function, got an async def function"):
+        with pytest.raises(TypeError, match=match):
             attempt()
-
-
-def test_a_generator_is_refused():
-    with pytest.raises(TypeError, match="generator, a generator: its body would run after"):
-        sqs_batch()(generator)
-
-
-@pytest.mark.parametrize("handler", [None, "order", Handler, Handler.__dict__["static"]])
-def test_what_is_no_function_is_refused(handler):
-    with pytest.raises(TypeError):
-        sqs_batch()(handler)
-
-
-@pytest.mark.parametrize("handler", [None, "order", Handler])
-@pytest.mark.parametrize("process", [process_sqs, process_stream])
-def test_the_refusal_names_the_parameter(process, handler):
-    with pytest.raises(TypeError, match="record_handler must be a function of one record, got"):
-        process({"Records": []}, handler, context=Context())
 
 
 @pytest.mark.parametrize("options", [{}, {"dedup_key": None}])
@@ -211,12 +214,17 @@ def test_a_record_whose_handler_gave_a_coroutine_was_not_done_and_comes_back(opt
     ],
 )
 def test_what_cannot_be_called_with_one_record_is_refused_before_a_record_is_done(handler, wire):
-    remedy = r"called with one record and nothing else, but .*\(\) cannot be called like that. Write it as"
-    with pytest.raises(TypeError, match=remedy):
-        sqs_batch()(handler)
-    for process, event in ((process_sqs, events.load("sqs")), (process_stream, events.load("kinesis"))):
-        with pytest.raises(TypeError, match=remedy):
-            process(event, handler, context=Context(), dedup_key=None)
+    for attempt, remedy in (
+        (lambda: sqs_batch()(handler), "it calls process_sqs, or @sqs_batch makes it$"),
+        (lambda: process_sqs(events.load("sqs"), handler, context=Context()), "it calls process_sqs, or "),
+        (lambda: process_stream(events.load("kinesis"), handler, context=Context()), "it calls process_stream$"),
+        (lambda: kafka_batch()(handler), "it calls process_kafka, or @kafka_batch makes it$"),
+    ):
+        said = (
+            rf"called with one record and nothing else, but .*\(\) cannot be called like that. Write it as .*{remedy}"
+        )
+        with pytest.raises(TypeError, match=said):
+            attempt()
     assert wire.operations == []
 
 
@@ -235,17 +243,11 @@ def test_what_can_be_called_with_one_record_is_taken(handler):
     assert callable(sqs_batch()(handler))
 
 
-def test_the_class_of_a_client_is_refused_when_decorating():
-    client: Any = LockClient
-    with pytest.raises(TypeError, match=r"is the class LockClient, .*: write LockClient\(\.\.\.\)"):
-        sqs_batch(client=client)(must_not_run)
-
-
-def test_bare_sqs_batch_is_refused_with_what_to_write():
-    with pytest.raises(TypeError, match=r"write @sqs_batch\(\)"):
-
-        @sqs_batch  # type: ignore[arg-type, call-arg, unused-ignore]
-        def handler(record: Event) -> None: ...
+@pytest.mark.parametrize("decorator", [sqs_batch, kafka_batch])
+def test_a_bare_decorator_is_refused_with_what_to_write(decorator):
+    name = decorator.__name__
+    with pytest.raises(TypeError, match=rf"{name} takes its settings .*write @{name}\(\)"):
+        decorator(must_not_run)
 
 
 class Counter:
@@ -283,12 +285,8 @@ def order(record: Event) -> None:
 
 
 def test_a_decorated_handler_keeps_its_name_and_takes_what_lambda_gives():
-    assert (order.__name__, order.__qualname__, order.__module__, order.__doc__) == (
-        "order",
-        "order",
-        __name__,
-        "Do one order.",
-    )
+    assert [order.__name__, order.__qualname__, order.__module__] == ["order", "order", __name__]
+    assert order.__doc__ == "Do one order."
     assert list(inspect.signature(order).parameters) == ["event", "context"]
     assert sqs_batch()(functools.partial(must_not_run)).__name__ == "handler"
 
@@ -301,11 +299,7 @@ def test_a_decorated_handler_is_decorated_once_for_all_batches(wire):
 
 
 def test_the_decorated_handler_shares_its_events_with_process_sqs(table):
-    done, event = [], events.sqs([{"n": 0}])
-
-    def handler(record: Event) -> None:
-        done.append(record["messageId"])
-
-    assert sqs_batch()(handler)(event, Context()) == NOTHING
-    assert process_sqs(event, handler, context=Context()) == NOTHING
-    assert len(done) == 1
+    done, event = Done(), events.sqs([{"n": 0}])
+    assert sqs_batch()(done.handler)(event, Context()) == NOTHING
+    assert process_sqs(event, done.handler, context=Context()) == NOTHING
+    assert done.started == [0]

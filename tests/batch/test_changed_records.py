@@ -16,7 +16,7 @@ from tests.support.decorated import Boom
 from tests.support.queues import changes
 from tests.support.sampled import sampled
 
-from .conftest import NOTHING, number_of, returned
+from .conftest import NOTHING, number_of, records_of, returned
 
 Change = Callable[[Event], object]
 
@@ -87,15 +87,7 @@ def test_a_record_that_its_handler_changed_and_did_is_done(process, event, wire)
             wire.clear()
             answer = process(copied(event), change, context=Context(600), scope=f"{CHANGES.index(change)}")
             assert answer == NOTHING
-            assert wire.operations == ["UpdateItem"] * expected * len(each(event))
-
-
-def each(event: Any) -> list[Event]:
-    if isinstance(event, list):
-        return event
-    if "Records" in event:
-        return list(event["Records"])
-    return [record for partition in event["records"].values() for record in partition]
+            assert wire.operations == ["UpdateItem"] * expected * len(records_of(event))
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -111,16 +103,16 @@ def test_a_handler_that_changes_the_other_records_changes_neither_their_keys_nor
 
         def changing(record: Event, given: Any = given, seen: list[Event] = seen, change: Change = change) -> None:
             seen.append(record)
-            for one in each(given):
+            for one in records_of(given):
                 change(one)
-            if len(seen) == len(each(event)):
+            if len(seen) == len(records_of(event)):
                 raise Boom
 
         wire.clear()
         once = process(given, changing, max_workers=workers, **options)  # one after another, by their lock
         assert len(once["batchItemFailures"]) == 1
         asked = {request.body["Key"]["key"]["S"] for request in wire.requests}
-        assert len(asked) == len(each(event)) + 1  # the key of each event, and that of the lock
+        assert len(asked) == len(records_of(event)) + 1  # the key of each event, and that of the lock
         wire.clear()
         done: list[Event] = []
         assert process(copied(event), done.append, **options) == NOTHING
@@ -170,12 +162,9 @@ def test_the_keys_of_a_record_are_of_what_was_delivered(other):
 @pytest.mark.usefixtures("table")
 def test_a_record_handler_is_given_the_record_itself():
     """What it writes into the record is there for the application afterwards."""
-    event = events.sqs([{"n": 0}])
-    process_sqs(event, lambda record: record.update(seen=True), context=Context())
-    assert event["Records"][0]["seen"]
-    event = events.kafka([("orders-0", None, {"n": 0})])
-    process_kafka(event, lambda record: record.update(seen=True), context=Context())
-    assert event["records"]["orders-0"][0]["seen"]
+    for process, event in ((process_sqs, events.sqs([{"n": 0}])), (process_kafka, copied(KAFKA))):
+        process(event, lambda record: record.update(seen=True), context=Context())
+        assert records_of(event)[0]["seen"]
 
 
 @pytest.mark.ministack_only("queues")

@@ -10,7 +10,7 @@ from rig import events
 from rig.events import Event
 from tests.support.context import Context
 
-from .conftest import NOTHING, Done, number_of, returned
+from .conftest import NOTHING, Done, Taking, returned
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -76,15 +76,9 @@ def test_a_duplicate_does_not_stop_its_group():
 
 
 def test_a_group_that_was_not_started_for_lack_of_time_comes_back_as_a_whole(hands):
-    started = []
-
-    def handler(record: Event) -> None:
-        started.append(number_of(record))
-        hands.leapt += 20
-
-    event = grouped("ABAB")
-    assert returned(process_sqs(event, handler, context=Context(60)), event) == [2, 3]
-    assert started == [0, 1]
+    done, event = Taking(hands, *[20] * 4), grouped("ABAB")
+    assert returned(process_sqs(event, done.handler, context=Context(60)), event) == [2, 3]
+    assert done.started == [0, 1]
 
 
 def test_messages_of_a_group_run_in_order_whatever_else_they_have_in_common():

@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import base64
 import copy
 import functools
-import json
 import re
 import subprocess
 import sys
-import uuid
-from collections.abc import Iterator
-from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from aws_lambda_powertools.utilities.data_classes import KafkaEvent, SQSEvent
+from aws_lambda_powertools.utilities.data_classes import KafkaEvent
 from aws_lambda_powertools.utilities.kafka.consumer_records import ConsumerRecords
 from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from lambda_lock import LockArgumentError, LockClient, LockConfigurationError, current_lock, payload_hash
-from lambda_lock.batch import kafka_batch, process_kafka, process_sqs, process_stream, sqs_batch
+from lambda_lock.batch import kafka_batch, process_kafka
 from rig import events
 from rig.events import Event
 from tests.support.context import Context
-from tests.support.decorated import Boom
 
-from .conftest import NOTHING, Done, Side
-from .test_model import EXAMPLES, Message, World, messages
+from .conftest import NOTHING, Done, Side, Taking, must_not_run, number_of, records_of
+from .test_model import BATCHES, EXAMPLES, Message, Real, World
 
 both = pytest.mark.parametrize("workers", [1, 3])
 
@@ -37,44 +30,26 @@ both = pytest.mark.parametrize("workers", [1, 3])
 def batch(places: str, keys: str | None = None, **more: object) -> Event:
     """One record for each letter: A is partition 0 of "orders", B is partition 1. keys: a letter each; "-" is none."""
     named = [None if key == "-" else key for key in keys or "-" * len(places)]
-    return events.kafka(
-        [
-            (f"orders-{'AB'.index(place)}", key, {"n": n} | more)
-            for n, (place, key) in enumerate(zip(places, named, strict=True))
-        ]
-    )
-
-
-def records(event: Event) -> list[Event]:
-    return [record for partition in event["records"].values() for record in partition]
-
-
-def value_of(record: Event) -> Any:
-    return json.loads(base64.b64decode(record["value"]))
+    partitions = [f"orders-{'AB'.index(place)}" for place in places]
+    bodies = [{"n": n} | more for n in range(len(places))]
+    return events.kafka(list(zip(partitions, named, bodies, strict=True)))
 
 
 def returned(answer: Any, event: Event) -> list[int]:
     """``n`` of the records that an answer names."""
     assert list(answer) == ["batchItemFailures"]
-    named = {(f"{record['topic']}-{record['partition']}", record["offset"]): record for record in records(event)}
-    found = []
-    for failure in answer["batchItemFailures"]:
-        assert list(failure) == ["itemIdentifier"]
-        assert list(failure["itemIdentifier"]) == ["partition", "offset"]
-        found.append(value_of(named[tuple(failure["itemIdentifier"].values())])["n"])
-    return found
-
-
-class KafkaDone(Done):
-    def handler(self, record: Event) -> None:
-        super().handler({"body": json.dumps(value_of(record))})
+    assert all(list(failure) == ["itemIdentifier"] for failure in answer["batchItemFailures"])
+    found = [failure["itemIdentifier"] for failure in answer["batchItemFailures"]]
+    assert all(list(identifier) == ["partition", "offset"] for identifier in found)
+    named = {(f"{one['topic']}-{one['partition']}", one["offset"]): number_of(one) for one in records_of(event)}
+    return [named[identifier["partition"], identifier["offset"]] for identifier in found]
 
 
 # What is done, and what comes back
 
 
 def test_an_answer_is_an_object_for_each_partition(table):
-    done, event = KafkaDone(1, 2, 3), batch("ABBA")
+    done, event = Done(1, 2, 3), batch("ABBA")
     assert process_kafka(event, done.handler, context=Context()) == {
         "batchItemFailures": [
             {"itemIdentifier": {"partition": "orders-0", "offset": event["records"]["orders-0"][1]["offset"]}},
@@ -84,23 +59,19 @@ def test_an_answer_is_an_object_for_each_partition(table):
 
 
 @both
-def test_a_partition_stops_at_its_first_failure_and_the_others_continue(table, workers):
-    done, event = KafkaDone(2), batch("AABABABA")
+@pytest.mark.parametrize(
+    ("places", "failing", "back", "started"),
+    [("AABABABA", [2], [2], [0, 1, 2, 3, 5, 7]), ("AABABB", [1, 2, 5], [1, 2], [0, 1, 2])],
+)
+def test_a_partition_stops_at_its_first_failure_and_the_others_continue(table, workers, places, failing, back, started):
+    done, event = Done(*failing), batch(places)
     answer = process_kafka(event, done.handler, context=Context(), max_workers=workers)
-    assert returned(answer, event) == [2]
-    assert sorted(done.started) == [0, 1, 2, 3, 5, 7]
-
-
-@both
-def test_the_lowest_offset_of_each_partition_is_reported(table, workers):
-    done, event = KafkaDone(1, 2, 5), batch("AABABB")
-    answer = process_kafka(event, done.handler, context=Context(), max_workers=workers)
-    assert returned(answer, event) == [1, 2]
-    assert sorted(done.started) == [0, 1, 2]
+    assert returned(answer, event) == back
+    assert sorted(done.started) == started
 
 
 def test_records_run_in_the_order_of_their_offsets_however_an_event_lists_them(table):
-    done, event = KafkaDone(1), batch("AAA")
+    done, event = Done(1), batch("AAA")
     event["records"]["orders-0"].reverse()
     assert returned(process_kafka(event, done.handler, context=Context()), event) == [1]
     assert done.started == [0, 1]
@@ -108,7 +79,7 @@ def test_records_run_in_the_order_of_their_offsets_however_an_event_lists_them(t
 
 @both
 def test_each_partition_goes_on_where_it_stopped(table, workers):
-    done, event = KafkaDone(2, 3), batch("AABBAB")
+    done, event = Done(2, 3), batch("AABBAB")
     answer = process_kafka(event, done.handler, context=Context(), max_workers=workers)
     done.failing.clear()
     again = events.kafka_from(event, answer)
@@ -118,29 +89,23 @@ def test_each_partition_goes_on_where_it_stopped(table, workers):
 
 
 def test_records_for_which_too_little_time_is_left_come_back_from_the_first_of_each_partition(table, hands):
-    started = []
-
-    def handler(record: Event) -> None:
-        started.append(value_of(record)["n"])
-        hands.leapt += 20
-
-    event = batch("AAABB")
-    assert returned(process_kafka(event, handler, context=Context(60)), event) == [2, 3]
-    assert started == [0, 1]
+    done, event = Taking(hands, *[20] * 5), batch("AAABB")
+    assert returned(process_kafka(event, done.handler, context=Context(60)), event) == [2, 3]
+    assert done.started == [0, 1]
 
 
 def test_a_misconfiguration_is_raised_although_only_one_record_of_each_partition_was_started(wire):
     wire.answer(400, "AccessDeniedException", times=float("inf"))
     with pytest.raises(LockConfigurationError, match="permission"):
-        process_kafka(batch("AABB"), lambda record: pytest.fail("must not run"), context=Context())
+        process_kafka(batch("AABB"), must_not_run, context=Context())
     assert wire.count("UpdateItem") == 2
 
 
 def test_a_failure_is_logged_with_its_partition_and_offset(table, caplog):
     event = batch("A")
-    process_kafka(event, KafkaDone(0).handler, context=Context())
+    process_kafka(event, Done(0).handler, context=Context())
     (told,) = [record for record in caplog.records if record.__dict__.get("lock_event") == "record_failed"]
-    named = {"partition": "orders-0", "offset": records(event)[0]["offset"]}
+    named = {"partition": "orders-0", "offset": records_of(event)[0]["offset"]}
     assert told.__dict__["lock_record"] == named
     assert str(named) in told.getMessage()
 
@@ -149,7 +114,7 @@ def test_a_failure_is_logged_with_its_partition_and_offset(table, caplog):
 
 
 def test_side_by_side_records_without_a_key_keep_the_order_of_their_partition(table):
-    done, side = KafkaDone(), Side(meet=2)
+    done, side = Done(), Side(meet=2)
 
     def handler(record: Event) -> None:
         done.handler(record)
@@ -184,12 +149,9 @@ def test_keys_are_made_of_the_decoded_value_and_key(rows):
     again = events.kafka([("orders-1", "k-1", {"id": "o-1", "customer": {"id": 7}})])  # sent twice
     assert process_kafka(again, handler, context=Context(), **options) == NOTHING
     assert len(seen) == 1
-
-
-def test_the_default_key_is_the_place_of_the_record(rows):
     event = batch("A")
     assert process_kafka(event, lambda record: None, context=Context(), scope="s") == NOTHING
-    assert rows.get(f"s#orders#0#{records(event)[0]['offset']}") is not None
+    assert rows.get(f"s#orders#0#{records_of(event)[0]['offset']}") is not None  # by default, the place of the record
 
 
 def test_several_locks_and_hashes_are_made_of_what_is_decoded(rows):
@@ -216,27 +178,16 @@ def test_validate_sees_what_is_decoded(table):
     assert len(done) == 1
 
 
-class Seen:
-    """A record handler that is an object."""
-
-    def __init__(self) -> None:
-        self.records: list[Event] = []
-
-    def __call__(self, record: Event) -> None:
-        self.records.append(record)
-
-
 def test_the_handler_and_key_functions_get_the_record_as_lambda_passed_it(table):
-    event, seen, keyed = batch("AB", "k-"), Seen(), []
+    event, seen, keyed = batch("AB", "k-"), list[Event](), list[Event]()
 
     def key(record: Event) -> str:
         keyed.append(record)
-        return f"{value_of(record)['n']}"
+        return f"{number_of(record)}"
 
-    assert process_kafka(event, seen, context=Context(), lock_key=key, dedup_key=key) == NOTHING
-    assert process_kafka(event, functools.partial(Seen.__call__, seen), context=Context()) == NOTHING
-    assert seen.records == records(event) * 2
-    assert all(type(record) is dict for record in seen.records + keyed)
+    assert process_kafka(event, seen.append, context=Context(), lock_key=key, dedup_key=key) == NOTHING
+    assert seen == records_of(event)
+    assert all(type(record) is dict for record in seen + keyed)
 
 
 @dataclass
@@ -268,46 +219,40 @@ def test_objects_methods_and_partial_functions_store_what_they_say_that_they_ret
 @pytest.mark.parametrize(("handler", "name"), [(Cashier(), "Cashier"), (functools.partial(pay, "EUR"), "partial")])
 def test_an_object_and_a_partial_function_are_named_in_errors(table, caplog, handler, name):
     process_kafka(batch("A"), handler, context=Context(), dedup_key="{missing}")
-    assert any(
-        rf"the key '{{missing}}' of {name}() cannot be built" in record.getMessage() for record in caplog.records
-    )
+    assert rf"the key '{{missing}}' of {name}() cannot be built" in caplog.text
 
 
 def test_two_handlers_do_not_suppress_each_other(table):
-    event, one, other = batch("A"), KafkaDone(), []
-
-    def second(record: Event) -> None:
-        other.append(record)
-
+    event, one, other = batch("A"), Done(), list[Event]()
     assert process_kafka(event, one.handler, context=Context()) == NOTHING
-    assert process_kafka(event, second, context=Context()) == NOTHING
+    assert process_kafka(event, lambda record: other.append(record), context=Context()) == NOTHING
     assert (len(one.started), len(other)) == (1, 1)
 
 
 def test_a_tombstone_is_handed_over_as_it_is(table):
     """AWS passes a null value as null, or leaves it out."""
     event = events.kafka([("orders-0", "k-1", None), ("orders-0", "k-1", None)])
-    records(event)[1]["value"] = None
+    records_of(event)[1]["value"] = None
     seen: list[Event] = []
     assert process_kafka(event, seen.append, context=Context(), lock_key="{key}") == NOTHING
-    assert seen == records(event)
+    assert seen == records_of(event)
 
 
 @pytest.mark.parametrize("validate", [None, ["key", "value"]])
 def test_a_key_and_a_value_that_are_left_out_are_null(table, validate):
     event = events.kafka([("orders-0", None, None)])
     nulls = copy.deepcopy(event)
-    records(nulls)[0].update(key=None, value=None)
+    records_of(nulls)[0].update(key=None, value=None)
     seen: list[Event] = []
     options: Event = {"dedup_key": payload_hash("topic", "key", "value"), "validate": validate}
     assert process_kafka(event, seen.append, context=Context(), scope="s", **options) == NOTHING
     assert process_kafka(nulls, seen.append, context=Context(), scope="s", **options) == NOTHING
-    assert seen == records(event)
+    assert seen == records_of(event)
 
 
 @both
 def test_a_record_that_gives_no_key_comes_back_and_stops_its_partition(table, workers):
-    done = KafkaDone()
+    done = Done()
     event = events.kafka(
         [("orders-0", None, {"n": 0}), ("orders-0", "k", {"n": 1, "id": "x"}), ("orders-1", "k", {"n": 2, "id": "y"})]
     )
@@ -336,17 +281,13 @@ def test_a_record_that_gives_no_key_comes_back_and_stops_its_partition(table, wo
 )
 def test_the_log_says_why_a_record_gives_no_key(table, caplog, change, template, text):
     event = batch("A")
-    records(event)[0].update(change)
-    answer = process_kafka(event, lambda record: pytest.fail("must not run"), context=Context(), lock_key=template)
+    records_of(event)[0].update(change)
+    answer = process_kafka(event, must_not_run, context=Context(), lock_key=template)
     assert len(answer["batchItemFailures"]) == 1
-    assert any(re.search(text, record.getMessage()) for record in caplog.records)
+    assert re.search(text, caplog.text)
 
 
 # Events
-
-
-def test_the_sample_event_is_a_batch(table):
-    assert process_kafka(events.load("kafka"), lambda record: None, context=Context()) == NOTHING
 
 
 def test_a_self_managed_cluster_and_an_empty_batch_are_batches(table):
@@ -362,79 +303,19 @@ def test_a_self_managed_cluster_and_an_empty_batch_are_batches(table):
 
 @pytest.mark.parametrize("kind", [KafkaEvent, ConsumerRecords])
 def test_events_of_powertools_are_batches(table, kind):
-    event, seen = batch("AB"), Seen()
-    assert process_kafka(kind(event), seen, context=Context()) == NOTHING
-    assert seen.records == records(event)
+    event, seen = batch("AB"), list[Event]()
+    assert process_kafka(kind(event), seen.append, context=Context()) == NOTHING
+    assert seen == records_of(event)
 
 
-@pytest.mark.parametrize(
-    "event", [{}, {"records": []}, {"records": None}, {"records": {"t-0": {}}}, {"Records": []}, (), None, "records"]
-)
-def test_what_has_no_dict_of_records_is_refused(event):
-    with pytest.raises(
-        LockArgumentError, match=r"event= has no dict of records, .*pass on the handler's first argument"
-    ):
-        process_kafka(event, lambda record: None, context=Context())
-
-
-@pytest.mark.parametrize("missing", ["topic", "partition", "offset"])
-def test_a_record_without_its_place_is_refused_and_none_is_run(missing):
-    event = batch("AB")
-    del records(event)[-1][missing]
-    with pytest.raises(LockArgumentError, match=f"event= has a record from Kafka without '{missing}'"):
-        process_kafka(event, lambda record: pytest.fail("must not run"), context=Context())
-
-
-@pytest.mark.parametrize("offset", [None, "17", 1.0, True])
+@pytest.mark.parametrize("offset", ["missing", None, "17", 1.0, True])
 def test_an_offset_that_is_no_whole_number_is_refused(offset):
     event = batch("A")
-    records(event)[0]["offset"] = offset
-    with pytest.raises(LockArgumentError, match="without an offset that is an int"):
-        process_kafka(event, lambda record: pytest.fail("must not run"), context=Context())
-
-
-@pytest.mark.parametrize("record", [None, "text", 7, ["list"]])
-def test_a_record_that_is_no_mapping_is_refused(record):
-    with pytest.raises(LockArgumentError, match=f"event= has a record of '{type(record).__name__}'"):
-        process_kafka({"records": {"orders-0": [record]}}, lambda record: None, context=Context())
-
-
-def a_self_managed_event() -> Event:
-    return events.kafka([("orders-0", None, {})], eventSource="SelfManagedKafka")
-
-
-@pytest.mark.parametrize(
-    ("process", "event", "found", "right"),
-    [
-        (process_sqs, events.load("kinesis"), "aws:kinesis", "process_stream"),
-        (process_sqs, events.load("dynamodb_stream"), "aws:dynamodb", "process_stream"),
-        (process_sqs, events.load("kafka"), "aws:kafka", "process_kafka"),
-        (process_sqs, SQSEvent(events.load("kafka")), "aws:kafka", "process_kafka"),
-        (process_sqs, a_self_managed_event(), "SelfManagedKafka", "process_kafka"),
-        (process_stream, events.load("sqs"), "aws:sqs", "process_sqs"),
-        (process_stream, events.load("kafka"), "aws:kafka", "process_kafka"),
-        (process_kafka, events.load("sqs"), "aws:sqs", "process_sqs"),
-        (process_kafka, events.load("kinesis"), "aws:kinesis", "process_stream"),
-        (process_kafka, events.load("dynamodb_stream"), "aws:dynamodb", "process_stream"),
-    ],
-)
-def test_an_event_of_another_source_is_refused_with_the_function_for_it(process, event, found, right):
-    with pytest.raises(LockArgumentError, match=f"'{found}': use {right}, not {process.__name__}$"):
-        process(event, lambda record: pytest.fail("must not run"), context=Context())
-
-
-@pytest.mark.parametrize("decorator", [sqs_batch, kafka_batch])
-def test_a_decorated_handler_refuses_an_event_of_another_source_like_the_function(decorator):
-    right = "process_kafka" if decorator is sqs_batch else "process_sqs"
-    event = events.load("kafka" if decorator is sqs_batch else "sqs")
-    with pytest.raises(LockArgumentError, match=f": use {right}, not "):
-        decorator()(lambda record: pytest.fail("must not run"))(event, Context())
-
-
-def test_an_event_that_no_function_takes_is_refused_with_all_of_them():
-    remedy = "process_sqs for SQS, and process_stream for Kinesis and DynamoDB streams, and process_kafka for Kafka"
-    with pytest.raises(LockArgumentError, match=f"record of 'aws:s3', not of aws:sqs: use {remedy}"):
-        process_sqs(events.load("s3"), lambda record: None, context=Context())
+    records_of(event)[0]["offset"] = offset
+    if offset == "missing":
+        del records_of(event)[0]["offset"]
+    with pytest.raises(LockArgumentError, match=r"without ('offset', which is missing|an offset that is an int)"):
+        process_kafka(event, must_not_run, context=Context())
 
 
 # The decorator
@@ -452,95 +333,38 @@ def test_a_decorated_handler_takes_what_lambda_gives_and_keeps_its_name(wire):
     assert wire.count("UpdateItem") == (4 + 1) * 3
 
 
-def test_bare_kafka_batch_is_refused_with_what_to_write():
-    with pytest.raises(TypeError, match=r"kafka_batch takes its settings .*write @kafka_batch\(\)"):
-
-        @kafka_batch  # type: ignore[arg-type, call-arg, unused-ignore]
-        def handler(record: Event) -> None: ...
-
-
-def generator(record: Event) -> Iterator[int]:
-    yield 1
-
-
-def test_what_cannot_handle_records_is_refused_when_decorating_and_the_refusal_names_kafka_batch():
-    def of_two(event: Event, context: object) -> None: ...
-
-    with pytest.raises(TypeError, match="it calls process_kafka, or @kafka_batch makes it"):
-        kafka_batch()(of_two)  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="@kafka_batch cannot decorate generator"):
-        kafka_batch()(generator)
-    with pytest.raises(TypeError, match=r"it calls process_stream$"):
-        process_stream(events.load("kinesis"), of_two, context=Context())  # type: ignore[arg-type]
-    with pytest.raises(TypeError, match="retry_visibility"):
-        kafka_batch(retry_visibility=5)(lambda record: None)  # type: ignore[call-arg]
-
-
 # Random batches against the naive model of test_model.py
 
 
 def check(workers: int, batch: list[Message], in_progress: frozenset[str], other: LockClient) -> None:
-    run, effects = uuid.uuid4().hex, []
-    in_progress = frozenset(group + name for group in "ABC" for name in in_progress)
-    model = World(in_progress=in_progress)
-
-    def handler(record: Event) -> None:
-        value = value_of(record)
-        if value["fails"]:
-            raise Boom
-        effects.append((value["event"], value["n"]))
-
     # A partition's records are together in the event, so the model is given them like that, too. No two partitions have
     # an event in common: whether a record after a failure is done, and the other one a duplicate, is up to the threads.
     batch = [replace(message, event=message.group + message.event) for message in batch]
     batch.sort(key=lambda message: message.group)
-    event = events.kafka(
-        [
-            (
-                f"{message.group}-0",
-                message.event,
-                {"n": n, "event": message.event, "fails": message.fails}
-                | ({} if message.order is None else {"order": message.order}),
-            )
-            for n, message in enumerate(batch)
-        ]
-    )
+    in_progress = frozenset(group + name for group in "ABC" for name in in_progress)
+    real, model = Real(batch, workers, other, in_progress), World(in_progress=in_progress)
+    event = events.kafka([(f"{one.group}-0", one.event, body) for one, body in zip(batch, real.bodies(), strict=True)])
+    keys = {"dedup_key": "{value[event]}", "lock_key": real.run + "#{value[order]}"}
     left = list(range(len(batch)))
     for _ in range(2):
-        kept = [batch[n] for n in left]
-        failed = [left[index] for index in model.deliver(kept, "group")]
+        failed = [left[index] for index in model.deliver([batch[n] for n in left], "group")]
         lowest = sorted({batch[n].group: n for n in reversed(failed)}.values())
-        with ExitStack() as stack:
-            stack.enter_context(other.acquire(f"{run}#held"))
-            for name in in_progress:
-                stack.enter_context(other.acquire(f"{run}#{name}"))
-            answer = process_kafka(
-                event,
-                handler,
-                context=Context(600),
-                dedup_key="{value[event]}",
-                lock_key=run + "#{value[order]}",
-                scope=run,
-                max_workers=workers,
-            )
+        answer = real.process(process_kafka, event, **keys)
         assert returned(answer, event) == lowest
         event = events.kafka_from(event, answer)
-        left = [value_of(record)["n"] for record in records(event)]
-    assert len({name for name, _ in effects}) == len(effects)  # each event once
+        left = [number_of(record) for record in records_of(event)]
+    names = [name for name, _ in real.effects]
+    assert len(set(names)) == len(names)  # each event once
     if workers == 1:
-        assert {name for name, _ in effects} == model.done
-    assert model.done <= {name for name, _ in effects}  # with workers, some after a failure may be done, too
+        assert set(names) == model.done
+    assert model.done <= set(names)  # with workers, some after a failure may be done, too
 
 
 @pytest.mark.parametrize("examples", EXAMPLES)
 @pytest.mark.parametrize("workers", [1, 4])
 def test_random_batches(workers, examples, other):
-    @settings(max_examples=examples)
-    @given(messages, st.frozensets(st.sampled_from("gh")))
-    def checked(batch: list[Message], in_progress: frozenset[str]) -> None:
-        check(workers, batch, in_progress, other)
-
-    checked()
+    checked = given(*BATCHES)(lambda batch, elsewhere: check(workers, batch, elsewhere, other))
+    settings(max_examples=examples)(checked)()
 
 
 # Cold start

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
+from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -43,6 +44,7 @@ messages = st.lists(
     ),
     max_size=10,
 )
+BATCHES = (messages, st.frozensets(st.sampled_from("gh")))  # and the events that run elsewhere
 
 
 @dataclass
@@ -97,14 +99,15 @@ class Real:
         body = body_of(record)
         if body["fails"]:
             raise Boom
-        self.effects.append((body["event"], body["place"]))
+        self.effects.append((body["event"], body["n"]))
 
-    def process(self, process: Any, event: Event) -> Any:
+    def process(self, process: Any, event: Event, **keys: Any) -> Any:
         options: Event = {
             "dedup_key": lambda record: body_of(record)["event"],
             "lock_key": lambda record: f"{self.run}#{body_of(record)['order']}" if body_of(record)["order"] else "",
             "scope": self.run,
             "max_workers": self.workers,
+            **keys,
         }
         with ExitStack() as stack:
             stack.enter_context(self.other.acquire(f"{self.run}#held"))
@@ -114,12 +117,12 @@ class Real:
 
     def bodies(self) -> Iterator[Event]:
         for place, message in enumerate(self.batch):
-            yield {"place": place, "event": message.event, "order": message.order, "fails": message.fails}
+            yield {"n": place, "event": message.event, "order": message.order, "fails": message.fails}
 
 
 def body_of(record: Event) -> Event:
-    text = record["dynamodb"]["NewImage"]["body"]["S"] if "dynamodb" in record else record["body"]
-    body: Event = json.loads(text)
+    text = record["dynamodb"]["NewImage"]["body"]["S"] if "dynamodb" in record else record.get("body")
+    body: Event = json.loads(b64decode(record["value"]) if text is None else text)
     return body
 
 
@@ -169,20 +172,12 @@ def check_stream(workers: int, batch: list[Message], in_progress: frozenset[str]
 @pytest.mark.parametrize("workers", [1, 4])
 @pytest.mark.parametrize("kind", ["standard", "fifo"])
 def test_a_queue(kind, workers, examples, other):
-    @settings(max_examples=examples)
-    @given(messages, st.frozensets(st.sampled_from("gh")))
-    def check(batch: list[Message], in_progress: frozenset[str]) -> None:
-        check_queue(kind, workers, batch, in_progress, other)
-
-    check()
+    checked = given(*BATCHES)(lambda batch, elsewhere: check_queue(kind, workers, batch, elsewhere, other))
+    settings(max_examples=examples)(checked)()
 
 
 @pytest.mark.parametrize("examples", EXAMPLES)
 @pytest.mark.parametrize("workers", [1, 4])
 def test_a_stream(workers, examples, other):
-    @settings(max_examples=examples)
-    @given(messages, st.frozensets(st.sampled_from("gh")))
-    def check(batch: list[Message], in_progress: frozenset[str]) -> None:
-        check_stream(workers, batch, in_progress, other)
-
-    check()
+    checked = given(*BATCHES)(lambda batch, elsewhere: check_stream(workers, batch, elsewhere, other))
+    settings(max_examples=examples)(checked)()

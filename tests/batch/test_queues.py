@@ -27,7 +27,7 @@ from rig.wire import Answer
 from tests.support.context import Context
 from tests.support.decorated import Boom
 
-from .conftest import NOTHING, Done, number_of, returned
+from .conftest import NOTHING, Done, must_not_run, number_of, returned
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -39,17 +39,13 @@ def numbered(count: int, **more: object) -> Event:
 # Once
 
 
-def test_each_message_is_done_and_none_comes_back():
-    done = Done()
-    assert process_sqs(numbered(10), done.handler, context=Context()) == NOTHING
-    assert done.started == list(range(10))
-
-
 def test_a_batch_that_is_delivered_again_is_done_once():
-    done, event = Done(), numbered(3)
+    done, event = Done(), numbered(10)
+    before = copy.deepcopy(event)
     assert process_sqs(event, done.handler, context=Context()) == NOTHING
+    assert event == before  # it is left as it was
     assert process_sqs(events.redelivered(event), done.handler, context=Context()) == NOTHING
-    assert done.started == [0, 1, 2]
+    assert done.started == list(range(10))
 
 
 def test_a_message_twice_in_one_batch_is_a_duplicate_and_not_contention(wire):
@@ -62,22 +58,10 @@ def test_a_message_twice_in_one_batch_is_a_duplicate_and_not_contention(wire):
 
 def test_what_makes_two_messages_the_same_event_can_be_chosen():
     event = events.sqs([{"n": 0, "order": "a"}, {"n": 1, "order": "b"}, {"n": 2, "order": "a"}])
-    for key in (
-        "{body[order]}",
-        lambda record: record["body"].partition("order")[2],
-        payload_hash("body[order]"),
-    ):
+    for key in ("{body[order]}", lambda record: record["body"].partition("order")[2], payload_hash("body[order]")):
         done = Done()
         assert process_sqs(event, done.handler, context=Context(), dedup_key=key, scope=repr(key)) == NOTHING
         assert done.started == [0, 1]
-
-
-def test_without_a_dedup_key_each_delivery_is_done(wire):
-    done, event = Done(), numbered(2)
-    for _ in range(2):
-        assert process_sqs(event, done.handler, context=Context(), dedup_key=None) == NOTHING
-    assert done.started == [0, 1, 0, 1]
-    assert wire.operations == []
 
 
 @pytest.mark.parametrize(
@@ -90,11 +74,12 @@ def test_without_a_dedup_key_each_delivery_is_done(wire):
     ],
 )
 def test_a_new_record_and_its_duplicate_take_so_many_requests(keys, new, duplicate, wire):
-    event = numbered(3)
+    done, event = Done(), numbered(3)
     for expected in (new, duplicate):
         wire.clear()
-        assert process_sqs(event, lambda record: None, context=Context(), **keys) == NOTHING
+        assert process_sqs(event, done.handler, context=Context(), **keys) == NOTHING
         assert wire.operations == ["UpdateItem"] * expected * 3
+    assert done.started == [0, 1, 2] * (2 if keys.get("dedup_key", "") is None else 1)
 
 
 def test_the_events_done_are_remembered_for_the_window_in_their_scope(rows):
@@ -106,27 +91,21 @@ def test_the_events_done_are_remembered_for_the_window_in_their_scope(rows):
     assert "isReleased" in row
 
 
-def test_two_handlers_on_one_queue_do_not_silence_each_other():
-    done, event = [], numbered(2)
+def test_two_handlers_on_one_queue_do_not_silence_each_other_unless_they_share_a_scope():
+    done, event = list[str](), numbered(2)
 
-    @sqs_batch()
     def bill(record: Event) -> None:
         done.append("bill")
 
-    @sqs_batch()
     def ship(record: Event) -> None:
         done.append("ship")
 
-    for handler in (bill, ship, bill, ship):
+    for handler in (sqs_batch()(bill), sqs_batch()(ship)) * 2:
         assert handler(event, Context()) == NOTHING
     assert done == ["bill", "bill", "ship", "ship"]
-
-
-def test_two_handlers_of_one_scope_share_what_is_done():
-    done, event = [], numbered(1)
-    process_sqs(event, lambda record: done.append("one"), context=Context(), scope="orders")
-    process_sqs(event, lambda record: done.append("two"), context=Context(), scope="orders")
-    assert done == ["one"]
+    for handler in (sqs_batch(scope="orders")(bill), sqs_batch(scope="orders")(ship)):
+        assert handler(event, Context()) == NOTHING
+    assert done[4:] == ["bill", "bill"]
 
 
 # Returned
@@ -183,7 +162,7 @@ def test_a_batch_that_is_contended_as_a_whole_comes_back_as_partial_failures(oth
     event = numbered(4)
     with other.acquire("stock"):
         wire.clear()
-        answer = process_sqs(event, lambda record: pytest.fail("must not run"), context=Context(), lock_key="stock")
+        answer = process_sqs(event, must_not_run, context=Context(), lock_key="stock")
         # The claim of the event, one try for its lock, and the release of the event.
         assert wire.operations == ["UpdateItem"] * 3 * 4
     assert returned(answer, event) == [0, 1, 2, 3]
@@ -206,7 +185,7 @@ def test_what_is_kept_in_reserve_is_not_waited_away(other, wire):
     options: Event = {"dedup_key": None, "lock_key": "stock", "wait": 600, "reserve": 60}
     with other.acquire("stock"):
         wire.clear()
-        answer = process_sqs(event, lambda record: pytest.fail("must not run"), context=Context(60), **options)
+        answer = process_sqs(event, must_not_run, context=Context(60), **options)
         assert wire.operations == ["UpdateItem"]
     assert returned(answer, event) == [0]
 
@@ -216,7 +195,7 @@ def test_what_is_kept_in_reserve_is_not_waited_away(other, wire):
 def test_a_number_that_cannot_be_is_an_error_before_any_record(name, keys, wire):
     event, options = numbered(2), {name: -1, **keys}
     with pytest.raises(LockArgumentError, match=f"{name}=-1 is out of range"):
-        process_sqs(event, lambda record: pytest.fail("must not run"), context=Context(), **options)
+        process_sqs(event, must_not_run, context=Context(), **options)
     assert wire.operations == []
 
 
@@ -229,10 +208,8 @@ def test_a_number_that_cannot_be_is_an_error_before_any_record(name, keys, wire)
     ],
 )
 def test_a_record_that_gives_no_key_comes_back_alone(keys):
-    done, event = (
-        Done(),
-        events.sqs([{"n": 0, "order": "a"}, {"n": 1}, {"n": 2, "order": None}, {"n": 3, "order": "b"}]),
-    )
+    done = Done()
+    event = events.sqs([{"n": 0, "order": "a"}, {"n": 1}, {"n": 2, "order": None}, {"n": 3, "order": "b"}])
     for workers in (1, 2):
         answer = process_sqs(event, done.handler, context=Context(), max_workers=workers, scope=str(workers), **keys)
         assert returned(answer, event) == [1, 2]
@@ -240,34 +217,34 @@ def test_a_record_that_gives_no_key_comes_back_alone(keys):
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_a_function_without_its_table_fails_as_a_whole(monkeypatch, workers):
-    monkeypatch.setenv("LAMBDA_LOCK_TABLE", "no-such-table")
-    with pytest.raises(LockConfigurationError, match="'no-such-table' was not found"):
-        process_sqs(numbered(3), lambda record: pytest.fail("must not run"), context=Context(), max_workers=workers)
+@pytest.mark.parametrize(
+    ("name", "error", "match"),
+    [
+        ("no-such-table", LockConfigurationError, "'no-such-table' was not found"),
+        ("no table", LockArgumentError, "'no table' is not a valid table name"),
+    ],
+)
+def test_a_function_without_its_table_fails_as_a_whole(name, error, match, workers, monkeypatch):
+    monkeypatch.setenv("LAMBDA_LOCK_TABLE", name)
+    with pytest.raises(error, match=match):
+        process_sqs(numbered(3), must_not_run, context=Context(), max_workers=workers)
 
 
 def test_a_function_without_its_permission_fails_as_a_whole(wire):
     wire.answer(400, "AccessDeniedException", times=float("inf"))
-    handler = sqs_batch(lock_key="order#{body[n]}")(lambda record: pytest.fail("must not run"))
+    handler = sqs_batch(lock_key="order#{body[n]}")(must_not_run)
     with pytest.raises(LockConfigurationError, match="permission dynamodb:UpdateItem"):
         handler(numbered(2), Context())
 
 
-def test_a_record_that_the_table_refuses_comes_back_beside_one_that_is_done(wire):
-    done, event = Done(), numbered(3)
-    wire.answer(400, "AccessDeniedException")
-    assert returned(process_sqs(event, done.handler, context=Context()), event) == [0]
-    assert done.started == [1, 2]
-
-
-@pytest.mark.parametrize("other", ["contended", "failing"])
-def test_a_record_that_the_table_refuses_comes_back_beside_one_that_comes_back_for_another_reason(wire, other):
-    done, event = Done(1), numbered(2)
-    with LockClient() as client, client.acquire("order#1") if other == "contended" else nullcontext():
+@pytest.mark.parametrize(("beside", "back"), [("done", [0]), ("contended", [0, 1]), ("failing", [0, 1])])
+def test_a_record_that_the_table_refuses_comes_back_whatever_becomes_of_another(wire, other, beside, back):
+    done, event = Done(*[1] * (beside == "failing")), numbered(2)
+    with other.acquire("order#1") if beside == "contended" else nullcontext():
         wire.answer(400, "AccessDeniedException")
         keys: Event = {"lock_key": "order#{body[n]}", "dedup_key": None}
         answer = process_sqs(event, done.handler, context=Context(), **keys)
-    assert returned(answer, event) == [0, 1]
+    assert returned(answer, event) == back
 
 
 @pytest.mark.parametrize("key", ["", "k" * 2049], ids=["empty", "too long"])
@@ -277,17 +254,11 @@ def test_a_record_for_which_its_handler_asks_for_an_impossible_key_comes_back(ma
     assert returned(answer, event) == [0]
 
 
-def test_a_name_that_no_table_can_have_fails_the_function_as_a_whole(monkeypatch):
-    monkeypatch.setenv("LAMBDA_LOCK_TABLE", "no table")
-    with pytest.raises(LockArgumentError, match="'no table' is not a valid table name"):
-        process_sqs(numbered(1), lambda record: pytest.fail("must not run"), context=Context())
-
-
 def test_an_outage_is_no_misconfiguration(wire):
     wire.answer(400, "ProvisionedThroughputExceededException", times=float("inf"))
     event = numbered(1)
     with LockClient(decision_time=0.25) as client:
-        answer = process_sqs(event, lambda record: pytest.fail("must not run"), context=Context(), client=client)
+        answer = process_sqs(event, must_not_run, context=Context(), client=client)
     assert returned(answer, event) == [0]
 
 
@@ -296,7 +267,7 @@ def test_an_event_and_a_lock_in_one_row_are_an_error_that_says_so_and_not_conten
     event = numbered(1)
     keys: Event = {"dedup_key": "order#{body[n]}", "lock_key": "order#{body[n]}", "scope": ""}
     with pytest.raises(LockConfigurationError, match="holds the lock 'order#0' already, by an outer @deduplicate"):
-        process_sqs(event, lambda record: pytest.fail("must not run"), context=Context(), **keys)
+        process_sqs(event, must_not_run, context=Context(), **keys)
 
 
 def test_a_result_that_cannot_be_stored_does_not_bring_the_record_back():
@@ -378,12 +349,8 @@ def test_a_records_leases_end_with_the_invocation(workers, rows):
 
 
 def test_a_lock_of_ones_own_in_a_record_has_the_batchs_context():
-    longest = []
-
-    @with_lock("inner", lease_duration=600)
-    def inner() -> None:
-        longest.append(current_lock().remaining)
-
+    longest: list[float] = []
+    inner = with_lock("inner", lease_duration=600)(lambda: longest.append(current_lock().remaining))
     process_sqs(numbered(1), lambda record: inner(), context=Context(30))
     assert longest[0] <= 30
 
@@ -413,18 +380,10 @@ def test_a_client_of_ones_own_is_used(engine, monkeypatch, table):
     assert len(engine.scan(table)) == 1
 
 
-def test_the_sample_events_of_a_queue_are_batches():
-    assert process_sqs(events.load("sqs"), lambda record: None, context=Context()) == NOTHING
+def test_the_sample_event_of_a_fifo_queue_is_a_batch():
     assert process_sqs(events.load("sqs_fifo"), lambda record: None, context=Context()) == NOTHING
 
 
 def test_no_record_at_all_is_a_batch_too(wire):
     assert process_sqs({"Records": []}, lambda record: None, context=Context(), max_workers=3) == NOTHING
     assert wire.operations == []
-
-
-def test_the_event_is_left_as_it_was():
-    event = numbered(2)
-    before = copy.deepcopy(event)
-    process_sqs(event, lambda record: None, context=Context())
-    assert event == before

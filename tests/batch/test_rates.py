@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -70,14 +71,11 @@ def test_messages_of_a_stopped_group_come_back_one_after_another(fifo, wire):
 
 @pytest.mark.usefixtures("table")
 def test_what_a_record_waited_for_its_slot_does_not_count_as_its_duration(hands, monkeypatch):
-    def passes(*_: Any, **__: Any) -> None:
-        hands.leapt += 20  # the wait for the slot
-
     told = rate_limit.rate_limit
 
-    def limited(session: Any, *arguments: Any, **times: Any) -> Any:
-        passes()
-        return told(session, *arguments, **times)
+    def limited(*arguments: Any, **times: Any) -> Any:
+        hands.leapt += 20  # the wait for the slot
+        return told(*arguments, **times)
 
     monkeypatch.setattr(rate_limit, "rate_limit", limited)
     done, event = Done(), events.sqs([{"n": 0}, {"n": 1}])
@@ -87,22 +85,9 @@ def test_what_a_record_waited_for_its_slot_does_not_count_as_its_duration(hands,
 
 @pytest.mark.usefixtures("table")
 def test_a_message_whose_slot_passed_is_not_seen_again_at_once(monkeypatch):
-    asked: list[Any] = []
-
-    class Sqs:
-        endpoint_url = "http://queue"
-
-        @property
-        def meta(self) -> Sqs:
-            return self
-
-        def change_message_visibility_batch(self, *, QueueUrl: str, Entries: list[Any]) -> dict[str, Any]:  # noqa: N803
-            asked.extend(Entries)
-            return {}
-
-    def passes(record: Event) -> None:
-        raise RateLimitedError("its slot passed", key="api", retry_after=0.0)
-
-    monkeypatch.setattr("lambda_lock.batch.visibility.sqs_client", lambda region: Sqs())
-    process_sqs(events.sqs([{"n": 0}]), passes, context=Context(), rate=("api", 1000, 1))
-    assert [entry["VisibilityTimeout"] for entry in asked] == [1]
+    sqs = mock.Mock(**{"meta.endpoint_url": "http://queue", "change_message_visibility_batch.return_value": {}})
+    monkeypatch.setattr("lambda_lock.batch.visibility.sqs_client", lambda region: sqs)
+    passed = mock.Mock(side_effect=RateLimitedError("its slot passed", key="api", retry_after=0.0))
+    process_sqs(events.sqs([{"n": 0}]), lambda record: passed(), context=Context(), rate=("api", 1000, 1))
+    [entry] = sqs.change_message_visibility_batch.call_args.kwargs["Entries"]
+    assert entry["VisibilityTimeout"] == 1

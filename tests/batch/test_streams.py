@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import copy
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -16,10 +14,9 @@ from lambda_lock.batch.source import StreamSource, chains_of, deliveries_of
 from rig import events
 from rig.events import Event
 from tests.support.context import Context
-from tests.support.decorated import Boom
 from tests.support.waiting import wait_until
 
-from .conftest import NOTHING, Done, Side
+from .conftest import NOTHING, Done, Side, Taking, must_not_run, number_of
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -47,20 +44,8 @@ def batch(request: pytest.FixtureRequest) -> Batch:
     return made
 
 
-def number_of(record: Event) -> int:
-    if "dynamodb" in record:
-        return int(record["dynamodb"]["NewImage"]["n"]["N"])
-    number: int = json.loads(base64.b64decode(record["value"] if "value" in record else record["kinesis"]["data"]))["n"]
-    return number
-
-
 def process(event: Event, handler: Callable[[Event], object], **options: Any) -> Any:
     return (process_kafka if "records" in event else process_stream)(event, handler, **options)
-
-
-class StreamDone(Done):
-    def handler(self, record: Event) -> None:
-        super().handler({"body": json.dumps({"n": number_of(record)})})
 
 
 def first_returned(answer: Any, event: Event) -> int | None:
@@ -77,7 +62,7 @@ def first_returned(answer: Any, event: Event) -> int | None:
 
 
 def test_each_record_is_done_once_and_a_batch_that_comes_again_is_duplicates(batch, wire):
-    done, event = StreamDone(), batch("ABA")
+    done, event = Done(), batch("ABA")
     assert process(event, done.handler, context=Context()) == NOTHING
     assert wire.operations == ["UpdateItem"] * 6
     assert process(event, done.handler, context=Context()) == NOTHING
@@ -85,58 +70,42 @@ def test_each_record_is_done_once_and_a_batch_that_comes_again_is_duplicates(bat
     assert done.started == [0, 1, 2]
 
 
-def test_nothing_after_the_first_failure_is_started_and_only_its_number_is_returned(batch):
-    done, event = StreamDone(2, 3), batch("ABCDE")
+def test_nothing_after_the_first_failure_is_started_and_what_comes_again_goes_on_there(batch):
+    done, event = Done(2, 3), batch("ABCDE")
     assert first_returned(process(event, done.handler, context=Context()), event) == 2
     assert done.started == [0, 1, 2]
-
-
-def test_what_is_delivered_again_goes_on_where_it_stopped(batch):
-    done, event = StreamDone(1), batch("ABC")
-    process(event, done.handler, context=Context())
     done.failing.clear()
-    rest = {"Records": event["Records"][1:]} if "Records" in event else copy.deepcopy(event)
-    if "records" in rest:
-        del rest["records"]["orders-0"][0]
+    rest = copy.deepcopy(event)
+    del (rest["Records"] if "Records" in rest else rest["records"]["orders-0"])[:2]
     assert process(rest, done.handler, context=Context()) == NOTHING
-    assert done.started == [0, 1, 1, 2]
+    assert done.started == [0, 1, 2, 2, 3, 4]
 
 
 def test_a_misconfiguration_is_raised_although_only_the_first_record_was_started(batch, wire):
     wire.answer(400, "AccessDeniedException", times=float("inf"))
     with pytest.raises(LockConfigurationError, match="permission"):
-        process(batch("aab"), lambda record: pytest.fail("must not run"), context=Context())
+        process(batch("aab"), must_not_run, context=Context())
     assert wire.count("UpdateItem") == 1
 
 
 def test_a_misconfiguration_after_a_record_that_was_done_is_returned(batch, wire):
-    event, done = batch("aab"), StreamDone()
+    event, done = batch("aab"), Done()
     wire.answer(400, "AccessDeniedException", times=float("inf"), when=lambda _: done.started == [0])
     assert first_returned(process(event, done.handler, context=Context()), event) == 1
 
 
 def test_a_contended_record_stops_the_stream(batch, other):
-    done, event = StreamDone(), batch("ABC")
-
-    def lock_key(record: Event) -> str:
-        return f"order#{number_of(record)}"
-
+    done, event = Done(), batch("ABC")
     with other.acquire("order#1"):
-        answer = process(event, done.handler, context=Context(), lock_key=lock_key)
+        answer = process(event, done.handler, context=Context(), lock_key=lambda record: f"order#{number_of(record)}")
     assert first_returned(answer, event) == 1
     assert done.started == [0]
 
 
 def test_a_record_for_which_too_little_time_is_left_stops_the_stream(batch, hands):
-    started = []
-
-    def handler(record: Event) -> None:
-        started.append(number_of(record))
-        hands.leapt += 20
-
-    event = batch("ABCD")
-    assert first_returned(process(event, handler, context=Context(60)), event) == 2
-    assert started == [0, 1]
+    done, event = Taking(hands, *[20] * 4), batch("ABCD")
+    assert first_returned(process(event, done.handler, context=Context(60)), event) == 2
+    assert done.started == [0, 1]
 
 
 def is_told(caplog: pytest.LogCaptureFixture) -> bool:
@@ -145,35 +114,33 @@ def is_told(caplog: pytest.LogCaptureFixture) -> bool:
 
 
 def test_side_by_side_nothing_after_the_lowest_failure_is_started_and_its_number_is_returned(batch, caplog):
-    started = []
+    done, event = Done(0, 1, 2), batch("AAB")
 
     def handler(record: Event) -> None:
-        started.append(number_of(record))
         if number_of(record) == 0:
             wait_until(lambda: is_told(caplog))
-        raise Boom
+        done.handler(record)
 
-    event = batch("AAB")  # 2 fails, then 0: record 1 is before the failure that came first, and after the lowest one
+    # 2 fails, then 0: record 1 is before the failure that came first, and after the lowest one
     assert first_returned(process(event, handler, context=Context(), max_workers=2), event) == 0
-    assert sorted(started) == [0, 2]
+    assert sorted(done.started) == [0, 2]
 
 
 def test_side_by_side_a_record_before_the_failure_is_still_done(batch, caplog):
-    done = []
+    done, event = Done(2), batch("AAB")
 
     def handler(record: Event) -> None:
-        if number_of(record) == 2:
-            raise Boom
-        wait_until(lambda: is_told(caplog))
-        done.append(number_of(record))
+        if number_of(record) != 2:
+            wait_until(lambda: is_told(caplog))
+        done.handler(record)
 
-    event = batch("AAB")  # 0 and 1 run one after another, and 2 fails before 1 is started
+    # 0 and 1 run one after another, and 2 fails before 1 is started
     assert first_returned(process(event, handler, context=Context(), max_workers=2), event) == 2
-    assert done == [0, 1]
+    assert done.started == [2, 0, 1]
 
 
 def test_side_by_side_the_records_of_one_key_keep_their_order_and_those_of_two_overlap(batch):
-    done, side, keys = StreamDone(), Side(meet=2), "ABAB"
+    done, side, keys = Done(), Side(meet=2), "ABAB"
 
     def handler(record: Event) -> None:
         done.handler(record)
@@ -190,8 +157,3 @@ def test_the_names_of_an_item_may_come_in_any_order():
     records[0]["dynamodb"]["Keys"] = {"order_id": {"S": "A"}, "line": {"N": "1"}}
     records[1]["dynamodb"]["Keys"] = {"line": {"N": "1"}, "order_id": {"S": "A"}}
     assert chains_of(deliveries_of({"Records": records}, StreamSource())[0], []) == [[0, 1]]
-
-
-def test_the_sample_events_of_streams_are_batches():
-    for name in ("kinesis", "dynamodb_stream"):
-        assert process(events.load(name), lambda record: None, context=Context()) == NOTHING

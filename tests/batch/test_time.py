@@ -13,22 +13,9 @@ from rig.events import Event
 from tests.support.context import Context
 from tests.support.waiting import DEADLINE
 
-from .conftest import NOTHING, Done, Hands, number_of, returned
+from .conftest import NOTHING, Taking, must_not_run, number_of, returned
 
 EVENT_OF = [{"n": n} for n in range(10)]
-
-
-class Taking(Done):
-    """A record handler in which each record takes the given number of seconds."""
-
-    def __init__(self, hands: Hands, *seconds: float, failing: tuple[int, ...] = ()) -> None:
-        super().__init__(*failing)
-        self.hands = hands
-        self.seconds = seconds
-
-    def handler(self, record: Event) -> None:
-        self.hands.leapt += self.seconds[number_of(record)]
-        super().handler(record)
 
 
 # The time left is about half a second more or less than needed. No machine is that slow between two records.
@@ -50,18 +37,15 @@ def test_a_record_is_started_while_one_and_a_half_times_the_longest_is_left(left
     assert returned(answer, event) == list(range(started, len(seconds)))
 
 
-def test_once_the_deadline_has_passed_nothing_is_started(hands):
-    done, event = Taking(hands, 70, 0, 0), events.sqs(EVENT_OF[:3])
-    answer = process_sqs(event, done.handler, context=Context(60), dedup_key=None)
+@pytest.mark.parametrize(
+    ("left", "seconds", "failing", "back"),
+    [(60, [70, 0, 0], (), [1, 2]), (10, [6, 0], (0,), [0, 1])],
+    ids=["the deadline has passed", "a failed record counts"],
+)
+def test_what_earlier_records_took_counts_whatever_became_of_them(left, seconds, failing, back, hands):
+    done, event = Taking(hands, *seconds, failing=failing), events.sqs(EVENT_OF[: len(seconds)])
+    assert returned(process_sqs(event, done.handler, context=Context(left), dedup_key=None), event) == back
     assert done.started == [0]
-    assert returned(answer, event) == [1, 2]
-
-
-def test_what_a_failed_record_took_counts_as_well(hands):
-    done, event = Taking(hands, 6, 0, failing=(0,)), events.sqs(EVENT_OF[:2])
-    answer = process_sqs(event, done.handler, context=Context(10), dedup_key=None)
-    assert done.started == [0]
-    assert returned(answer, event) == [0, 1]
 
 
 def test_side_by_side_nothing_is_started_without_time_either(hands):
@@ -95,24 +79,20 @@ class Saying(Context):
         return self.remaining  # type: ignore[return-value]
 
 
-def test_without_an_end_every_record_is_started():
-    unending = Saying(float("inf"))
-    assert process_sqs(events.sqs(EVENT_OF[:2]), lambda record: None, context=unending, dedup_key=None) == NOTHING
+def test_without_an_end_or_a_context_every_record_is_started(hands):
+    for context in (Saying(float("inf")), None):
+        done = Taking(hands, 1000, 0)
+        assert process_sqs(events.sqs(EVENT_OF[:2]), done.handler, context=context, dedup_key=None) == NOTHING
+        assert done.started == [0, 1]
 
 
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("left", [0, -5, float("-inf")])
 def test_a_batch_without_time_left_starts_nothing_and_gives_everything_back(left, workers, wire):
     event = events.sqs(EVENT_OF[:2])
-    answer = process_sqs(event, lambda record: pytest.fail("ran"), context=Saying(left), max_workers=workers)
+    answer = process_sqs(event, must_not_run, context=Saying(left), max_workers=workers)
     assert returned(answer, event) == [0, 1]
     assert wire.operations == []
-
-
-def test_without_a_context_every_record_is_started(hands):
-    done = Taking(hands, 1000, 0)
-    assert process_sqs(events.sqs(EVENT_OF[:2]), done.handler, context=None, dedup_key=None) == NOTHING
-    assert done.started == [0, 1]
 
 
 def test_nothing_is_sent_for_what_is_not_started(hands, wire, caplog):
@@ -120,24 +100,15 @@ def test_nothing_is_sent_for_what_is_not_started(hands, wire, caplog):
     with caplog.at_level(logging.INFO, "lambda_lock"):
         answer = process_sqs(event, done.handler, context=Context(60), lock_key="order#{body[n]}")
     assert returned(answer, event) == [1, 2]
-    assert {request.body["Key"]["key"]["S"].rpartition("#")[2] for request in wire.requests} == {
-        "0",
-        event["Records"][0]["messageId"],
-    }
+    keys = {request.body["Key"]["key"]["S"].rpartition("#")[2] for request in wire.requests}
+    assert keys == {"0", event["Records"][0]["messageId"]}
     assert "2 of 3 records come back: 0 contended, 0 failed, 2 not started" in caplog.messages
 
 
 def test_waiting_for_locks_leaves_time_for_the_rest(table, hands, other):
     """A wait is limited to the time left minus the reserve. So the batch returns its answer before the deadline."""
-    event = events.sqs([{"n": 0}, {"n": 1}])
+    event = events.sqs(EVENT_OF[:2])
+    options: Event = {"lock_key": "stock", "wait": 600, "reserve": 2}
     with other.acquire("stock"):
-        answer = process_sqs(
-            event,
-            lambda record: pytest.fail("must not run"),
-            context=Context(2.5),
-            lock_key="stock",
-            wait=600,
-            reserve=2,
-        )
-    assert returned(answer, event) == [0, 1]
+        assert returned(process_sqs(event, must_not_run, context=Context(2.5), **options), event) == [0, 1]
     assert hands.leapt == 0

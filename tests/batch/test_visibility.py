@@ -21,17 +21,21 @@ from .conftest import NOTHING, Done, number_of, returned
 pytestmark = pytest.mark.ministack_only("queues")
 
 
-def test_a_returned_message_is_left_to_the_queue_unless_told_otherwise(queue, wire):
-    queue.send(0, 1)
-    event = queue.receive()
-    assert returned(process_sqs(event, Done(0).handler, context=Context()), event) == [0]
+@pytest.mark.parametrize(
+    ("options", "failing"),
+    [({}, [0]), ({"retry_visibility": lambda record, error: None}, [0]), ({"retry_visibility": 5}, [])],
+    ids=["no option", "a function says so", "nothing comes back"],
+)
+def test_the_messages_of_a_batch_are_left_to_the_queue_unless_told_otherwise(queue, wire, options, failing):
+    event = queue.deliver(0, 1)
+    answer = process_sqs(event, Done(*failing).handler, context=Context(), **options)
+    assert returned(answer, event) == failing
     assert changes(wire) == []
     assert queue.numbers() == []
 
 
 def test_returned_messages_and_no_others_are_seen_again_after_retry_visibility(queue, wire):
-    queue.send(0, 1, 2)
-    done, event = Done(0, 2), queue.receive()
+    done, event = Done(0, 2), queue.deliver(0, 1, 2)
     answer = process_sqs(event, done.handler, context=Context(), retry_visibility=0)
     assert returned(answer, event) == [0, 2]
     assert changes(wire) == [[0, 0]]
@@ -62,12 +66,10 @@ def test_one_client_serves_all_batches(queue, monkeypatch):
 
 
 def test_a_contended_message_comes_back_when_it_may_be_its_turn(queue, wire, other):
-    queue.send(0, 1)
-    event = queue.receive()
+    event = queue.deliver(0, 1)
+    options: Event = {"lock_key": "order#{body[n]}", "retry_visibility": "retry_after"}
     with other.acquire("order#1"):
-        answer = process_sqs(
-            event, Done(0).handler, context=Context(), lock_key="order#{body[n]}", retry_visibility="retry_after"
-        )
+        answer = process_sqs(event, Done(0).handler, context=Context(), **options)
     assert returned(answer, event) == [0, 1]
     ((seconds,),) = changes(wire)  # the one that failed keeps the queue's time
     assert 1 <= seconds <= 22
@@ -75,21 +77,16 @@ def test_a_contended_message_comes_back_when_it_may_be_its_turn(queue, wire, oth
 
 def test_a_message_is_never_visible_at_once_because_of_a_fast_holder(queue, wire, other):
     other.acquire("order#0").release()  # which was held for a moment
-    queue.send(0)
-    event = queue.receive()
+    event = queue.deliver(0)
     with other.acquire("order#0"):
         for wanted in ("retry_after", lambda _, error: 0.15):
-            choice: Any = wanted
-            answer = process_sqs(
-                event, Done().handler, context=Context(), lock_key="order#{body[n]}", retry_visibility=choice
-            )
-            assert returned(answer, event) == [0]
+            options: Event = {"lock_key": "order#{body[n]}", "retry_visibility": wanted}
+            assert returned(process_sqs(event, Done().handler, context=Context(), **options), event) == [0]
     assert changes(wire) == [[1], [1]]
 
 
 def test_retry_visibility_may_be_a_function_of_the_record_and_its_error(queue, wire, other, hands):
-    queue.send(0, 1, 2, 3, 4)
-    event, asked = queue.receive(), []
+    event, asked = queue.deliver(0, 1, 2, 3, 4), []
 
     def seconds(record: Event, error: Exception | None) -> float | None:
         asked.append((number_of(record), type(error)))
@@ -109,20 +106,6 @@ def test_retry_visibility_may_be_a_function_of_the_record_and_its_error(queue, w
     assert asked == [(1, Boom), (2, LockNotGrantedError), (4, type(None))]
     assert changes(wire) == [[7, 0]]
     assert queue.numbers() == [4]
-
-
-def test_the_function_may_leave_all_to_the_queue(queue, wire):
-    queue.send(0)
-    event = queue.receive()
-    answer = process_sqs(event, Done(0).handler, context=Context(), retry_visibility=lambda record, error: None)
-    assert returned(answer, event) == [0]
-    assert changes(wire) == []
-
-
-def test_a_batch_of_which_nothing_comes_back_changes_nothing(queue, wire):
-    queue.send(0)
-    assert process_sqs(queue.receive(), Done().handler, context=Context(), retry_visibility=5) == NOTHING
-    assert changes(wire) == []
 
 
 def test_more_than_ten_messages_are_changed_ten_at_a_time(queue, wire):
@@ -154,8 +137,7 @@ def failures(caplog: pytest.LogCaptureFixture) -> list[logging.LogRecord]:
 
 
 def test_a_refused_change_is_logged(queue, wire, caplog):
-    queue.send(0)
-    event = queue.receive()
+    event = queue.deliver(0)
     wire.answer(403, "AccessDenied", CHANGE)
     assert returned(process_sqs(event, Done(0).handler, context=Context(), retry_visibility=0), event) == [0]
     assert [record.levelname for record in failures(caplog)] == ["WARNING"]
@@ -164,8 +146,7 @@ def test_a_refused_change_is_logged(queue, wire, caplog):
 
 
 def test_a_change_refused_for_one_message_is_logged_and_the_others_are_changed(queue, caplog):
-    queue.send(0, 1)
-    event = queue.receive()
+    event = queue.deliver(0, 1)
     event["Records"][0]["receiptHandle"] = "of-nothing"
     answer = process_sqs(event, Done(0, 1).handler, context=Context(), retry_visibility=0)
     assert returned(answer, event) == [0, 1]
@@ -175,8 +156,7 @@ def test_a_change_refused_for_one_message_is_logged_and_the_others_are_changed(q
 
 @pytest.mark.parametrize("bad", [-1, 43_201, "5", True, float("nan"), Boom("no")])
 def test_a_function_that_fails_or_gives_nonsense_is_logged_and_the_others_are_changed(bad, queue, caplog):
-    queue.send(0, 1)
-    event = queue.receive()
+    event = queue.deliver(0, 1)
 
     def seconds(record: Event, error: Exception | None) -> float:
         if number_of(record) == 1:
@@ -203,16 +183,16 @@ def test_a_record_that_cannot_be_changed_for_what_it_lacks_is_logged(name, table
 # Refused before anything runs
 
 
-@pytest.mark.parametrize("bad", [-1, 43_200.5, float("nan")])
-def test_a_time_out_of_range_is_refused(bad):
-    with pytest.raises(ValueError, match=r"retry_visibility=.*out of range: pass 0 to 43200 seconds"):
+@pytest.mark.parametrize(
+    ("bad", "error", "match"),
+    [(bad, ValueError, "=.*out of range: pass 0 to 43200 seconds") for bad in (-1, 43_200.5, float("nan"))]
+    + [(bad, TypeError, " must be a number of seconds") for bad in ("5", True, [5])],
+)
+def test_what_is_no_time_is_refused(bad, error, match):
+    with pytest.raises(error, match=f"retry_visibility{match}"):
         sqs_batch(retry_visibility=bad)(lambda record: None)
-
-
-@pytest.mark.parametrize("bad", ["5", True, [5]])
-def test_a_time_that_is_no_number_is_refused(bad):
-    with pytest.raises(TypeError, match="retry_visibility must be a number of seconds"):
-        process_sqs(events.sqs([{}]), lambda record: pytest.fail("must not run"), context=None, retry_visibility=bad)
+    with pytest.raises(error, match=f"retry_visibility{match}"):
+        process_sqs(events.sqs([{}]), lambda record: None, context=None, retry_visibility=bad)
 
 
 def test_where_boto3_is_not_installed_it_is_refused(monkeypatch):

@@ -14,7 +14,7 @@ from lambda_lock.testing import in_memory
 from rig.events import Event
 from tests.support.waiting import DEADLINE
 
-from .conftest import NOTHING, Side, batch_of
+from .conftest import NOTHING, Side, batch_of, returned
 
 
 def batch(*sizes: int) -> Event:
@@ -26,10 +26,6 @@ def size_of(record: Any) -> int:
     return size
 
 
-def returned(answer: Event) -> list[str]:
-    return [each["itemIdentifier"] for each in answer["batchItemFailures"]]
-
-
 @pytest.mark.usefixtures("rows")
 def test_a_record_takes_what_a_function_of_it_says(other):
     taken: list[int] = []
@@ -37,10 +33,10 @@ def test_a_record_takes_what_a_function_of_it_says(other):
     def handle(record: Event) -> None:
         taken.append(other.get("gpus").taken)
 
+    handler = sqs_batch(lock_key=lambda _: "gpus", permits=8, take=size_of)(handle)
     with other.acquire("gpus", permits=8, take=2):
-        answer = process_sqs(batch(3, 7, 6), handle, context=None, lock_key=lambda _: "gpus", permits=8, take=size_of)
+        assert returned(handler(batch(3, 7, 6), None), batch(3, 7, 6)) == [1]
     assert taken == [5, 8]
-    assert returned(answer) == ["m1"]
     assert other.get("gpus").taken == 0
 
 
@@ -71,20 +67,16 @@ def test_records_are_readers_or_a_writer(other, shared):
     assert all(taken in ((1, 2) if shared else (100,)) for taken in inside)
     assert len(inside) == 2
     with other.acquire("config", shared=not shared):
-        assert returned(handler(batch(1), None)) == ["m0"]
+        assert returned(handler(batch(1), None), batch(1)) == [0]
 
 
 def test_a_record_whose_weight_cannot_be_comes_back_and_the_others_run(caplog):
     ran: list[str] = []
+    options: dict[str, Any] = {"context": None, "lock_key": lambda _: "gpus", "permits": 8, "take": size_of}
     with in_memory():
-        answer = process_sqs(
-            batch(9, 2), lambda record: ran.append(record["messageId"]), context=None, lock_key=lambda _: "gpus",
-            permits=8, take=size_of,
-        )  # fmt: skip
-        assert returned(
-            process_sqs(batch(9), print, context=None, lock_key=lambda _: "a", permits=8, take=size_of)
-        ) == ["m0"]
-    assert (returned(answer), ran) == (["m0"], ["m1"])
+        for event in (batch(9, 2), batch(9)):
+            assert returned(process_sqs(event, lambda each: ran.append(each["messageId"]), **options), event) == [0]
+    assert ran == ["m1"]
     assert "take=9 is more than permits=8" in caplog.text
 
 

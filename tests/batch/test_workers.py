@@ -12,25 +12,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lambda_lock import current_dedup, current_lock
-from lambda_lock.batch import process_sqs
+from lambda_lock.batch import process_sqs, sqs_batch
 from lambda_lock.batch.process import _Batch
 from lambda_lock.batch.source import QueueSource, chains_of, deliveries_of
 from rig import events
 from rig.events import Event
 from tests.support.context import Context
 
-from .conftest import NOTHING, Done, Side, number_of, returned
+from .conftest import NOTHING, Done, Side, returned
 
 pytestmark = pytest.mark.usefixtures("table")
 
 
+def numbered(count: int) -> Event:
+    return events.sqs([{"n": n} for n in range(count)])
+
+
 def test_records_that_have_nothing_in_common_overlap():
     side = Side(meet=4)
-    event = events.sqs([{"n": n} for n in range(4)])
-    answer = process_sqs(
-        event, lambda record: side.work("all"), context=Context(), lock_key="order#{body[n]}", max_workers=4
-    )
-    assert answer == NOTHING
+    handler = sqs_batch(lock_key="order#{body[n]}", max_workers=4)(lambda record: side.work("all"))
+    assert handler(numbered(4), Context()) == NOTHING
     assert side.most == {"all": 4}
 
 
@@ -41,16 +42,14 @@ def test_no_more_than_max_workers_run_at_once():
         threads.add(threading.current_thread().name)
         side.work("all")
 
-    event = events.sqs([{"n": n} for n in range(8)])
-    assert process_sqs(event, handler, context=Context(), max_workers=2) == NOTHING
+    assert process_sqs(numbered(8), handler, context=Context(), max_workers=2) == NOTHING
     assert side.most == {"all": 2}
     assert len(threads) == 2
 
 
 def test_with_one_worker_no_thread_is_started():
     threads = set()
-    event = events.sqs([{"n": n} for n in range(3)])
-    process_sqs(event, lambda record: threads.add(threading.current_thread()), context=Context())
+    process_sqs(numbered(3), lambda record: threads.add(threading.current_thread()), context=Context())
     assert threads == {threading.current_thread()}
 
 
@@ -70,10 +69,20 @@ def test_records_of_one_lock_key_run_one_after_another_and_those_of_two_side_by_
 
 
 def test_records_of_one_event_run_one_after_another_so_the_second_is_a_duplicate():
-    done, event = Done(), events.sqs([{"n": 0}, {"n": 1}])
+    done, event = Done(), numbered(2)
     event["Records"] = [*event["Records"], *events.redelivered(event)["Records"]]
     assert process_sqs(event, done.handler, context=Context(), max_workers=4) == NOTHING
     assert sorted(done.started) == [0, 1]
+
+
+KEYS: Event = {"dedup_key": "{body[event]}", "lock_key": "{body[order]}"}
+
+
+def fifo(*messages: tuple[str, str | None, str | None]) -> Event:
+    """Messages of these groups, orders and events."""
+    return events.sqs_fifo(
+        [(group, {"n": n, "order": order, "event": event}) for n, (group, order, event) in enumerate(messages)]
+    )
 
 
 def test_a_chain_runs_over_what_each_two_neighbours_have_in_common():
@@ -84,40 +93,15 @@ def test_a_chain_runs_over_what_each_two_neighbours_have_in_common():
         done.handler(record)
         side.work("chain")
 
-    event = events.sqs_fifo(
-        [
-            ("A", {"n": 0, "order": "w", "event": "e0"}),
-            ("A", {"n": 1, "order": "x", "event": "e1"}),
-            ("B", {"n": 2, "order": "x", "event": "e2"}),
-            ("C", {"n": 3, "order": "y", "event": "e2"}),
-        ]
-    )
-    answer = process_sqs(
-        event, handler, context=Context(), dedup_key="{body[event]}", lock_key="{body[order]}", max_workers=4
-    )
-    assert answer == NOTHING
+    event = fifo(("A", "w", "e0"), ("A", "x", "e1"), ("B", "x", "e2"), ("C", "y", "e2"))
+    assert process_sqs(event, handler, context=Context(), max_workers=4, **KEYS) == NOTHING
     assert done.started == [0, 1, 2]
     assert side.most == {"chain": 1}
 
 
 def test_the_same_text_as_group_lock_and_event_is_nothing_in_common():
-    side = Side(meet=3)
-    event = events.sqs_fifo(
-        [
-            ("same", {"event": "1", "order": "1"}),
-            ("g2", {"event": "same", "order": "2"}),
-            ("g3", {"event": "3", "order": "same"}),
-        ]
-    )
-    answer = process_sqs(
-        event,
-        lambda record: side.work("all"),
-        context=Context(),
-        dedup_key="{body[event]}",
-        lock_key="{body[order]}",
-        max_workers=3,
-    )
-    assert answer == NOTHING
+    side, event = Side(meet=3), fifo(("same", "1", "1"), ("g2", "2", "same"), ("g3", "same", "3"))
+    assert process_sqs(event, lambda record: side.work("all"), context=Context(), max_workers=3, **KEYS) == NOTHING
 
 
 def test_the_context_variables_of_the_handler_reach_its_workers_and_theirs_stay_with_them():
@@ -129,39 +113,31 @@ def test_the_context_variables_of_the_handler_reach_its_workers_and_theirs_stay_
         seen.append((tenant.get(), current_lock().key, current_dedup().key.rpartition("#")[2]))
         tenant.set("changed")
 
-    event = events.sqs([{"n": n} for n in range(3)])
+    event = numbered(3)
     assert process_sqs(event, handler, context=Context(), lock_key="order#{body[n]}", max_workers=3) == NOTHING
     ids = [record["messageId"] for record in event["Records"]]
     assert sorted(seen) == [("t-1", f"order#{n}", ids[n]) for n in range(3)]
     assert tenant.get() == "t-1"
 
 
-def test_the_failures_of_workers_come_back_in_the_order_of_the_batch():
-    done, event = Done(1, 4, 5), events.sqs([{"n": n} for n in range(6)])
-    assert returned(process_sqs(event, done.handler, context=Context(), max_workers=3), event) == [1, 4, 5]
+def test_each_worker_has_records_of_its_own_whose_failures_come_back_in_order_and_is_over_then():
+    done, event, before = Done(1, 4, 5), numbered(20), threading.active_count()
+    assert returned(process_sqs(event, done.handler, context=Context(), max_workers=5), event) == [1, 4, 5]
+    assert sorted(done.started) == list(range(20))
+    assert threading.active_count() <= before + 1  # the heartbeat's thread, which is parked
 
 
 # The records that must run one after another, compared with a slow and obvious way to find them
 
 
-def test_every_worker_is_over_when_the_answer_is_given():
-    done = Done()
-    before = threading.active_count()
-    process_sqs(events.sqs([{"n": n} for n in range(5)]), done.handler, context=Context(), max_workers=3)
-    assert len(done.started) == 5
-    assert threading.active_count() <= before + 1  # the heartbeat's thread, which is parked
-
-
-Names = tuple[str | None, str | None, str | None]
 letters = st.sampled_from([None, "a", "b", "c", "d"])
 
 
 @given(st.lists(st.tuples(st.sampled_from("ABCD"), letters, letters), max_size=10))
 def test_chains_are_the_records_that_have_something_in_common_directly_or_not(records):
     """The group of a record counts even if no key can be built from the record."""
-    event = events.sqs_fifo([(str(group), {"event": one, "order": other}) for group, one, other in records])
-    batch = _Batch("sqs_batch", QueueSource(), lambda record: None, "{body[event]}", lock_key="{body[order]}")
-    chains = chains_of(deliveries_of(event, batch.source)[0], batch.in_common)
+    batch = _Batch("sqs_batch", QueueSource(), lambda record: None, KEYS["dedup_key"], lock_key=KEYS["lock_key"])
+    chains = chains_of(deliveries_of(fifo(*records), batch.source)[0], batch.in_common)
     assert all(chain == sorted(chain) for chain in chains)
     assert sorted(chains) == sorted(components(records))
 
@@ -182,11 +158,3 @@ def touch(records: list[Any], one: list[int], other: list[int]) -> bool:
         return left is not None and left == right
 
     return any(any(map(same, records[i], records[j])) for i in one for j in other)
-
-
-def test_records_of_a_worker_see_numbers_of_their_own():
-    """The handler of a record gets that record and no other."""
-    seen = []
-    event = events.sqs([{"n": n} for n in range(20)])
-    process_sqs(event, lambda record: seen.append(number_of(record)), context=Context(), max_workers=5, dedup_key=None)
-    assert sorted(seen) == list(range(20))

@@ -8,7 +8,7 @@ import itertools
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -50,39 +50,38 @@ def second() -> Callable[[Request], bool]:
 # Claims
 
 
-def test_a_claim_whose_reply_is_lost_runs_once(once, wire, rows):
-    calls = Calls()
-    wire.drop_reply("UpdateItem")
-    once("{id}", scope="")(calls.handler)(EVENT)
-    assert calls.count == 1
+@pytest.mark.parametrize("completion", [False, True])
+@pytest.mark.parametrize("fault", ["drop_reply", "drop_request"])
+def test_a_claim_or_completion_that_is_lost_is_sent_again_and_the_event_runs_once(
+    fault, completion, once, wire, rows, caplog
+):
+    calls = Calls("done")
+    handler = once("{id}", scope="", result="json")(calls.handler)
+    getattr(wire, fault)("UpdateItem", when=completes if completion else None)
+    assert handler(EVENT) == "done"
     assert wire.operations == ["UpdateItem"] * 3
     assert is_done(rows, "e-1")
-
-
-def test_a_late_copy_of_a_claim_does_not_open_the_event_again(once, wire, rows):
-    calls = Calls()
-    handler = once("{id}", scope="")(calls.handler)
-    late = wire.deliver_late("UpdateItem", copies=2)
-    handler(EVENT)
-    before = rows["e-1"]
-    late.release()
-    assert late.finished.wait(30)
-    assert rows["e-1"] == before
-    handler(EVENT)
+    assert handler(EVENT) == "done"
     assert calls.count == 1
+    assert warnings(caplog) == []
 
 
-def test_a_late_copy_of_a_claim_does_not_open_an_event_that_was_claimed_after_its_window(once, wire, rows):
-    rows.put("e-1", completedUntil={"N": str(int(time.time()) - 5)})
+@pytest.mark.parametrize("passed", [False, True], ids=["new", "after its window"])
+def test_a_late_copy_of_a_claim_does_not_open_the_event_again(passed, once, wire, rows):
+    if passed:
+        rows.put("e-1", completedUntil={"N": str(int(time.time()) - 5)})
     calls = Calls()
     handler = once("{id}", scope="")(calls.handler)
-    late = wire.deliver_late(when=second(), copies=2)  # the claim under the completion that has passed
+    # After the window, the claim under the completion that has passed.
+    late = wire.deliver_late("UpdateItem", when=second() if passed else None, copies=2)
     handler(EVENT)
     assert late.reached.is_set()
     before = rows["e-1"]
     late.release()
     assert late.finished.wait(30)
     assert rows["e-1"] == before
+    handler(EVENT)
+    assert calls.count == 1
 
 
 def test_a_taker_over_who_saw_the_row_before_its_completion_does_not_run_it_again(once, wire, rows, other):
@@ -130,24 +129,6 @@ def test_an_event_whose_result_is_interrupted_on_its_way_to_the_row_is_released_
         current_dedup()
     assert handler(EVENT) == handler(EVENT) == "done"
     assert calls.count == 2
-
-
-def test_a_completion_whose_reply_is_lost_is_found_done(once, wire, rows, caplog):
-    calls = Calls("done")
-    handler = once("{id}", scope="", result="json")(calls.handler)
-    wire.drop_reply("UpdateItem", when=completes)
-    assert handler(EVENT) == "done"
-    assert wire.operations == ["UpdateItem"] * 3
-    assert handler(EVENT) == "done"
-    assert calls.count == 1
-    assert warnings(caplog) == []
-
-
-def test_a_completion_whose_request_is_lost_is_sent_again(once, wire, rows):
-    wire.drop_request("UpdateItem", when=completes)
-    once("{id}", scope="")(lambda event: None)(EVENT)
-    assert is_done(rows, "e-1")
-    assert wire.operations == ["UpdateItem"] * 3
 
 
 def test_a_late_copy_of_a_completion_does_not_complete_what_another_owns_after_the_window(once, wire, rows):
@@ -230,25 +211,21 @@ def test_an_unfit_result_is_told_although_the_completion_failed_too(once, wire, 
 # Late owners
 
 
-def put_off(client: LockClient, then: Any = None) -> Any:
+def put_off(client: LockClient) -> None:
     """Let the lease run out for the client whose function calls this."""
     clock = client.__session__.timeline.clock
     assert isinstance(clock, LeapingClock)
     clock.sleep(3600)
     assert current_dedup().lost
-    return then
 
 
 @pytest.mark.parametrize("raises", [True, False])
 def test_a_late_owner_neither_completes_nor_releases_what_another_owns_and_is_warned_about(
     raises, once, rows, impatient, caplog
 ):
-    calls: list[str] = []
-
     def body(event: dict[str, str]) -> str:
         put_off(impatient)
         rows.put_held("e-1", expires_at=9e9, owner="another#1")
-        calls.append("late")
         if raises:
             raise Boom
         return "late"
@@ -264,7 +241,6 @@ def test_a_late_owner_neither_completes_nor_releases_what_another_owns_and_is_wa
     assert rows["e-1"]["ownerName"] == {"S": "another#1"}
     assert rows.is_held("e-1")
     assert not is_done(rows, "e-1")
-    assert calls == ["late"]
 
 
 def test_the_lease_of_one_ends_and_another_runs_it_and_the_late_one_changes_nothing(once, rows, other, caplog):
@@ -292,50 +268,52 @@ def test_the_lease_of_one_ends_and_another_runs_it_and_the_late_one_changes_noth
     assert ran == ["first", "second"]
 
 
-def test_where_nobody_took_over_a_late_owner_completes(once, rows, impatient, caplog):
-    calls = Calls(result=lambda: put_off(impatient, "late"))
-    handler = once("{id}", scope="", result="json")(calls.handler)
+@pytest.mark.parametrize("commits", [False, True])
+def test_where_nobody_took_over_a_late_owner_completes(commits, once, rows, impatient, caplog):
+    def body(event: object) -> str:
+        put_off(impatient)
+        calls.count += 1
+        if commits:
+            commit([add(rows, "sum")])
+        return "late"
+
+    calls = Calls()
+    handler = once("{id}", scope="", result="json")(body)
     assert handler(EVENT) == "late"
     assert is_done(rows, "e-1")
     assert "finished_lost" not in warnings(caplog)
-    assert handler(EVENT) == "late"
-    assert calls.count == 1
+    assert handler(EVENT) == (None if commits else "late")
+    assert (calls.count, value(rows, "sum")) == (1, commits)
 
 
-def test_where_nobody_took_over_a_late_owner_commits(once, rows, impatient):
-    def body(event: object) -> None:
-        put_off(impatient)
-        commit([add(rows, "sum")])
-
-    handler = once("{id}", scope="")(body)
-    handler(EVENT)
-    assert is_done(rows, "e-1")
-    handler(EVENT)
-    assert value(rows, "sum") == 1
-
-
-def test_a_late_owner_whose_successor_failed_does_not_complete(once, rows, impatient, caplog):
-    def body(event: object) -> None:
-        put_off(impatient)
-        row = rows["e-1"] | {"ownerName": {"S": "another#1"}, "isReleased": {"S": "1"}}
-        rows.put(row.pop("key")["S"], **row)
-
-    once("{id}", scope="")(body)(EVENT)
-    assert not is_done(rows, "e-1")
-    assert "finished_lost" in warnings(caplog)
-
-
-def test_a_row_that_is_gone_at_the_end_is_a_loss(once, rows, caplog):
+@pytest.mark.parametrize("gone", [False, True], ids=["its successor failed", "the row is gone"])
+def test_a_late_owner_whose_row_is_released_by_another_or_gone_does_not_complete(gone, once, rows, impatient, caplog):
     def body(event: object) -> str:
-        rows.delete("e-1")
+        row = rows["e-1"] | {"ownerName": {"S": "another#1"}, "isReleased": {"S": "1"}}
+        if gone:
+            rows.delete("e-1")
+        else:
+            put_off(impatient)
+            rows.put(row.pop("key")["S"], **row)
         return "result"
 
     assert once("{id}", scope="")(body)(EVENT) == "result"
-    assert rows.get("e-1") is None
+    assert not is_done(rows, "e-1")
+    assert (rows.get("e-1") is None) == gone
     assert "finished_lost" in warnings(caplog)
 
 
 # Cancelled
+
+
+async def cancelled(call: Coroutine[Any, Any, object], moment: Callable[[], bool], fault: Any) -> None:
+    """Cancel the call once the moment has come, and then let its request's reply arrive."""
+    calling = start(call)
+    await until(moment)
+    calling.cancel()
+    await asyncio.sleep(0)
+    fault.release()
+    assert isinstance(await ended(calling), asyncio.CancelledError)
 
 
 @pytest.mark.parametrize("moment", ["claim", "body", "completion"])
@@ -352,12 +330,7 @@ def test_a_call_that_is_cancelled_leaves_nothing_held_and_is_done_only_where_it_
         fault = wire.delay_reply("UpdateItem", when=completes if moment == "completion" else None)
         if moment == "body":
             fault.release()
-        calling = start(handler(EVENT))
-        await until(entered.is_set if moment == "body" else fault.reached.is_set)
-        calling.cancel()
-        await asyncio.sleep(0)
-        fault.release()
-        assert isinstance(await ended(calling), asyncio.CancelledError)
+        await cancelled(handler(EVENT), entered.is_set if moment == "body" else fault.reached.is_set, fault)
         assert entered.is_set() == (moment != "claim")
 
     asyncio.run(test())
@@ -372,12 +345,7 @@ def test_a_commit_that_is_cancelled_is_done_if_and_only_if_its_effects_are(wire,
             await current_dedup(AsyncLock).commit([add(rows, "sum")])
 
         fault = wire.delay_reply(COMMIT)
-        calling = start(handler(EVENT))
-        await until(fault.reached.is_set)
-        calling.cancel()
-        await asyncio.sleep(0)
-        fault.release()
-        assert isinstance(await ended(calling), asyncio.CancelledError)
+        await cancelled(handler(EVENT), fault.reached.is_set, fault)
         await handler(EVENT)
 
     asyncio.run(test())

@@ -75,34 +75,34 @@ LATER: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("result", [None, "json"])
 @pytest.mark.parametrize("name", LATER)
-def test_an_event_is_not_done_by_what_has_not_run_yet(name, result, once, rows):
+def test_an_event_is_not_done_by_what_has_not_run_yet(name, once, rows):
     made: list[Any] = []
 
     def body(event: Any) -> Any:
         made.append(LATER[name](event))
         return made[-1]
 
-    handler = once("{id}", scope="", result=result)(body)
-    for _ in range(2):  # the next delivery runs
+    for result in (None, None, "json"):  # the next delivery runs
         with pytest.raises(TypeError, match=rf"body returned {name}, which has not run yet.* @deduplicate takes"):
-            handler(EVENT)
+            once("{id}", scope="", result=result)(body)(EVENT)
     assert not is_done(rows, "e-1")
     assert not rows.is_held("e-1")
-    assert len(made) == 2
+    assert len(made) == 3
 
 
-@pytest.mark.parametrize("rate", [{}, {"rate": ("api", 1000, 1)}, {"lock_key": "k"}, {"dedup_key": None}])
 @pytest.mark.parametrize("name", LATER)
-def test_a_record_is_not_done_by_what_has_not_run_yet(name, rate, caplog):
+def test_a_record_is_not_done_by_what_has_not_run_yet(name, caplog):
     handler = LATER[name]
     queued, streamed = events.sqs([{"n": 0}]), events.kinesis([("a", {"n": 0})])
-    again = process_sqs(queued, lambda record: handler(record), context=Context(), **rate)
-    assert again["batchItemFailures"] == [{"itemIdentifier": queued["Records"][0]["messageId"]}]
-    assert f"returned {name}, which has not run yet: the event would count as done. process_sqs" in caplog.text
-    again = process_stream(streamed, lambda record: handler(record), context=Context(), **rate)
-    assert len(again["batchItemFailures"]) == 1
+    keys: list[dict[str, Any]] = [{}, {"rate": ("api", 1000, 1)}, {"lock_key": "k"}, {"dedup_key": None}]
+    for options in keys:
+        caplog.clear()
+        again = process_sqs(queued, lambda record: handler(record), context=Context(), **options)
+        assert again["batchItemFailures"] == [{"itemIdentifier": queued["Records"][0]["messageId"]}], options
+        assert f"returned {name}, which has not run yet: the event would count as done. process_sqs" in caplog.text
+        again = process_stream(streamed, lambda record: handler(record), context=Context(), **options)
+        assert len(again["batchItemFailures"]) == 1, options
 
 
 def test_a_record_of_kafka_is_not_done_by_a_generator():

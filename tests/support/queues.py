@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64decode
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,10 +20,11 @@ HOUR = 3600
 
 
 def number_of(record: Event) -> int:
-    """``n`` in the JSON of a record from a queue or a DynamoDB stream."""
+    """``n`` in the JSON of a record from a queue, Kinesis or Kafka, or in the new item of a DynamoDB stream."""
     if "dynamodb" in record:
         return int(record["dynamodb"]["NewImage"]["n"]["N"])
-    number: int = json.loads(record["body"])["n"]
+    encoded = record["value"] if "value" in record else record.get("kinesis", {}).get("data")
+    number: int = json.loads(record["body"] if encoded is None else b64decode(encoded))["n"]
     return number
 
 
@@ -57,6 +59,11 @@ class RealQueue:
             for message in messages
         ]
         return {"Records": sorted(records, key=number_of)}
+
+    def deliver(self, *numbers: int) -> Event:
+        """Send messages, and receive them."""
+        self.send(*numbers)
+        return self.receive()
 
     def numbers(self) -> list[int]:
         return [number_of(record) for record in self.receive()["Records"]]
