@@ -245,10 +245,13 @@ def test_fields_may_come_in_any_iterable(validate, once):
         handler(event(200))
 
 
+NO_LISTS: list[Any] = [5, True, payload_hash("id"), "detail[amount]", []]
+
+
 @pytest.mark.parametrize(
     ("validate", "match"),
     [
-        *((wrong, "validate= takes a list of fields") for wrong in (5, True, payload_hash("id"), "detail[amount]", [])),
+        *((wrong, "validate= takes a list of fields") for wrong in NO_LISTS),
         ([5], "takes the paths of fields"),
         ({"a": 1}.values(), "takes the paths of fields"),
         ([""], "cannot be read"),

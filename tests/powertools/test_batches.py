@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from aws_lambda_powertools.utilities.batch import (
     AsyncBatchProcessor,
-    BasePartialBatchProcessor,
     BatchProcessor,
     EventType,
     SqsFifoPartialProcessor,
@@ -65,45 +64,31 @@ FIFO = lambda: events.sqs_fifo([("g-1", order("a")), ("g-2", order("b"))])  # no
 KINESIS = lambda: events.kinesis([("a", order("a")), ("b", order("b"))])  # noqa: E731
 STREAM = lambda: events.dynamodb_stream([item("a"), item("b")])  # noqa: E731
 
+CUSTOMER, MESSAGE, EVENT_ID, SHARD_KEY = "{body[customer_id]}", "{messageId}", "{eventID}", "{kinesis[partitionKey]}"
+
+
+def of(kind: EventType, model: Any = None) -> Callable[[], BatchProcessor]:
+    return lambda: BatchProcessor(kind, model=model)
+
+
 # The processor's making, its batch of the orders a and b, the key of an order in it, and that of an event.
 SOURCES = {
-    "sqs": (lambda: BatchProcessor(EventType.SQS), SQS, "{body[customer_id]}", "{messageId}"),
-    "sqs as models": (
-        lambda: BatchProcessor(EventType.SQS, model=SqsRecordModel),
-        SQS,
-        "{body[customer_id]}",
-        "{messageId}",
-    ),
-    "sqs with a model of the body": (
-        lambda: BatchProcessor(EventType.SQS, model=OrderRecord),
-        SQS,
-        "{body[customer_id]}",
-        "{messageId}",
-    ),
-    "fifo": (SqsFifoPartialProcessor, FIFO, "{body[customer_id]}", "{messageId}"),
-    "fifo as models": (lambda: SqsFifoPartialProcessor(OrderRecord), FIFO, "{body[customer_id]}", "{messageId}"),
-    "kinesis": (lambda: BatchProcessor(EventType.KinesisDataStreams), KINESIS, "{kinesis[partitionKey]}", "{eventID}"),
-    "kinesis as models": (
-        lambda: BatchProcessor(EventType.KinesisDataStreams, model=KinesisDataStreamRecord),
-        KINESIS,
-        "{kinesis[partitionKey]}",
-        "{eventID}",
-    ),
-    "streams": (
-        lambda: BatchProcessor(EventType.DynamoDBStreams),
-        STREAM,
-        "{dynamodb[Keys][order_id][S]}",
-        "{eventID}",
-    ),
-    "streams as models": (  # which have DynamoDB's types taken off
-        lambda: BatchProcessor(EventType.DynamoDBStreams, model=DynamoDBStreamRecordModel),
+    "sqs": (of(EventType.SQS), SQS, CUSTOMER, MESSAGE),
+    "sqs as models": (of(EventType.SQS, SqsRecordModel), SQS, CUSTOMER, MESSAGE),
+    "sqs with a model of the body": (of(EventType.SQS, OrderRecord), SQS, CUSTOMER, MESSAGE),
+    "fifo": (SqsFifoPartialProcessor, FIFO, CUSTOMER, MESSAGE),
+    "fifo as models": (lambda: SqsFifoPartialProcessor(OrderRecord), FIFO, CUSTOMER, MESSAGE),
+    "kinesis": (of(EventType.KinesisDataStreams), KINESIS, SHARD_KEY, EVENT_ID),
+    "kinesis as models": (of(EventType.KinesisDataStreams, KinesisDataStreamRecord), KINESIS, SHARD_KEY, EVENT_ID),
+    "streams": (of(EventType.DynamoDBStreams), STREAM, "{dynamodb[Keys][order_id][S]}", EVENT_ID),
+    # The models have DynamoDB's types taken off.
+    "streams as models": (
+        of(EventType.DynamoDBStreams, DynamoDBStreamRecordModel),
         STREAM,
         "{dynamodb[Keys][order_id]}",
-        "{eventID}",
+        EVENT_ID,
     ),
 }
-Source = tuple[Callable[[], BasePartialBatchProcessor], Callable[[], Event], str, str]
-
 each_source = pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 
 
@@ -117,12 +102,25 @@ def process(processor: Any, event: Event, record_handler: Callable[..., Any], co
 def identifiers(event: Event) -> list[str]:
     """What each record is called in a list of failures."""
 
-    def of(record: Event) -> str:
+    def called(record: Event) -> str:
         if "messageId" in record:
             return str(record["messageId"])
         return str(record["kinesis"]["sequenceNumber"] if "kinesis" in record else record["dynamodb"]["SequenceNumber"])
 
-    return [of(record) for record in event["Records"]]
+    return [called(record) for record in event["Records"]]
+
+
+class Noted:
+    """A record handler under a lock. It notes the key and the lease of each record that it was called with."""
+
+    def __init__(self, key: Any, **options: Any) -> None:
+        self.keys: list[str] = []
+        self.leases: list[float] = []
+        self.handler = with_lock(key, **options)(self._handle)
+
+    def _handle(self, record: Any) -> None:
+        self.keys.append(current_lock().key)
+        self.leases.append(current_lock().lease_duration)
 
 
 # Locks
@@ -146,114 +144,71 @@ def test_each_record_runs_under_its_own_lock_that_ends_with_the_invocation(sourc
 
 
 @each_source
-def test_a_record_whose_lock_is_held_elsewhere_is_a_partial_failure(source, other, context):
+def test_a_record_whose_lock_is_held_elsewhere_is_a_partial_failure(source, other):
     processor, batch, key, _ = source
-    event, done = batch(), []
-
-    @with_lock(key, wait=0)
-    def record_handler(record: Any) -> None:
-        done.append(current_lock().key)
-
+    event, noted = batch(), Noted(key, wait=0)
     with other.acquire("b"):
-        assert process(processor(), event, record_handler, context) == identifiers(event)[1:]
-    assert done == ["a"]
+        assert process(processor(), event, noted.handler) == identifiers(event)[1:]
+    assert noted.keys == ["a"]
 
 
-def test_a_fifo_batch_stops_at_a_record_whose_lock_is_held_elsewhere(other):
-    event, done = events.sqs_fifo([("g", order(name)) for name in "abc"]), []
-
-    @with_lock("{body[customer_id]}", wait=0)
-    def record_handler(record: Any) -> None:
-        done.append(current_lock().key)
-
-    with other.acquire("b"):
-        assert process(SqsFifoPartialProcessor(), event, record_handler) == identifiers(event)[1:]
-    assert done == ["a"]
-
-
-def test_a_fifo_batch_goes_on_with_the_other_groups_where_that_is_asked_for(other):
-    event, done = events.sqs_fifo([("g-1", order("a")), ("g-1", order("b")), ("g-2", order("c"))]), []
-
-    @with_lock("{body[customer_id]}", wait=0)
-    def record_handler(record: Any) -> None:
-        done.append(current_lock().key)
-
-    with other.acquire("a"):
-        failed = process(SqsFifoPartialProcessor(skip_group_on_error=True), event, record_handler)
-    assert failed == identifiers(event)[:2]
-    assert done == ["c"]
+@pytest.mark.parametrize(
+    ("skips", "groups", "held", "back", "done"),
+    [(False, ["g", "g", "g"], "b", [1, 2], ["a"]), (True, ["g-1", "g-1", "g-2"], "a", [0, 1], ["c"])],
+    ids=["as a whole", "or its group where that is asked for"],
+)
+def test_a_fifo_batch_stops_at_a_record_whose_lock_is_held_elsewhere(skips, groups, held, back, done, other):
+    event = events.sqs_fifo([(group, order(name)) for group, name in zip(groups, "abc", strict=True)])
+    noted, processor = Noted(CUSTOMER, wait=0), SqsFifoPartialProcessor(skip_group_on_error=skips)
+    with other.acquire(held):
+        assert process(processor, event, noted.handler) == [identifiers(event)[place] for place in back]
+    assert noted.keys == done
 
 
 def test_a_batch_that_is_all_contended_fails_the_invocation_with_the_lock_errors(other):
-    @with_lock("one for all", wait=0)
-    def record_handler(record: Any) -> None: ...
-
+    noted = Noted("one for all", wait=0)
     with other.acquire("one for all"), pytest.raises(BatchProcessingError, match="LockNotGrantedError") as caught:
-        process(BatchProcessor(EventType.SQS), SQS(), record_handler)
-    kinds = [kind for kind, _, _ in caught.value.child_exceptions]
-    assert kinds == [LockNotGrantedError, LockNotGrantedError]
+        process(BatchProcessor(EventType.SQS), SQS(), noted.handler)
+    assert [kind for kind, _, _ in caught.value.child_exceptions] == [LockNotGrantedError] * 2
 
 
 def test_a_batch_that_is_all_contended_can_be_a_partial_failure_too(other):
-    event = SQS()
-
-    @with_lock("one for all", wait=0)
-    def record_handler(record: Any) -> None: ...
-
+    event, processor = SQS(), BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
     with other.acquire("one for all"):
-        processor = BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
-        assert process(processor, event, record_handler) == identifiers(event)
+        assert process(processor, event, Noted("one for all", wait=0).handler) == identifiers(event)
 
 
 def test_a_record_that_is_skipped_counts_as_done_and_its_message_is_deleted(other):
-    done: list[str] = []
-
-    @with_lock("{body[customer_id]}", wait=0, on_not_granted="skip")
-    def record_handler(record: Any) -> None:
-        done.append(current_lock().key)
-
+    noted = Noted(CUSTOMER, wait=0, on_not_granted="skip")
     with other.acquire("b"):
-        assert process(BatchProcessor(EventType.SQS), SQS(), record_handler) == []
-    assert done == ["a"]
+        assert process(BatchProcessor(EventType.SQS), SQS(), noted.handler) == []
+    assert noted.keys == ["a"]
 
 
 def test_a_key_that_a_record_does_not_have_fails_that_record_alone():
-    event = events.sqs([order("a"), {"order_id": "of-nobody"}])
-    processor = BatchProcessor(EventType.SQS)
-
-    @with_lock("{body[customer_id]}")
-    def record_handler(record: Any) -> None: ...
-
-    assert process(processor, event, record_handler) == identifiers(event)[1:]
+    event, processor = events.sqs([order("a"), {"order_id": "of-nobody"}]), BatchProcessor(EventType.SQS)
+    assert process(processor, event, Noted(CUSTOMER).handler) == identifiers(event)[1:]
     assert processor.exceptions[0][0] is KeyTemplateError
 
 
 def test_a_poison_pill_fails_validation_before_any_lock_is_taken(wire):
-    event = events.sqs([{"order_id": "of-nobody"}, order("a")])
-
-    @with_lock("{body[customer_id]}")
-    def record_handler(record: OrderRecord) -> None: ...
-
-    assert process(BatchProcessor(EventType.SQS, model=OrderRecord), event, record_handler) == identifiers(event)[:1]
+    event, processor = events.sqs([{"order_id": "of-nobody"}, order("a")]), of(EventType.SQS, OrderRecord)()
+    assert process(processor, event, Noted(CUSTOMER).handler) == identifiers(event)[:1]
     assert wire.count() == 2
 
 
 @pytest.mark.filterwarnings("ignore:The `batch_processor` decorator is deprecated")
-def test_the_older_batch_processor_decorator_works_as_well(rows, context):
-    processor = BatchProcessor(EventType.SQS)
-    leases = []
+def test_the_older_batch_processor_decorator_works_as_well(context):
+    processor, noted = BatchProcessor(EventType.SQS), Noted(CUSTOMER)
+    register_lambda_context(context)
 
-    @with_lock("{body[customer_id]}")
-    def record_handler(record: Any, lambda_context: Any) -> None:
-        leases.append(current_lock().lease_duration)
-
-    @batch_processor(record_handler=record_handler, processor=processor)
+    @batch_processor(record_handler=noted.handler, processor=processor)
     def handler(event: Event, context: Context) -> Any:
         return processor.response()
 
     assert handler(SQS(), context) == {"batchItemFailures": []}
-    assert len(leases) == 2
-    assert max(leases) <= REMAINING
+    assert noted.keys == ["a", "b"]
+    assert max(noted.leases) <= REMAINING
 
 
 # Events
@@ -274,33 +229,21 @@ def test_a_record_that_comes_again_is_not_done_again(source, context):
     assert max(done) <= REMAINING
 
 
-def test_a_record_in_progress_elsewhere_is_a_partial_failure_and_comes_again(other):
+def test_a_record_in_progress_elsewhere_or_that_failed_comes_again_and_its_neighbours_do_not(other):
     event, done = SQS(), []
+    first, second = identifiers(event)
 
     @deduplicate("{messageId}", scope="")
     def record_handler(record: Any) -> None:
         done.append(record.message_id)
-
-    first, second = identifiers(event)
-    with other.acquire(first):
-        assert process(BatchProcessor(EventType.SQS), event, record_handler) == [first]
-    assert process(BatchProcessor(EventType.SQS), event, record_handler) == []
-    assert done == [second, first]
-
-
-def test_a_record_that_failed_runs_again_and_its_neighbours_do_not():
-    event, done = SQS(), []
-    first, second = identifiers(event)
-
-    @deduplicate("{messageId}")
-    def record_handler(record: Any) -> None:
-        done.append(record.message_id)
-        if done == [first]:
+        if done == [second, first]:
             raise ValueError(first)
 
+    with other.acquire(first):
+        assert process(BatchProcessor(EventType.SQS), event, record_handler) == [first]
     assert process(BatchProcessor(EventType.SQS), event, record_handler) == [first]
     assert process(BatchProcessor(EventType.SQS), events.redelivered(event), record_handler) == []
-    assert done == [first, second, first]
+    assert done == [second, first, first]
 
 
 @pytest.mark.parametrize("model", [None, SqsRecordModel])
@@ -318,14 +261,9 @@ def test_equal_bodies_are_one_event_by_their_hash(model):
 
 @pytest.mark.parametrize("model", [None, SqsRecordModel])
 def test_a_key_can_be_a_jmespath_expression_over_a_record(model):
-    done = []
-
-    @with_lock(key_jmespath="powertools_json(body).customer_id")
-    def record_handler(record: Any) -> None:
-        done.append(current_lock().key)
-
-    assert process(BatchProcessor(EventType.SQS, model=model), SQS(), record_handler) == []
-    assert done == ["a", "b"]
+    noted = Noted(None, key_jmespath="powertools_json(body).customer_id")
+    assert process(BatchProcessor(EventType.SQS, model=model), SQS(), noted.handler) == []
+    assert noted.keys == ["a", "b"]
 
 
 def test_a_record_is_deduplicated_before_it_waits_for_its_lock(wire, other, context):
@@ -350,41 +288,24 @@ def test_a_record_is_deduplicated_before_it_waits_for_its_lock(wire, other, cont
 
 
 def test_without_a_context_the_lease_is_the_clients(context):
-    leases = []
-
-    @with_lock("{messageId}")
-    def record_handler(record: Any) -> None:
-        leases.append(current_lock().lease_duration)
-
-    assert process(BatchProcessor(EventType.SQS), SQS(), record_handler, context) == []
-    assert leases == [20, 20]
+    noted = Noted(MESSAGE)
+    assert process(BatchProcessor(EventType.SQS), SQS(), noted.handler, context) == []
+    assert noted.leases == [20, 20]
 
 
-def test_a_registered_context_reaches_record_handlers_that_do_not_name_it(context):
-    leases = []
+@pytest.mark.parametrize("registered", [True, False], ids=["registered", "of a handler that has a lock"])
+def test_a_context_reaches_record_handlers_that_do_not_name_it(registered, context):
+    noted = Noted(MESSAGE)
 
-    @with_lock("{messageId}")
-    def record_handler(record: Any) -> None:
-        leases.append(current_lock().lease_duration)
-
-    register_lambda_context(context)
-    assert process(BatchProcessor(EventType.SQS), SQS(), record_handler, context) == []
-    assert max(leases) <= REMAINING
-
-
-def test_the_context_of_a_handler_that_has_a_lock_reaches_its_record_handlers(context):
-    leases = []
-
-    @with_lock("{messageId}")
-    def record_handler(record: Any) -> None:
-        leases.append(current_lock().lease_duration)
-
-    @with_lock("one batch at a time")
     def handler(event: Event, context: Context) -> list[str]:
-        return process(BatchProcessor(EventType.SQS), event, record_handler)
+        return process(BatchProcessor(EventType.SQS), event, noted.handler)
 
+    if registered:
+        register_lambda_context(context)
+    else:
+        handler = with_lock("one batch at a time")(handler)
     assert handler(SQS(), context) == []
-    assert max(leases) <= REMAINING
+    assert max(noted.leases) <= REMAINING
 
 
 # The async processor
@@ -430,19 +351,13 @@ def test_async_records_are_done_once_batch_after_batch(in_lambda, monkeypatch):
         asyncio.set_event_loop(None)
 
 
-def test_an_async_record_whose_lock_is_held_elsewhere_is_a_partial_failure(other):
+def test_an_async_record_whose_lock_is_held_elsewhere_is_a_partial_failure_and_a_batch_of_them_fails(other):
     event = SQS()
 
-    @with_lock("{body[customer_id]}", wait=0)
+    @with_lock(CUSTOMER, wait=0)
     async def record_handler(record: Any) -> None: ...
 
     with other.acquire("a"):
         assert process(AsyncBatchProcessor(EventType.SQS), event, record_handler) == identifiers(event)[:1]
-
-
-def test_an_async_batch_that_is_all_contended_fails_the_invocation(other):
-    @with_lock("one for all", wait=0)
-    async def record_handler(record: Any) -> None: ...
-
-    with other.acquire("one for all"), pytest.raises(BatchProcessingError, match="LockNotGrantedError"):
-        process(AsyncBatchProcessor(EventType.SQS), SQS(), record_handler)
+        with other.acquire("b"), pytest.raises(BatchProcessingError, match="LockNotGrantedError"):
+            process(AsyncBatchProcessor(EventType.SQS), event, record_handler)

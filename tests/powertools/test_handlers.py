@@ -72,14 +72,24 @@ def stacked(order: list[Decorator], handler: Callable[..., Any]) -> Callable[...
     return handler
 
 
+def work(event: Event, context: Any) -> str:
+    return "done"
+
+
+@pytest.fixture
+def once(store: DynamoDBPersistenceLayer) -> Decorator:
+    """Powertools' own: an event is handled once."""
+    made: Decorator = idempotent(config=IdempotencyConfig(event_key_jmespath="id"), persistence_store=store)
+    return made
+
+
 # Names
 
 
 @pytest.mark.filterwarnings("ignore:No application metrics to publish")
 @pytest.mark.parametrize("key", ["{event[detail][customer_id]}", "{detail[customer_id]}", "{context[aws_request_id]}"])
-def test_above_decorators_of_powertools_names_are_those_that_these_give_them(key, logger, metrics, store, context):
+def test_above_decorators_of_powertools_names_are_those_that_these_give_them(key, logger, metrics, once, context):
     tracer = Tracer(service="orders")
-    kept = idempotent(config=IdempotencyConfig(event_key_jmespath="id"), persistence_store=store)
     typed = event_source(data_class=EventBridgeEvent)
     stacks: tuple[list[Any], ...] = (
         [logger.inject_lambda_context],
@@ -88,7 +98,7 @@ def test_above_decorators_of_powertools_names_are_those_that_these_give_them(key
         [middleware],
         [typed],
         [tracer.capture_method],
-        [kept],
+        [once],
         [logger.inject_lambda_context, tracer.capture_lambda_handler, typed, middleware],
         [tracer.capture_method, logger.inject_lambda_context, typed],
     )
@@ -111,13 +121,13 @@ OTHERS = ("Logger", "Tracer", "Metrics", "middleware", "idempotent")
 
 
 @pytest.fixture
-def decorators(logger: Logger, metrics: Metrics, store: DynamoDBPersistenceLayer) -> dict[str, Decorator]:
+def decorators(logger: Logger, metrics: Metrics, once: Decorator) -> dict[str, Decorator]:
     return {
         "Logger": logger.inject_lambda_context,
         "Tracer": Tracer(service="orders").capture_lambda_handler,
         "Metrics": metrics.log_metrics(raise_on_empty_metrics=False),
         "middleware": middleware,
-        "idempotent": idempotent(config=IdempotencyConfig(event_key_jmespath="id"), persistence_store=store),
+        "idempotent": once,
     }
 
 
@@ -166,8 +176,7 @@ def test_an_event_is_done_once_wherever_deduplicate_stands(above, decorators, co
             raise ValueError("the first time")
         return "done"
 
-    once = deduplicate("{id}", result="json")
-    handled = stacked(around(above, once, decorators), handler)
+    handled = stacked(around(above, deduplicate("{id}", result="json"), decorators), handler)
     event = requested()
     with pytest.raises(ValueError, match="the first time"):
         handled(event, context)
@@ -197,22 +206,15 @@ def test_keys_are_made_of_the_raw_event_above_and_of_the_parsed_one_below(parse,
     assert lease <= REMAINING
 
 
-def test_below_an_envelope_the_key_is_made_of_what_was_in_it(context):
-    @event_parser(model=Detail, envelope=EventBridgeEnvelope)
-    @with_lock("{customer_id}")
-    def handler(event: Detail, context: LambdaContext) -> str:
-        return current_lock().key
-
-    assert handler(requested("c-7"), context) == "c-7"
-
-
-def test_above_an_envelope_the_key_is_made_of_the_event_as_it_came(context):
-    @with_lock("{customer_id}")
-    @event_parser(model=Detail, envelope=EventBridgeEnvelope)
-    def handler(event: Detail, context: LambdaContext) -> None: ...
-
+def test_below_an_envelope_the_key_is_made_of_what_was_in_it_and_above_it_of_the_event_as_it_came(context):
+    parse: Decorator = event_parser(model=Detail, envelope=EventBridgeEnvelope)
+    lock: Decorator = with_lock("{customer_id}")
+    below, above = (
+        stacked(order, lambda event, context: current_lock().key) for order in ([parse, lock], [lock, parse])
+    )
+    assert below(requested("c-7"), context) == "c-7"
     with pytest.raises(KeyTemplateError, match=r"no \[customer_id\]"):
-        handler(requested("c-7"), context)
+        above(requested("c-7"), context)
 
 
 def test_the_parser_finds_the_model_in_the_signature_of_a_locked_handler(context):
@@ -225,15 +227,13 @@ def test_the_parser_finds_the_model_in_the_signature_of_a_locked_handler(context
 
 
 def test_an_event_that_does_not_parse_costs_no_request_below_the_parser_and_two_above(wire, context):
-    def handler(event: Requested, context: LambdaContext) -> None: ...
-
     lock: Decorator = with_lock("{id}")
     parse: Decorator = event_parser(model=Requested)
     counts = []
     for order in ([parse, lock], [lock, parse]):
         wire.clear()
         with pytest.raises(ValidationError):
-            stacked(order, handler)(requested() | {"detail": {}}, context)
+            stacked(order, work)(requested() | {"detail": {}}, context)
         counts.append(wire.count())
     assert counts == [0, 2]
 
@@ -256,29 +256,18 @@ def test_a_key_function_gets_the_data_class_and_can_use_its_properties(context):
 )
 @pytest.mark.parametrize("key", ["{id}", payload_hash("detail"), payload_hash("detail[order_id]", "id")])
 def test_an_event_is_the_same_event_whether_it_is_parsed_or_not(parse, key, context):
-    done = []
-
-    def handler(event: Any, context: Any) -> None:
-        done.append(event)
-
-    event = requested()
-    for order in ([deduplicate(key, scope="orders"), parse], [parse, deduplicate(key, scope="orders")]):
-        stacked(order, handler)(event, context)
+    done, event, once = [], requested(), deduplicate(key, scope="orders")
+    for order in ([once, parse], [parse, once]):
+        stacked(order, lambda event, context: done.append(event))(event, context)
     assert len(done) == 1
 
 
 # Idempotency
 
 
-def test_under_idempotent_a_duplicate_takes_no_lock_and_above_it_waits_for_one(store, wire, other, context):
-    once = idempotent(config=IdempotencyConfig(event_key_jmespath="id"), persistence_store=store)
+def test_under_idempotent_a_duplicate_takes_no_lock_and_above_it_waits_for_one(once, other, context):
     lock = with_lock("{detail[customer_id]}", wait=0)
-
-    def handler(event: Event, context: Context) -> str:
-        return "done"
-
-    below, above = stacked([once, lock], handler), stacked([lock, once], handler)
-    event = requested()
+    below, above, event = stacked([once, lock], work), stacked([lock, once], work), requested()
     assert below(event, context) == "done"
     with other.acquire("c-1"):
         assert below(event, context) == "done"
@@ -286,56 +275,32 @@ def test_under_idempotent_a_duplicate_takes_no_lock_and_above_it_waits_for_one(s
             above(event, context)
 
 
-def test_a_lock_that_is_not_granted_under_idempotent_leaves_the_event_open(store, other, context):
-    @idempotent(config=IdempotencyConfig(event_key_jmespath="id"), persistence_store=store)
-    @with_lock("{detail[customer_id]}", wait=0)
-    def handler(event: Event, context: Any) -> str:
-        return "done"
-
-    event = requested()
+def test_a_lock_that_is_not_granted_under_idempotent_leaves_the_event_open(once, other, context):
+    handler, event = stacked([once, with_lock("{detail[customer_id]}", wait=0)], work), requested()
     with other.acquire("c-1"), pytest.raises(LockNotGrantedError):
         handler(event, context)
     assert handler(event, context) == "done"
 
 
-def test_a_lock_that_is_skipped_under_idempotent_loses_the_event(store, other, context):
-    done = []
+SKIPPING = with_lock("{detail[customer_id]}", wait=0, on_not_granted="skip")
 
-    @idempotent(config=IdempotencyConfig(event_key_jmespath="id"), persistence_store=store)
-    @with_lock("{detail[customer_id]}", wait=0, on_not_granted="skip")
-    def handler(event: Event, context: Any) -> str:
-        done.append(event)
-        return "done"
 
-    event = requested()
+def test_a_lock_that_is_skipped_under_idempotent_loses_the_event(once, other, context):
+    handler, event = stacked([once, SKIPPING], work), requested()
     with other.acquire("c-1"):
         assert handler(event, context) is None
     assert handler(event, context) is None
-    assert done == []
 
 
 def test_a_lock_that_is_skipped_under_deduplicate_loses_the_event_too(other, context):
-    done = []
-
-    @deduplicate("{id}")
-    @with_lock("{detail[customer_id]}", wait=0, on_not_granted="skip")
-    def handler(event: Event, context: Any) -> None:
-        done.append(event)
-
-    event = requested()
+    handler, event = stacked([deduplicate("{id}", result="json"), SKIPPING], work), requested()
     with other.acquire("c-1"):
-        handler(event, context)
-    handler(event, context)
-    assert done == []
+        assert handler(event, context) is None
+    assert handler(event, context) is None
 
 
-def test_a_lock_that_is_skipped_above_idempotent_leaves_the_event_open(store, other, context):
-    @with_lock("{detail[customer_id]}", wait=0, on_not_granted="skip")
-    @idempotent(config=IdempotencyConfig(event_key_jmespath="id"), persistence_store=store)
-    def handler(event: Event, context: Any) -> str:
-        return "done"
-
-    event = requested()
+def test_a_lock_that_is_skipped_above_idempotent_leaves_the_event_open(once, other, context):
+    handler, event = stacked([SKIPPING, once], work), requested()
     with other.acquire("c-1"):
         assert handler(event, context) is None
     assert handler(event, context) == "done"
@@ -378,14 +343,11 @@ def our_messages(logger: Logger) -> Iterator[None]:
 def test_messages_bear_the_requests_id_where_the_logger_stands_above_the_lock(
     logger_first, logger, written, other, context
 ):
-    def handler(event: Event, context: Context) -> None: ...
-
-    lock = with_lock("{detail[customer_id]}", wait=0)
-    order: list[Decorator] = (
-        [logger.inject_lambda_context, lock] if logger_first else [lock, logger.inject_lambda_context]
-    )
+    order: list[Decorator] = [logger.inject_lambda_context, with_lock("{detail[customer_id]}", wait=0)]
+    if not logger_first:
+        order.reverse()
     with other.acquire("c-1"), pytest.raises(LockNotGrantedError):
-        stacked(order, handler)(requested(), context)
+        stacked(order, work)(requested(), context)
     line = written.saying("is held by")
     assert line["name"] == "lambda_lock"
     assert line["lock_key"] == "c-1"
@@ -425,14 +387,12 @@ def test_a_metric_of_what_was_refused_is_written_where_metrics_stand_above_the_l
         metrics.add_metric(name="Refused", unit=MetricUnit.Count, value=1)
         return "refused"
 
-    def handler(event: Event, context: Context) -> None: ...
-
     lock = with_lock("{detail[customer_id]}", wait=0, on_not_granted=refused)
     order: list[Decorator] = [metrics.log_metrics, lock]
     if not metrics_first:
         order.reverse()
     with other.acquire("c-1"):
-        assert stacked(order, handler)(requested(), context) == "refused"
+        assert stacked(order, work)(requested(), context) == "refused"
     assert ("Refused" in capsys.readouterr().out) == metrics_first
 
 

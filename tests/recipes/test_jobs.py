@@ -12,6 +12,7 @@ from lambda_lock.testing import ManualClock, in_memory
 from rig import events
 from tests.recipes.pages import program
 from tests.support.context import Context
+from tests.support.elsewhere import in_thread
 
 
 class Work:
@@ -29,16 +30,15 @@ class Work:
         self.ended += 1
 
 
-def _beside(first: Any, second: Any, work: Work) -> Any:
+def beside(first: Any, second: Any, work: Work) -> Any:
     """Call the second while the first is in the middle of its work. Returns what the second returned."""
-    thread = threading.Thread(target=first)
-    thread.start()
+    ended = in_thread(first)
     try:
         assert work.is_in.wait(30)
         return second()
     finally:
         work.go_on.set()
-        thread.join()
+        ended()
 
 
 def _schedule(number: str) -> dict[str, Any]:
@@ -49,7 +49,7 @@ def _schedule(number: str) -> dict[str, Any]:
 def test_a_run_is_skipped_while_the_previous_one_is_at_work_and_not_after_it():
     app = program("cron")
     app.report = work = Work()
-    _beside(lambda: app.handler(_schedule("1"), Context()), lambda: app.handler(_schedule("2"), Context()), work)
+    beside(lambda: app.handler(_schedule("1"), Context()), lambda: app.handler(_schedule("2"), Context()), work)
     assert (work.begun, work.ended) == (1, 1)
     app.handler(_schedule("3"), Context())
     assert work.ended == 2
@@ -79,15 +79,12 @@ def test_without_the_lock_two_runs_are_at_work_at_once():
     bare = app.handler.__wrapped__.__wrapped__
 
     def second() -> None:
-        thread = threading.Thread(target=bare, args=({}, None))
         work.is_in.clear()
-        thread.start()
-        assert work.is_in.wait(30)
-        assert (work.begun, work.ended) == (2, 0)
-        work.go_on.set()
-        thread.join()
+        beside(lambda: bare({}, None), lambda: seen.append((work.begun, work.ended)), work)
 
-    _beside(lambda: bare({}, None), second, work)
+    seen: list[tuple[int, int]] = []
+    beside(lambda: bare({}, None), second, work)
+    assert seen == [(2, 0)]
 
 
 def _digest(tenant: str, time: str = "2026-11-24T18:05:00Z") -> dict[str, Any]:
@@ -119,7 +116,7 @@ def test_a_digest_that_failed_does_not_count_and_nobody_sends_it_beside_another(
     with pytest.raises(ZeroDivisionError):
         app.handler(_digest("a"), Context())
     app.send_digest = work = Work()
-    _beside(lambda: app.handler(_digest("a"), Context()), lambda: app.handler(_digest("a"), Context()), work)
+    beside(lambda: app.handler(_digest("a"), Context()), lambda: app.handler(_digest("a"), Context()), work)
     app.handler(_digest("a"), Context())
     assert (work.begun, work.ended) == (1, 1)
 

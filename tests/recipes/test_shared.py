@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +14,7 @@ from rig import events
 from tests.recipes.pages import program, program_of
 from tests.recipes.test_jobs import Work
 from tests.support.context import Context
+from tests.support.elsewhere import in_thread
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.usefixtures("table")
@@ -22,29 +24,24 @@ PAGE = "shared-locks.md"
 @pytest.fixture
 def started() -> Any:
     """Starts functions on threads. At the end, all have returned."""
-    threads: list[threading.Thread] = []
+    ends: list[Callable[[], Any]] = []
 
-    def start(function: Callable[[], Any]) -> threading.Thread:
-        threads.append(threading.Thread(target=function, daemon=True))
-        threads[-1].start()
-        return threads[-1]
+    def start(function: Callable[[], Any]) -> Callable[[], Any]:
+        ends.append(in_thread(function))
+        return ends[-1]
 
     yield start
-    for thread in threads:
-        thread.join(30)
-        assert not thread.is_alive()
+    for end in ends:
+        end()
 
 
-def waiters(key: str) -> int:
+def number(key: str, of: str) -> int:
+    """How many wait for a lock, or how many permits are taken."""
     with LockClient() as client:
-        record = client.get(key)
-    return 0 if record is None else record.waiters
+        return getattr(client.get(key), of, 0)
 
 
-def taken(key: str) -> int:
-    with LockClient() as client:
-        record = client.get(key)
-    return 0 if record is None else record.taken
+waiters, taken = functools.partial(number, of="waiters"), functools.partial(number, of="taken")
 
 
 def test_a_migration_waits_for_the_handlers_at_work_and_keeps_new_ones_waiting(started):
@@ -62,7 +59,8 @@ def test_a_migration_waits_for_the_handlers_at_work_and_keeps_new_ones_waiting(s
 
     app.work, app.change_schema = work, change_schema
     event = events.load("schedule")
-    handlers = [started(lambda: app.handler(event | {"id": "old"}, Context())) for _ in range(3)]
+    for _ in range(3):
+        started(lambda: app.handler(event | {"id": "old"}, Context()))
     wait_until(lambda: at_work.begun == 3)
     started(lambda: app.migrate(event, Context()))
     wait_until(lambda: waiters("schema") == 1)
@@ -75,7 +73,6 @@ def test_a_migration_waits_for_the_handlers_at_work_and_keeps_new_ones_waiting(s
     migrating.go_on.set()
     wait_until(lambda: "new" in did)
     assert did == ["old", "old", "old", "migrated", "new"]
-    assert not any(handler.is_alive() for handler in handlers)
 
 
 def test_a_migration_that_dies_lets_the_handlers_go_on():
@@ -88,7 +85,7 @@ def test_a_migration_that_dies_lets_the_handlers_go_on():
 
 
 def test_nobody_reads_from_a_cache_that_is_half_rebuilt(started):
-    app, half, seen = program_of(PAGE, "## A cache that is rebuilt"), Work(), []
+    app, half = program_of(PAGE, "## A cache that is rebuilt"), Work()
     app.rebuild()
     assert app.read("answer") == 42
 
@@ -100,12 +97,10 @@ def test_nobody_reads_from_a_cache_that_is_half_rebuilt(started):
     started(app.rebuild)
     assert half.is_in.wait(30)
     assert app.cache == {}
-    readers = [started(lambda: seen.append(app.read("answer"))) for _ in range(3)]
+    readers = [started(lambda: app.read("answer")) for _ in range(3)]
     wait_until(lambda: waiters("cache") == 3)
     half.go_on.set()
-    for reader in readers:
-        reader.join(30)
-    assert seen == [43] * 3
+    assert [reader() for reader in readers] == [43] * 3
     app.client.close()
 
 

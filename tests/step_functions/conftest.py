@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -37,19 +38,13 @@ class Shop:
         self.locks = cloud.engine.create_table("order-locks") if locks is None else locks
         self.folder = folder
         self.table = cloud.engine.create_table("shop")  # of plans and notes
-        (folder / "steps.py").write_text(page.code("def ended"))
-        (folder / "claim.py").write_text(page.code("def acquire_parts"))
-        (folder / "asleep.py").write_text(page.code("def sleep("))
-        (folder / "asleep_permits.py").write_text(page.code("def sleep_permit"))
-        (folder / "permits.py").write_text(page.code("def acquire_permit"))
+        for name, contains in page.MODULES.items():
+            (folder / f"{name}.py").write_text(page.code(contains))
         for module in Path(__file__).with_name("handlers").glob("*.py"):
             shutil.copy(module, folder)
         self.role = self._role()
         with ThreadPoolExecutor(3) as pool:
-            names = (
-                *(page.HANDLERS + page.HANDLERS_OF_PARTS),
-                *(page.HANDLERS_OF_PERMITS + page.HANDLERS_OF_SLEEP),
-            )
+            names = page.HANDLERS + page.HANDLERS_OF_PARTS + page.HANDLERS_OF_PERMITS + page.HANDLERS_OF_SLEEP
             made = pool.map(lambda name: self._function(name, folder), names)
             self.functions: dict[str, Function] = dict(zip(names, made, strict=True))
 
@@ -61,9 +56,7 @@ class Shop:
     def machine(self, definition: dict[str, Any]) -> str:
         """Make a state machine, and return its ARN."""
         made = self.cloud.client("stepfunctions").create_state_machine(
-            name=f"machine-{next(_numbers)}",
-            definition=json.dumps(definition),
-            roleArn=self.role,
+            name=f"machine-{next(_numbers)}", definition=json.dumps(definition), roleArn=self.role
         )
         return str(made["stateMachineArn"])
 
@@ -78,6 +71,17 @@ class Shop:
         text = json.dumps({name.replace("_", " "): acts for name, acts in plan.items()})
         item = {"key": {"S": f"order {order}"}, "plan": {"S": text}}
         self.cloud.engine.dynamodb("PutItem", {"TableName": self.table, "Item": item})
+
+    @contextmanager
+    def rule(self, name: str, machine: str, after: dict[str, Any]) -> Iterator[None]:
+        """The rule of the page, by which this definition follows the ends of a machine's executions."""
+        events = self.cloud.client("events")
+        events.put_rule(Name=name, EventPattern=json.dumps(page.pattern(machine)))
+        target = {"Id": "after", "Arn": self.machine(after), "RoleArn": self.role}
+        events.put_targets(Rule=name, Targets=[target])
+        yield
+        events.remove_targets(Rule=name, Ids=["after"])
+        events.delete_rule(Name=name)
 
     def start(self, machine: str, order: str, name: str | None = None) -> Execution:
         states = self.cloud.client("stepfunctions")
@@ -101,15 +105,9 @@ class Shop:
         return str(made["Role"]["Arn"])
 
     def _function(self, name: str, folder: Path) -> Function:
-        return self.cloud.function(
-            f"fragile.{name}",
-            folder,
-            timeout=TIMEOUT,
-            environment={"LAMBDA_LOCK_TABLE": self.locks, "LAMBDA_LOCK_WAKE": "1", "SHOP": self.table},
-            allow=[
-                {"Action": LOCK_ACTIONS, "Resource": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{self.locks}"},
-            ],
-        )
+        environment = {"LAMBDA_LOCK_TABLE": self.locks, "LAMBDA_LOCK_WAKE": "1", "SHOP": self.table}
+        allow = [{"Action": LOCK_ACTIONS, "Resource": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{self.locks}"}]
+        return self.cloud.function(f"fragile.{name}", folder, timeout=TIMEOUT, environment=environment, allow=allow)
 
 
 class Execution:
@@ -130,6 +128,18 @@ class Execution:
         self._shop.cloud.wait_until(lambda: self.described()["status"] != "RUNNING", seconds=120)
         found = self.described()
         return found["status"], found.get("error", ""), found.get("cause", "")
+
+    def has_succeeded(self, times: int | None = None) -> bool:
+        """Wait until it ends. times: after it has asked so many times for an answer, and has been given the last."""
+        if times is not None:
+            self.answer(self.asked(times))
+        return self.end()[0] == "SUCCEEDED"
+
+    def failure(self) -> str:
+        """Wait until it ends, as one that failed. Returns the error that its cause names."""
+        status, _, cause = self.end()
+        assert status == "FAILED"
+        return str(json.loads(cause)["Error"])
 
     def states(self) -> list[str]:
         """The states that it has entered."""
@@ -188,14 +198,12 @@ def orders(shop: Shop) -> str:
 
 
 @pytest.fixture(scope="package")
-def orders_and_rule(shop: Shop) -> str:
+def orders_and_rule(shop: Shop) -> Iterator[str]:
     """The state machine of the page with its rule."""
     first, second = page.machines(shop.arns)
-    orders, after = shop.machine(first), shop.machine(second)
-    events = shop.cloud.client("events")
-    events.put_rule(Name="ended", EventPattern=json.dumps(page.pattern(orders)))
-    events.put_targets(Rule="ended", Targets=[{"Id": "after", "Arn": after, "RoleArn": shop.role}])
-    return orders
+    orders = shop.machine(first)
+    with shop.rule("ended", orders, second):
+        yield orders
 
 
 Free = Callable[[str], bool]

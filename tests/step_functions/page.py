@@ -11,6 +11,14 @@ from rig.engine import ROOT
 _PAGES = "\n".join((ROOT / "docs" / name).read_text() for name in ("step-functions.md", "waiting-asleep.md"))
 _BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", _PAGES, re.M | re.S)
 
+#: The modules that the handlers are in, and what each block contains.
+MODULES = {
+    "steps": "def ended",
+    "claim": "def acquire_parts",
+    "asleep": "def sleep(",
+    "asleep_permits": "def sleep_permit",
+    "permits": "def acquire_permit",
+}
 HANDLERS = ("acquire", "reserve", "ask", "ship", "release", "ended")
 HANDLERS_OF_PERMITS = ("acquire_permit", "permit_ended")
 HANDLERS_OF_SLEEP = ("sleep", "sleep_permit")

@@ -46,6 +46,23 @@ def wait_asleep(shop: Shop, execution: Execution, key: str | None = None) -> Non
     shop.cloud.wait_until(lambda: any(execution.arn in each for each in sleepers(shop, where)))
 
 
+def two(shop: Shop, machine: str, **plan: list[str]) -> tuple[Execution, str, Execution]:
+    """An execution that has the lock of an order and has asked, its task, and another that sleeps until it is free."""
+    first = shop.start(machine, shop.new_order(**plan))
+    task = first.asked()
+    second = shop.start(machine, first.order)
+    wait_asleep(shop, second)
+    return first, task, second
+
+
+def fail(shop: Shop, execution: Execution, key: str, error: str) -> None:
+    """Fail the token with which it lies down, as AWS does, and wait until it has lain down again."""
+    before = row_of(shop, key)["newest"]
+    (entry,) = sleepers(shop, key)
+    execution.refuse(json.loads(entry)[2], error)
+    shop.cloud.wait_until(lambda: row_of(shop, key)["newest"] != before)
+
+
 def test_executions_that_sleep_are_served_in_their_order_and_none_of_them_polls(shop, machine, is_free):
     first = shop.start(machine, shop.new_order())
     tasks = [first.asked()]
@@ -55,7 +72,7 @@ def test_executions_that_sleep_are_served_in_their_order_and_none_of_them_polls(
         wait_asleep(shop, waiting[-1])
     for number, execution in enumerate([first, *waiting], start=1):
         execution.answer(tasks[-1])
-        assert execution.end()[0] == "SUCCEEDED"
+        assert execution.has_succeeded()
         if number <= len(waiting):
             tasks.append(waiting[number - 1].asked(number + 1))
     for execution in waiting:
@@ -73,44 +90,29 @@ def test_the_step_that_lies_down_is_tried_again_after_an_error_and_sleeps_once(s
 
     On AWS each try has a token of its own. The engine's tries have one.
     """
-    first = shop.start(machine, shop.new_order())
-    task = first.asked()
-    second = shop.start(machine, first.order)
+    first, task, second = two(shop, machine)
     key = f"order#{first.order}"
-    wait_asleep(shop, second)
     for error in ("Runtime.ExitError", "Sandbox.Timedout"):
-        before = row_of(shop, key)["newest"]
-        (entry,) = sleepers(shop, key)
-        second.refuse(json.loads(entry)[2], error)
-        shop.cloud.wait_until(lambda before=before: row_of(shop, key)["newest"] != before)
+        fail(shop, second, key, error)
     assert len(sleepers(shop, key)) == 1
     first.answer(task)
-    second.answer(second.asked(2))
-    assert [each.end()[0] for each in (first, second)] == ["SUCCEEDED"] * 2
+    assert second.has_succeeded(2)
+    assert first.has_succeeded()
     assert is_free(first.order)
 
 
-def test_a_function_that_is_killed_after_it_lay_down_has_lain_down(shop, machine, is_free):
-    first = shop.start(machine, shop.new_order(sleep_answers=["kill"]))
-    task = first.asked()
-    second = shop.start(machine, first.order)
-    wait_asleep(shop, second)
-    shop.cloud.wait_until(lambda: shop.notes(first.order, "kill at sleep answers"))
+@pytest.mark.parametrize(
+    ("plan", "killed"),
+    [({"sleep_answers": ["kill"]}, 0), ({"acquire_answers": ["", "kill", "kill"]}, 2)],
+    ids=["after it lay down", "after it was woken"],
+)
+def test_a_function_that_is_killed_has_lain_down_or_taken_the_lock_all_the_same(shop, machine, is_free, plan, killed):
+    first, task, second = two(shop, machine, **plan)
+    if not killed:
+        shop.cloud.wait_until(lambda: shop.notes(first.order, "kill at sleep answers"))
     first.answer(task)
-    second.answer(second.asked(2))
-    assert second.end()[0] == "SUCCEEDED"
-    assert is_free(first.order)
-
-
-def test_who_was_woken_and_is_killed_before_its_answer_goes_on_with_what_was_taken_for_it(shop, machine, is_free):
-    first = shop.start(machine, shop.new_order(acquire_answers=["", "kill", "kill"]))
-    task = first.asked()
-    second = shop.start(machine, first.order)
-    wait_asleep(shop, second)
-    first.answer(task)
-    second.answer(second.asked(2))
-    assert second.end()[0] == "SUCCEEDED"
-    assert second.errors().count("Runtime.ExitError") == 2
+    assert second.has_succeeded(2)
+    assert killed in (0, second.errors().count("Runtime.ExitError"))
     assert is_free(first.order)
 
 
@@ -118,11 +120,9 @@ def test_who_was_woken_and_is_killed_before_its_answer_goes_on_with_what_was_tak
     "moment", ["called", *(pytest.param(moment, marks=pytest.mark.long) for moment in ("call", "answers"))]
 )
 def test_a_waker_that_is_killed_is_followed_by_one_that_goes_on_where_it_was(shop, machine, is_free, moment):
-    first = shop.start(machine, shop.new_order())
-    task = first.asked()
-    second, third = (shop.start(machine, first.order) for _ in range(2))
-    for execution in (second, third):
-        wait_asleep(shop, execution)
+    first, task, second = two(shop, machine)
+    third = shop.start(machine, first.order)
+    wait_asleep(shop, third)
     before = len(shop.notes("waker"))
     shop.plan("waker", **{moment: ["kill"]})
     first.answer(task)
@@ -131,7 +131,7 @@ def test_a_waker_that_is_killed_is_followed_by_one_that_goes_on_where_it_was(sho
         shop.cloud.wait_until(lambda number=number: len(shop.notes(first.order, "ask")) == number, 120)
         tasks.append(shop.notes(first.order, "ask")[-1]["task"])
         second.answer(tasks[-1])
-    assert [each.end()[0] for each in (first, second, third)] == ["SUCCEEDED"] * 3
+    assert all(each.has_succeeded() for each in (first, second, third))
     assert len(shop.notes("waker")) == before + 1
     shop.cloud.wait_until(lambda: sleepers(shop, f"order#{first.order}") == [])
     assert is_free(first.order)
@@ -140,38 +140,25 @@ def test_a_waker_that_is_killed_is_followed_by_one_that_goes_on_where_it_was(sho
 @pytest.mark.long
 def test_an_execution_that_was_aborted_asleep_does_not_hold_up_the_next_for_more_than_a_minute(shop, machine, is_free):
     """The engine accepts a call to an execution that was aborted, so its minute passes. AWS refuses it: no minute."""
-    first = shop.start(machine, shop.new_order())
-    task = first.asked()
-    aborted = shop.start(machine, first.order)
-    wait_asleep(shop, aborted)
+    first, task, aborted = two(shop, machine)
     following = shop.start(machine, first.order)
     wait_asleep(shop, following)
     aborted.stop()
     first.answer(task)
     shop.cloud.wait_until(lambda: len(shop.notes(first.order, "ask")) == 2, seconds=120)
-    following.answer(following.asked(2))
-    assert following.end()[0] == "SUCCEEDED"
+    assert following.has_succeeded(2)
     assert aborted.described()["status"] == "ABORTED"
     assert is_free(first.order)
 
 
 def test_an_abort_in_the_moment_of_the_call_is_followed_by_the_release_of_what_was_taken(shop, woken, is_free):
-    definition = page.asleep(shop.arns)
-    after = page.machines(shop.arns)[1]
-    machine, releaser = shop.machine(definition), shop.machine(after)
-    events = shop.cloud.client("events")
-    events.put_rule(Name="asleep-ended", EventPattern=json.dumps(page.pattern(machine)))
-    events.put_targets(Rule="asleep-ended", Targets=[{"Id": "after", "Arn": releaser, "RoleArn": shop.role}])
-    first = shop.start(machine, shop.new_order(acquire_answers=["", "hang"]))
-    task = first.asked()
-    second = shop.start(machine, first.order)
-    wait_asleep(shop, second)
-    first.answer(task)
-    shop.cloud.wait_until(lambda: shop.notes(first.order, "hang at acquire answers"))  # it has the lock, and hangs
-    second.stop()
-    shop.cloud.wait_until(lambda: is_free(first.order))
-    events.remove_targets(Rule="asleep-ended", Ids=["after"])
-    events.delete_rule(Name="asleep-ended")
+    machine = shop.machine(page.asleep(shop.arns))
+    with shop.rule("asleep-ended", machine, page.machines(shop.arns)[1]):
+        first, task, second = two(shop, machine, acquire_answers=["", "hang"])
+        first.answer(task)
+        shop.cloud.wait_until(lambda: shop.notes(first.order, "hang at acquire answers"))  # it has the lock, and hangs
+        second.stop()
+        shop.cloud.wait_until(lambda: is_free(first.order))
 
 
 def test_an_execution_that_nobody_wakes_looks_again_at_the_time_out_of_its_sleep(shop, woken, locks):
@@ -183,8 +170,7 @@ def test_an_execution_that_nobody_wakes_looks_again_at_the_time_out_of_its_sleep
         execution = shop.start(machine, order)
         shop.cloud.wait_until(lambda: execution.states().count("Sleep") == 2)
         assert execution.states()[:4] == ["Acquire", "Sleep", "Acquire", "Sleep"]
-    execution.answer(execution.asked())
-    assert execution.end()[0] == "SUCCEEDED"
+    assert execution.has_succeeded(1)
 
 
 def test_an_execution_that_cannot_lie_down_looks_at_the_lock_after_its_retries(shop, woken, locks):
@@ -198,13 +184,9 @@ def test_an_execution_that_cannot_lie_down_looks_at_the_lock_after_its_retries(s
         execution = shop.start(machine, order)
         wait_asleep(shop, execution)
         for error in ("LockNotGrantedError", "LockConfigurationError"):
-            before = row_of(shop, key)["newest"]
-            (entry,) = sleepers(shop, key)
-            execution.refuse(json.loads(entry)[2], error)
-            shop.cloud.wait_until(lambda before=before: row_of(shop, key)["newest"] != before)
+            fail(shop, execution, key, error)
         assert execution.states()[:4] == ["Acquire", "Sleep", "Acquire", "Sleep"]
-    execution.answer(execution.asked())
-    assert execution.end()[0] == "SUCCEEDED"
+    assert execution.has_succeeded(1)
 
 
 def test_a_holder_that_died_is_followed_by_the_first_sleeper_when_its_lease_ends(shop, machine, locks):
@@ -216,17 +198,12 @@ def test_a_holder_that_died_is_followed_by_the_first_sleeper_when_its_lease_ends
     assert not held.is_held
     execution = shop.start(machine, order)
     wait_asleep(shop, execution)
-    execution.answer(execution.asked())
-    assert execution.end()[0] == "SUCCEEDED"
+    assert execution.has_succeeded(1)
     assert execution.states()[:4] == ["Acquire", "Sleep", "Acquire", "Reserve"]
 
 
-def permits(shop: Shop) -> dict[str, Any]:
-    return page.asleep(page.of_permits(shop.arns))
-
-
 def test_executions_that_wait_for_one_of_two_permits_sleep_and_are_woken_one_by_one(shop, woken, locks):
-    machine = shop.machine(permits(shop))
+    machine = shop.machine(page.asleep(page.of_permits(shop.arns)))
     inside = [shop.start(machine, shop.new_order()) for _ in range(2)]
     tasks = [execution.asked() for execution in inside]
     third, fourth = (shop.start(machine, shop.new_order()) for _ in range(2))
@@ -236,9 +213,8 @@ def test_executions_that_wait_for_one_of_two_permits_sleep_and_are_woken_one_by_
     shop.cloud.wait_until(lambda: shop.notes(third.order, "ask") or shop.notes(fourth.order, "ask"))
     assert not (shop.notes(third.order, "ask") and shop.notes(fourth.order, "ask"))
     inside[1].answer(tasks[1])
-    for execution in (third, fourth):
-        execution.answer(execution.asked())
-    assert [each.end()[0] for each in (*inside, third, fourth)] == ["SUCCEEDED"] * 4
+    assert all(each.has_succeeded(1) for each in (third, fourth))
+    assert all(each.has_succeeded() for each in inside)
     record = locks.get("orders")
     assert record is None or not record.holders
     assert sleepers(shop, "orders") == []

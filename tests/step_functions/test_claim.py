@@ -33,7 +33,7 @@ def claim_alone(shop: Shop, definition: dict[str, Any]) -> str:
 def test_a_free_lock_is_claimed_without_a_function_and_the_functions_go_on_with_it(shop, machine, is_free):
     order = shop.new_order(reserve=["kill", "raise"], reserve_parts_answers=["kill"], release_parts_answers=["kill"])
     execution = shop.start(machine, order)
-    assert execution.end()[0] == "SUCCEEDED"
+    assert execution.has_succeeded()
     assert execution.states() == ["Claim", "Reserve", "Release"]
     attempts = shop.notes(order, "reserve")
     assert len(attempts) == 4
@@ -46,20 +46,13 @@ def test_the_client_reads_and_respects_what_the_claim_wrote(shop, claim_alone, l
     order = shop.new_order()
     key = f"order#{order}"
     locks.acquire(key, wait=0).release()
-    before = locks.get(key)
+    before = locks.get(key).fencing_token
     execution = shop.start(claim_alone, order)
-    assert execution.end()[0] == "SUCCEEDED"
+    assert execution.has_succeeded()
     claimed = locks.get(key)
-    assert before is not None
-    assert before.fencing_token is not None
-    assert claimed is not None
     assert claimed.is_held
-    assert claimed.owner is not None
     assert claimed.owner.startswith(f"{execution.arn}#")
-    assert claimed.fencing_token == before.fencing_token + 1
-    assert claimed.lease_duration == 600
-    assert claimed.expires_at is not None
-    assert claimed.read_at is not None
+    assert (claimed.fencing_token, claimed.lease_duration) == (before + 1, 600)
     assert 500 < claimed.expires_at - claimed.read_at <= 601
     assert claimed.unreadable == ()
     assert locks.try_acquire(key) is None
@@ -75,14 +68,10 @@ def test_the_lock_of_a_dead_holder_is_not_claimed_but_taken_over_by_the_function
     dead.hand_over(lease_duration=1)
     token = dead.fencing_token
 
-    def expired() -> bool:
-        record = locks.get(f"order#{order}")
-        return record is not None and record.is_expired
-
-    shop.cloud.wait_until(expired)
+    shop.cloud.wait_until(lambda: locks.get(f"order#{order}").is_expired)
     assert shop.start(claim_alone, order).end()[1] == REFUSED
     execution = shop.start(machine, order)
-    assert execution.end()[0] == "SUCCEEDED"
+    assert execution.has_succeeded()
     assert execution.states() == ["Claim", "Acquire", "Reserve", "Release"]
     assert execution.errors()[0] == REFUSED
     assert {note["token"] for note in shop.notes(order, "reserve")} == {token + 1}
@@ -96,6 +85,6 @@ def test_a_claim_whose_answer_was_lost_is_found_by_the_function(shop, machine, l
     earlier.hand_over(lease_duration=600)
     execution = shop.start(machine, order, name)
     assert execution.arn == arn
-    assert execution.end()[0] == "SUCCEEDED"
+    assert execution.has_succeeded()
     assert execution.errors() == [REFUSED]
     assert {note["token"] for note in shop.notes(order, "reserve")} == {earlier.fencing_token}

@@ -24,12 +24,9 @@ def claim(engine: Engine, table: str, key: str) -> dict[str, Any]:
     names = dict.fromkeys(page.HANDLERS_OF_PARTS, "") | {"locks": table}
     arguments = page.definition('"Claim":', names)["States"]["Claim"]["Arguments"]
     now = int(time.time() * 1000)
-    values = arguments["ExpressionAttributeValues"]
-    values |= {
-        ":owner": {"S": OWNER},
-        ":version": {"S": f"L1:{now + 600_000:013d}:{'0' * 32}"},
-        ":now": {"N": str(now)},
-    }
+    version = f"L1:{now + 600_000:013d}:{'0' * 32}"
+    values = {":owner": {"S": OWNER}, ":version": {"S": version}, ":now": {"N": str(now)}}
+    arguments["ExpressionAttributeValues"] |= values
     arguments["Key"] = {"key": {"S": key}}
     written: dict[str, Any] = engine.dynamodb("UpdateItem", arguments)["Attributes"]
     return written

@@ -13,14 +13,10 @@ def test_two_items_of_a_map_with_one_order_take_turns(shop, is_free):
     """The first one fails in its work and is tried again, so the other one asks for the lock meanwhile."""
     machine = shop.machine(page.definition("Items: one item", shop.arns))
     order, other = shop.new_order(reserve=["raise"]), shop.new_order()
-    execution = Execution(
-        shop,
-        shop.cloud.client("stepfunctions").start_execution(
-            stateMachineArn=machine, input=json.dumps({"orders": [order, other, order]})
-        )["executionArn"],
-        order,
-    )
-    assert execution.end()[0] == "SUCCEEDED"
+    given = json.dumps({"orders": [order, other, order]})
+    started = shop.cloud.client("stepfunctions").start_execution(stateMachineArn=machine, input=given)
+    execution = Execution(shop, started["executionArn"], order)
+    assert execution.has_succeeded()
     work = shop.notes(order, "reserve")
     turns = [token for token, _ in itertools.groupby(note["token"] for note in work)]
     assert len(work) == 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -23,13 +22,9 @@ def machine(shop: Shop) -> str:
 @pytest.fixture(scope="module")
 def machine_and_rule(shop: Shop) -> Iterator[str]:
     first, second = page.machines(page.of_permits(shop.arns))
-    machine, after = shop.machine(first), shop.machine(second)
-    events = shop.cloud.client("events")
-    events.put_rule(Name="permit-ended", EventPattern=json.dumps(page.pattern(machine)))
-    events.put_targets(Rule="permit-ended", Targets=[{"Id": "after", "Arn": after, "RoleArn": shop.role}])
-    yield machine
-    events.remove_targets(Rule="permit-ended", Ids=["after"])
-    events.delete_rule(Name="permit-ended")
+    machine = shop.machine(first)
+    with shop.rule("permit-ended", machine, second):
+        yield machine
 
 
 @pytest.fixture
@@ -60,14 +55,13 @@ def test_a_third_execution_waits_by_its_retries_until_one_of_two_has_ended(shop,
     assert holders() == {inside[1].arn, third.arn}
     inside[1].answer(tasks[1])
     third.answer(task)
-    assert [each.end()[0] for each in (*inside, third)] == ["SUCCEEDED"] * 3
+    assert all(each.has_succeeded() for each in (*inside, third))
     assert holders() == set()
 
 
 def test_states_that_are_killed_are_tried_again_with_the_same_permit(shop, machine, holders):
     execution = started(shop, machine, reserve=["kill", "kill"], reserve_answers=["kill"], ship=["kill"])
-    execution.answer(execution.asked())
-    assert execution.end()[0] == "SUCCEEDED"
+    assert execution.has_succeeded(1)
     attempts = shop.notes(execution.order, "reserve") + shop.notes(execution.order, "ship")
     assert len({note["owner"] for note in attempts}) == len(attempts) == 6
     assert len({note["token"] for note in attempts}) == 1
@@ -88,9 +82,7 @@ def test_a_state_that_fails_for_good_and_a_token_that_is_failed_free_the_permit(
 def test_a_state_that_times_out_is_caught_and_frees_the_permit(shop, machine, holders):
     execution = started(shop, machine)
     execution.asked()  # and nobody answers within TimeoutSeconds
-    status, _, cause = execution.end()
-    assert status == "FAILED"
-    assert json.loads(cause)["Error"] == "States.Timeout"
+    assert execution.failure() == "States.Timeout"
     assert holders() == set()
 
 
@@ -101,5 +93,5 @@ def test_an_aborted_execution_is_followed_by_the_release_of_its_permit_alone(sho
     aborted.stop()
     shop.cloud.wait_until(lambda: holders() == {other.arn})
     other.answer(task)
-    assert other.end()[0] == "SUCCEEDED"
+    assert other.has_succeeded()
     assert holders() == set()

@@ -28,16 +28,11 @@ def waker(shop: Shop) -> Iterator[Function]:
     """A waker that may do what the construct allows, and wakes all state machines of the engine."""
     cloud = shop.cloud
     queue = cloud.queue("waker", visibility=_VISIBILITY)
+    environment = {"LAMBDA_LOCK_TABLE": shop.locks, "LAMBDA_LOCK_WAKE_QUEUE": queue.url, "SHOP": shop.table}
+    locks = {"Action": LOCK_ACTIONS, "Resource": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{shop.locks}"}
+    allow = [locks, {"Action": ["sqs:SendMessage"], "Resource": queue.arn}, ANSWERS]
     function = cloud.function(
-        "fragile_waker.handler",
-        shop.folder,
-        timeout=_TIMEOUT,
-        environment={"LAMBDA_LOCK_TABLE": shop.locks, "LAMBDA_LOCK_WAKE_QUEUE": queue.url, "SHOP": shop.table},
-        allow=[
-            {"Action": LOCK_ACTIONS, "Resource": f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{shop.locks}"},
-            {"Action": ["sqs:SendMessage"], "Resource": queue.arn},
-            ANSWERS,
-        ],
+        "fragile_waker.handler", shop.folder, timeout=_TIMEOUT, environment=environment, allow=allow
     )
     cloud.subscribe(queue, function)
     client = cloud.client("lambda")

@@ -45,33 +45,17 @@ def bare(function: Any) -> Any:
 # --- bare ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_bare_decorator_in_a_class_is_refused():
+BARE = {
+    "in a class": "class Service:\n    @with_lock\n    def method(self, event): ...",
+    "in a module": "@with_lock\ndef handler(event, context): ...",
+    "above another": "@with_lock\n@wraps\ndef handler(event, context): ...",
+}
+
+
+@pytest.mark.parametrize("where", BARE)
+def test_a_bare_decorator_is_refused(where):
     with pytest.raises(TypeError, match="needs a key"):
-
-        class Service:
-            @with_lock  # type: ignore[arg-type]
-            def method(self, event: Any) -> None: ...  # type: ignore[misc]
-
-
-def test_a_bare_decorator_in_a_module_is_refused():
-    program = "@with_lock\ndef handler(event, context): ...\n"
-    with pytest.raises(TypeError, match="needs a key"):
-        exec(program, {"with_lock": with_lock, "__name__": "handlers"})
-
-
-def test_a_bare_decorator_above_another_is_refused():
-    def logged(function: Callable[..., Any]) -> Callable[..., Any]:
-        @functools.wraps(function)
-        def wrapper(*args: Any) -> Any:
-            return function(*args)
-
-        return wrapper
-
-    with pytest.raises(TypeError, match="needs a key"):
-
-        @with_lock
-        @logged
-        def handler(event: Any, context: Any) -> None: ...
+        exec(BARE[where], {"with_lock": with_lock, "wraps": wraps, "__name__": "handlers"})
 
 
 @pytest.mark.parametrize("wrapped", [staticmethod(key_function), classmethod(key_function), str])
@@ -99,20 +83,9 @@ def test_functions_that_make_keys_are_not_mistaken_for_bare_use():
         def method(self, event: Any) -> str:
             return "k"
 
-    for key in (
-        local,
-        key_function,
-        key_function_factory(),
-        lambda event: "k",
-        Keys.make,
-        Keys().method,
-        functools.partial(key_function, context=None),
-    ):
-
-        @with_lock(key)
-        def handler(event: Any) -> None: ...
-
-        assert callable(handler)
+    bound = functools.partial(key_function, context=None)
+    for key in (local, key_function, key_function_factory(), lambda event: "k", Keys.make, Keys().method, bound):
+        assert callable(with_lock(key)(lambda event: None))
 
 
 # --- the function -------------------------------------------------------------------------------------------------
@@ -121,15 +94,9 @@ def test_functions_that_make_keys_are_not_mistaken_for_bare_use():
 @pytest.mark.parametrize(
     "function", [coroutine_function, functools.partial(coroutine_function), AsyncCallable(), AsyncCallable().__call__]
 )
-def test_an_async_function_stays_one(function):
+def test_an_async_function_stays_one_and_takes_no_plain_client(function):
     assert inspect.iscoroutinefunction(with_lock("k")(function))
     assert inspect.iscoroutinefunction(with_lock("k", client=AsyncLockClient())(function))
-
-
-@pytest.mark.parametrize(
-    "function", [coroutine_function, functools.partial(coroutine_function), AsyncCallable(), AsyncCallable().__call__]
-)
-def test_a_plain_client_for_an_async_function_is_refused(function):
     with pytest.raises(TypeError, match=r"client= has the type LockClient, but .*\(\) needs an AsyncLockClient"):
         with_lock("k", client=LockClient())(function)
 
@@ -168,62 +135,39 @@ def wraps(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def busy(event: Any, context: Any, *, error: Exception) -> None: ...
+def handler(event: Any, context: Any) -> None: ...
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        lambda: None,
-        lambda event, context: None,
-        lambda event, *, error: None,
-        lambda error: None,
-        lambda *, error: None,
-        lambda event, error: None,
-        lambda event, context, more, *, error: None,
-        lambda event, context, *, more, error: None,
-        lambda *args: None,
-        functools.partial(busy, None, None),
+        lambda: None, lambda event, context: None, lambda event, *, error: None, lambda error: None,
+        lambda *, error: None, lambda event, error: None, lambda event, context, more, *, error: None,
+        lambda event, context, *, more, error: None, lambda *args: None, functools.partial(busy, None, None),
         functools.partial(lambda event, context: None),
         Answers().method.__func__,  # type: ignore[attr-defined]
-        Answers.__call__,
-        print,
+        Answers.__call__, print,
     ],
-)
+)  # fmt: skip
 def test_an_answer_that_no_call_can_get_is_refused(answer):
-    def handler(event: Any, context: Any) -> None: ...
-
-    with pytest.raises(
-        TypeError, match=r"on_not_granted= is called with the arguments of .*handler\(\) and error=, which"
-    ):
+    words = r"on_not_granted= is called with the arguments of .*handler\(\) and error=, which"
+    with pytest.raises(TypeError, match=words):
         with_lock("k", on_not_granted=answer)(handler)
 
 
 @pytest.mark.parametrize(
     "answer",
     [
-        busy,
-        lambda event, context, error: None,
-        lambda event, context, error=None: None,
-        lambda event, context, more=None, *, error, other=1: None,
-        lambda *args, error: None,
-        lambda event, *rest, error: None,
-        lambda *args, **kwargs: None,
-        lambda event, context, **kwargs: None,
-        lambda *, event, context, error: None,
-        lambda **kwargs: None,
+        busy, lambda event, context, error: None, lambda event, context, error=None: None,
+        lambda event, context, more=None, *, error, other=1: None, lambda *args, error: None,
+        lambda event, *rest, error: None, lambda *args, **kwargs: None, lambda event, context, **kwargs: None,
+        lambda *, event, context, error: None, lambda **kwargs: None,
         functools.partial(lambda reply, *args, error: reply, "busy"),
-        functools.partial(lambda event, context, *, error, reply: reply, reply="busy"),
-        wraps(lambda: None),
-        functools.lru_cache(busy),
-        Answers(),
-        Answers().method,
-        Mock(),
-        dict,
+        functools.partial(lambda event, context, *, error, reply: reply, reply="busy"), wraps(lambda: None),
+        functools.lru_cache(busy), Answers(), Answers().method, Mock(), dict,
     ],
-)
+)  # fmt: skip
 def test_an_answer_that_some_call_can_get_is_taken(answer):
-    def handler(event: Any, context: Any) -> None: ...
-
     with_lock("k", on_not_granted=answer)(handler)
 
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import contextvars
 import logging
 import os
-import threading
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -17,6 +16,7 @@ from lambda_lock.runtime.invocation import (
     register_lambda_context,
     snapstart_initializing,
 )
+from tests.support.elsewhere import in_thread
 
 
 class Context:
@@ -41,6 +41,12 @@ def in_lambda(monkeypatch: pytest.MonkeyPatch) -> None:
 def context_of(found: Invocation | None) -> object:
     assert found is not None
     return found.context
+
+
+def left(found: Invocation | None) -> float | None:
+    """The seconds that an invocation has left."""
+    assert found is not None
+    return found.remaining()
 
 
 def test_a_call_without_context_belongs_to_no_invocation():
@@ -83,8 +89,7 @@ def test_entering_without_an_invocation_leaves_the_outer_one_in_force():
 def test_the_time_left_is_read_once_and_then_counted():
     context = Context(remaining=30)
     found = find((context,), {})
-    assert found is not None
-    first, second = found.remaining(), found.remaining()
+    first, second = left(found), left(found)
     assert first is not None
     assert second is not None
     assert 0 < second <= first <= 30
@@ -102,19 +107,11 @@ def test_nested_decorators_use_the_first_reading():
 
 
 @pytest.mark.usefixtures("in_lambda")
-def test_a_second_lock_of_the_same_invocation_uses_the_first_reading():
-    context = Context()
-    assert find((), {}, context) is find((context,), {})
-    assert context.reads == 1
-
-
-@pytest.mark.usefixtures("in_lambda")
-def test_the_next_invocation_is_read_anew():
+def test_each_invocation_is_read_once():
     first, second = Context(remaining=30), Context(remaining=60)
-    find((first,), {})
-    found = find((second,), {})
-    assert context_of(found) is second
-    assert second.reads == 1
+    assert find((), {}, first) is find((first,), {})
+    assert context_of(find((second,), {})) is second
+    assert (first.reads, second.reads) == (1, 1)
 
 
 def test_a_stand_in_that_a_test_uses_again_and_again_does_not_run_out():
@@ -130,13 +127,9 @@ def test_a_context_that_says_zero_or_less_has_no_time_left(remaining):
         def get_remaining_time_in_millis(self) -> Any:
             return remaining * 1000
 
-    for found in (find((Late(),), {}), find((), {}, Late())):
-        assert found is not None
-        assert found.remaining() == 0
     register_lambda_context(Late())
-    found = find((), {})
-    assert found is not None
-    assert found.remaining() == 0
+    for found in (find((Late(),), {}), find((), {}, Late()), find((), {})):
+        assert left(found) == 0
 
 
 @pytest.mark.parametrize("remaining", [float("inf"), float("nan")])
@@ -145,9 +138,7 @@ def test_a_context_that_says_no_number_of_seconds_has_no_deadline(remaining):
         def get_remaining_time_in_millis(self) -> Any:
             return remaining
 
-    found = find((Unending(),), {})
-    assert found is not None
-    assert found.remaining() is None
+    assert left(find((Unending(),), {})) is None
 
 
 class Moved:
@@ -161,8 +152,7 @@ def test_a_deadline_that_passes_within_a_call_leaves_no_time(monkeypatch):
     token = invocation.enter(find((context,), {}))
     moved.by = 31
     found = find((), {})
-    assert found is not None
-    assert (found.context, found.remaining()) == (context, 0)
+    assert (context_of(found), left(found)) == (context, 0)
     invocation.leave(token)
 
 
@@ -174,25 +164,21 @@ def test_a_deadline_that_has_passed_is_unknown_to_what_outlives_the_call(monkeyp
     copied = contextvars.copy_context()
     invocation.leave(inner)
     invocation.leave(outer)
-    found = copied.run(find, (), {})
-    assert found is not None
-    assert found.remaining() is not None
+    assert left(copied.run(find, (), {})) is not None
     moved.by = 31
-    found = copied.run(find, (), {})
-    assert found is not None
-    assert found.remaining() is None
+    assert left(copied.run(find, (), {})) is None
 
 
-@pytest.mark.parametrize(("trace", "left"), [("Root=1", 0), (None, None)])
-def test_a_registered_deadline_that_has_passed_leaves_no_time_where_the_invocation_is_known(trace, left, monkeypatch):
+@pytest.mark.parametrize(("trace", "expected"), [("Root=1", 0), (None, None)])
+def test_a_registered_deadline_that_has_passed_leaves_no_time_where_the_invocation_is_known(
+    trace, expected, monkeypatch
+):
     if trace is not None:
         monkeypatch.setenv("_X_AMZN_TRACE_ID", trace)
     moved = Moved(monkeypatch)
     register_lambda_context(Context(30))
     moved.by = 31
-    found = find((), {})
-    assert found is not None
-    assert found.remaining() == left
+    assert left(find((), {})) == expected
 
 
 def test_a_mock_among_the_arguments_is_not_taken_for_a_context():
@@ -218,11 +204,7 @@ def test_what_is_given_as_context_must_be_one(wrong):
 def test_a_registered_context_is_seen_by_the_threads_of_the_handler():
     context = Context()
     register_lambda_context(context)
-    seen: list[object] = []
-    thread = threading.Thread(target=lambda: seen.append(context_of(find((), {}))))
-    thread.start()
-    thread.join()
-    assert seen == [context]
+    assert in_thread(lambda: context_of(find((), {})))() is context
     assert context.reads == 1
 
 
@@ -232,26 +214,20 @@ def test_a_registered_context_ends_with_its_invocation(monkeypatch):
     assert find((), {}) is not None
     monkeypatch.setenv("_X_AMZN_TRACE_ID", "Root=2;Lineage=b")
     assert find((), {}) is None
-
-
-def test_registering_none_forgets_the_context():
     register_lambda_context(Context())
     register_lambda_context(None)
     assert find((), {}) is None
 
 
-@pytest.mark.usefixtures("in_lambda")
-def test_in_lambda_without_any_context_one_warning_is_logged(caplog):
+def test_in_lambda_without_any_context_one_warning_is_logged(caplog, monkeypatch):
+    find((), {})
+    assert not caplog.records
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "orders")
     find((), {})
     find((), {})
     [record] = caplog.records
     assert (record.name, record.levelno) == ("lambda_lock", logging.WARNING)
     assert "register_lambda_context" in record.message
-
-
-def test_outside_lambda_nothing_is_logged(caplog):
-    find((), {})
-    assert not caplog.records
 
 
 def test_a_snapstart_function_is_initialising_until_its_first_invocation(monkeypatch):
@@ -260,31 +236,23 @@ def test_a_snapstart_function_is_initialising_until_its_first_invocation(monkeyp
     assert not snapstart_initializing()
     monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", "snap-start")
     assert snapstart_initializing()
-    monkeypatch.setenv("_X_AMZN_TRACE_ID", "Root=1")
-    assert not snapstart_initializing()
-
-
-def test_a_context_proves_an_invocation_where_no_trace_is_set(monkeypatch):
-    monkeypatch.setenv("AWS_LAMBDA_INITIALIZATION_TYPE", "snap-start")
-    register_lambda_context(Context())
+    with monkeypatch.context() as traced:
+        traced.setenv("_X_AMZN_TRACE_ID", "Root=1")
+        assert not snapstart_initializing()
+    assert snapstart_initializing()
+    register_lambda_context(Context())  # which proves an invocation where no trace is set
     assert not snapstart_initializing()
 
 
 def test_the_owner_of_an_invocation_is_named_after_function_and_request():
     assert owner_prefix(find((Context(request_id="abc"),), {})) == "orders/abc"
-
-
-def test_an_owner_elsewhere_is_named_after_host_and_process():
-    assert owner_prefix(None) == f"{os.uname().nodename}/{os.getpid()}"
-
-
-@pytest.mark.usefixtures("in_lambda")
-def test_an_owner_in_lambda_without_context_is_named_after_function_and_process():
-    assert owner_prefix(None) == f"orders/{os.getpid()}"
-
-
-def test_an_owner_prefix_is_bounded():
     assert len(owner_prefix(find((Context(request_id="x" * 5000),), {}))) == 200
+
+
+def test_an_owner_without_context_is_named_after_its_process_and_the_host_or_the_function(monkeypatch):
+    assert owner_prefix(None) == f"{os.uname().nodename}/{os.getpid()}"
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "orders")
+    assert owner_prefix(None) == f"orders/{os.getpid()}"
 
 
 def test_a_context_whose_names_are_no_text_is_not_named_after_them():

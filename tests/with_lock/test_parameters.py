@@ -17,9 +17,10 @@ import click
 import pytest
 import wrapt
 
-from lambda_lock import KeyTemplateError, deduplicate, payload_hash, rate_limit, with_lock
+from lambda_lock import KeyTemplateError, current_lock, deduplicate, payload_hash, rate_limit, with_lock
 from lambda_lock.keys.compile import compile_key, compile_keys
 from lambda_lock.keys.parameters import MISSING, Parameters, Unusable
+from tests.support.context import Context
 
 Function = Callable[..., Any]
 
@@ -283,11 +284,8 @@ def test_a_name_that_is_passed_on_behind_the_names_of_a_wrapper_is_refused():
 
 
 def test_a_wrapper_without_parameters_has_no_names_of_what_it_wraps():
-    @functools.wraps(plain)
-    def wrapper() -> None: ...
-
     with pytest.raises(KeyTemplateError, match="Write this decorator below that one"):
-        with_lock("{amount}")(wrapper)
+        with_lock("{amount}")(functools.wraps(plain)(lambda: None))
 
 
 def adding(function: Function) -> Function:
@@ -334,28 +332,20 @@ def test_click_calls_by_name():
 
 
 def test_a_self_that_a_wrapper_does_not_name_is_not_the_first_argument():
-    def odd(function: Function) -> Function:
-        @functools.wraps(function)
-        def wrapper(instance: Any, *args: Any, **kwargs: Any) -> Any:
-            return function(instance, *args, **kwargs)
-
-        return wrapper
-
-    called = odd(Till.pay)
+    called: Any = functools.wraps(Till.pay)(lambda instance, *args, **kwargs: Till.pay(instance, *args, **kwargs))
     with pytest.raises(KeyTemplateError, match="or none that is surely the first"):
         with_lock("{id}")(called)
     assert Parameters(called.__get__(TILL)).first == "args"
 
 
-class Registers:
-    @functools.singledispatchmethod
-    def pay(self, account: Any, amount: Any = 0) -> None: ...
+def test_the_names_of_a_singledispatchmethod_are_refused_because_it_hides_self():
+    class Registers:
+        @functools.singledispatchmethod
+        def pay(self, account: Any, amount: Any = 0) -> None: ...
 
-
-@pytest.mark.parametrize("called", [Registers().pay, Registers.pay])
-def test_the_names_of_a_singledispatchmethod_are_refused_because_it_hides_self(called):
-    with pytest.raises(KeyTemplateError):
-        with_lock("{account}")(called)
+    for called in (Registers().pay, Registers.pay):
+        with pytest.raises(KeyTemplateError):
+            with_lock("{account}")(called)
 
 
 def test_a_circle_of_wrappers_is_an_error():
@@ -375,17 +365,10 @@ def test_a_placeholder_of_a_partial_is_filled_by_the_call():
 
 
 def test_a_context_that_a_partial_has_bound_is_the_calls_context(table):
-    from lambda_lock import current_lock
-    from tests.support.context import Context
-
-    def handler(event: Any, context: Any) -> float:
-        return current_lock().lease_duration
-
-    assert with_lock("{id}")(functools.partial(handler, context=Context(7)))({"id": "a"}) < 8
+    lease = functools.partial(lambda event, context: current_lock().lease_duration, context=Context(7))
+    assert with_lock("{id}")(lease)({"id": "a"}) < 8
 
 
 def test_what_does_not_fit_says_so_to_those_who_ask_for_the_first():
-    def method(self: Any, event: Any) -> None: ...
-
     with pytest.raises(Unusable):
-        Parameters(passing(method)).argument("event", (TILL, 1, 2), {})
+        Parameters(passing(lambda self, event: None)).argument("event", (TILL, 1, 2), {})

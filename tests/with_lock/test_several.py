@@ -22,7 +22,7 @@ from lambda_lock import (
 )
 from tests.support.decorated import done
 
-from .conftest import is_free, lose, put
+from .conftest import commit, is_free, lose, put
 
 pytestmark = pytest.mark.usefixtures("table")
 ACCOUNTS = ["account#{detail[from]}", "account#{detail[to]}"]
@@ -88,7 +88,7 @@ def test_several_locks_of_with_lock_are_released_after_an_error(locked, other):
 
 
 def test_commit_ends_the_call_without_another_request(locked, wire, table):
-    handler = locked(ACCOUNTS)(lambda event: done(current_lock().commit([put(table, "done")])))
+    handler = locked(ACCOUNTS)(lambda event: commit(put(table, "done")))
     handler(transfer("1", "2"))
     assert wire.operations == ["UpdateItem", "UpdateItem", "TransactWriteItems"]
 
@@ -178,7 +178,7 @@ def test_while_locks_are_disabled_a_stand_in_says_that_they_are_held(locked, mon
         locks.raise_if_lost()
         done(locks.heartbeat())
         assert wire.count() == 0
-        done(locks.commit([put(table, "done")]))
+        commit(put(table, "done"))
         assert not locks.is_held
         return locks.keys, locks.fencing_tokens, locks.owner
 

@@ -47,14 +47,11 @@ def memory(clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> Iterator[Memo
 def test_in_an_outage_a_call_runs_without_its_lock_if_asked_to(error, memory, caplog, capsys, monkeypatch):
     monkeypatch.setenv("LAMBDA_LOCK_METRICS", "orders")
 
-    @with_lock("a", wait=0, on_unavailable="run")
-    def handler(event: str) -> str:
-        assert current_lock().is_held
-        assert current_lock().fencing_token == 0
-        return event
-
+    handler = with_lock("a", wait=0, on_unavailable="run")(
+        lambda event: (event, current_lock().is_held, current_lock().fencing_token)
+    )
     memory.fail(error, times=None)
-    assert handler("done") == "done"
+    assert handler("done") == ("done", True, 0)
     told = [record for record in caplog.records if record.levelname == "WARNING"]
     assert [record.__dict__["lock_event"] for record in told] == ["unavailable"]
     failed, line = map(json.loads, capsys.readouterr().out.splitlines())
@@ -91,15 +88,18 @@ class OutageLater:
             self.memory.fail("unreachable", times=None)
 
 
+def later(clock: ManualClock, memory: Memory, **options: Any) -> LockClient:
+    """A client whose waits meet an outage after two seconds."""
+    return LockClient(clock=OutageLater(clock, memory), heartbeat_period=0, **options)
+
+
 @pytest.mark.parametrize("queue", [True, False])
 @pytest.mark.parametrize("permits", [None, 1])
 def test_an_outage_while_somebody_is_known_to_hold_the_lock_never_runs_a_call(permits, queue, memory, clock):
     """The wait ends in an outage, but the lease of the holder that it saw has not ended."""
     lock = LockClient(clock=clock, heartbeat_period=0).acquire("a", lease_duration=60, permits=permits)
-    client = LockClient(clock=OutageLater(clock, memory), heartbeat_period=0)
-    handler = with_lock("a", wait=5, permits=permits, queue=queue, client=client, on_unavailable="run")(
-        lambda: pytest.fail("must not run")
-    )
+    options: dict[str, Any] = {"wait": 5, "permits": permits, "queue": queue, "on_unavailable": "run"}
+    handler = with_lock("a", client=later(clock, memory), **options)(lambda: pytest.fail("must not run"))
     with pytest.raises(LockNotGrantedError) as refused:
         handler()
     assert refused.value.holder == lock.owner
@@ -109,8 +109,8 @@ def test_an_outage_while_somebody_is_known_to_hold_the_lock_never_runs_a_call(pe
 @pytest.mark.parametrize("permits", [None, 1])
 def test_an_outage_that_outlasts_the_lease_of_the_holder_is_one(permits, memory, clock):
     lock = LockClient(clock=clock, heartbeat_period=0).acquire("a", lease_duration=4, permits=permits)
-    client = LockClient(clock=OutageLater(clock, memory), heartbeat_period=0)
-    handler = with_lock("a", wait=20, permits=permits, client=client, on_unavailable="run")(lambda: "done")
+    options: dict[str, Any] = {"wait": 20, "permits": permits, "on_unavailable": "run"}
+    handler = with_lock("a", client=later(clock, memory), **options)(lambda: "done")
     assert handler() == "done"
     assert not lock.is_held
 
@@ -119,7 +119,7 @@ def test_an_outage_that_outlasts_the_lease_of_the_holder_is_one(permits, memory,
 def test_a_holder_that_several_locks_have_seen_is_known_after_one_of_them_is_lost_too(queue, memory, clock):
     """ "a" is taken, "b" is seen to be held for long, and then an outage ends the lease of "a"."""
     memory.hold("b", lease_duration=600)
-    client = LockClient(clock=OutageLater(clock, memory), heartbeat_period=0, queue=queue)
+    client = later(clock, memory, queue=queue)
     handler = with_lock(["a", "b"], wait=60, client=client, on_unavailable="run")(lambda: pytest.fail("must not run"))
     with pytest.raises(LockNotGrantedError) as refused:
         handler()
@@ -129,8 +129,7 @@ def test_a_holder_that_several_locks_have_seen_is_known_after_one_of_them_is_los
 
 def test_several_locks_run_after_the_lease_of_a_holder_that_they_have_seen(memory, clock):
     memory.hold("b", lease_duration=30)
-    client = LockClient(clock=OutageLater(clock, memory), heartbeat_period=0)
-    handler = with_lock(["a", "b"], wait=60, client=client, on_unavailable="run")(lambda: "done")
+    handler = with_lock(["a", "b"], wait=60, client=later(clock, memory), on_unavailable="run")(lambda: "done")
     assert handler() == "done"
 
 
@@ -182,9 +181,7 @@ def test_an_event_that_ran_in_an_outage_is_not_done(memory):
 
 
 def test_several_locks_and_async_functions_run_too(memory):
-    @with_lock(["a", "b"], wait=0, on_unavailable="run")
-    def handler() -> bool:
-        return current_lock(MultiLock).is_held
+    handler = with_lock(["a", "b"], wait=0, on_unavailable="run")(lambda: current_lock(MultiLock).is_held)
 
     @with_lock("a", wait=0, on_unavailable="run")
     async def async_handler() -> bool:

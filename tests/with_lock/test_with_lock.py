@@ -13,6 +13,7 @@ import logging
 import sys
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -32,7 +33,7 @@ from tests.support.context import Context
 from tests.support.decorated import Boom, done
 from tests.support.elsewhere import in_thread
 
-from .conftest import is_free, lose, put, warnings
+from .conftest import commit, is_free, lose, put, warnings
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -283,7 +284,10 @@ def test_current_lock_reaches_threads_that_carry_the_context():
 
 
 def test_a_nested_call_for_the_same_key_raises_at_once_and_not_as_contention(wire):
-    enter: Any = with_lock("{name}", on_not_granted="skip")(lambda name, then=lambda: None: then() or "entered")
+    @with_lock("{name}", on_not_granted="skip")
+    def enter(name: str, then: Callable[[], object] = lambda: None) -> object:
+        return then() or "entered"
+
     assert enter("a", lambda: enter("b")) == "entered"
     wire.clear()
     with pytest.raises(LockConfigurationError, match="reentrant=True") as caught:
@@ -380,7 +384,7 @@ def test_a_function_that_finished_although_its_lock_was_lost_gives_its_result_wi
 
 
 def test_a_commit_is_the_functions_last_act(locked, other, table, engine, caplog):
-    locked("k")(lambda: done(current_lock().commit([put(table, "order")])))()
+    locked("k")(lambda: commit(put(table, "order")))()
     assert {"key": {"S": "order"}} in engine.scan(table)
     assert is_free(other, "k")
     assert warnings(caplog) == []
@@ -390,8 +394,11 @@ def test_a_function_that_returns_a_coroutine_is_refused_before_it_runs(other):
     async def work() -> None:
         pytest.fail("must not run")
 
+    def handler() -> Any:
+        return work()
+
     with pytest.raises(TypeError, match="would run after the lock's release"):
-        with_lock("k")(lambda: work())()
+        with_lock("k")(handler)()
     assert is_free(other, "k")
 
 
@@ -494,5 +501,5 @@ def test_with_the_switch_on_nothing_about_locks_keeps_a_call_from_running(locked
     monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
     monkeypatch.delenv("LAMBDA_LOCK_TABLE")
     assert "missing" in locked("{missing}")(lambda event: current_lock().key)({})
-    nested = locked("k")(lambda levels: 1 + nested(levels - 1) if levels else 0)
+    nested: Any = locked("k")(lambda levels: 1 + nested(levels - 1) if levels else 0)
     assert nested(2) == 2
