@@ -122,16 +122,12 @@ def test_what_is_no_context_is_refused(context):
 @pytest.mark.parametrize(
     ("options", "kind", "text"),
     [
-        ({"max_workers": 0}, ValueError, "max_workers=0 is out of range: pass 1 or more"),
-        ({"max_workers": -3}, ValueError, "max_workers=-3 is out of range"),
-        ({"max_workers": True}, TypeError, "max_workers must be an int, not True"),
-        ({"max_workers": "2"}, TypeError, "max_workers must be an int, not '2'"),
-        ({"max_workers": 2.0}, TypeError, "max_workers must be an int, not 2.0"),
+        *(({"max_workers": n}, ValueError, f"max_workers={n} is out of range: pass 1 or more") for n in (0, -3)),
+        *(({"max_workers": n}, TypeError, f"max_workers must be an int, not {n!r}") for n in (True, "2", 2.0)),
         ({"window": 0.5}, ValueError, "window=0.5 is out of range"),
         ({"result": "pickle"}, TypeError, "result= must be None or 'json'"),
         ({"scope": 7}, TypeError, "scope must be a str"),
-        ({"dedup_key": 7}, TypeError, "must be a str or a function"),
-        ({"lock_key": 7}, TypeError, "must be a str or a function"),
+        *(({key: 7}, TypeError, "must be a str or a function") for key in ("dedup_key", "lock_key")),
         ({"dedup_key": "{body.id}"}, KeyTemplateError, "body.id"),
         ({"lock_key": "{}"}, KeyTemplateError, "positional"),
         ({"lock_key": ""}, KeyTemplateError, "empty key"),
@@ -248,32 +244,6 @@ def test_a_bare_decorator_is_refused_with_what_to_write(decorator):
     name = decorator.__name__
     with pytest.raises(TypeError, match=rf"{name} takes its settings .*write @{name}\(\)"):
         decorator(must_not_run)
-
-
-class Counter:
-    """Handles records and counts them."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def __call__(self, record: Event) -> None:
-        self.count += 1
-
-    def method(self, record: Event) -> None:
-        self.count += 1
-
-
-def test_methods_callable_objects_and_partial_functions_handle_records(table):
-    counter, seen, event = Counter(), [], events.load("sqs")
-
-    def handler(prefix: str, record: Event) -> None:
-        seen.append(prefix + record["messageId"])
-
-    for one in (counter, counter.method, functools.partial(handler, "x")):
-        answer = process_sqs(event, one, context=Context(), lock_key="{messageId}", scope=repr(one), max_workers=2)
-        assert answer == NOTHING
-    assert counter.count == 2 * len(event["Records"])
-    assert sorted(seen) == sorted("x" + record["messageId"] for record in event["Records"])
 
 
 # The decorator

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from lambda_lock import LockConfigurationError
 from lambda_lock.batch import process_sqs
 from rig import events
 from rig.events import Event
 from tests.support.context import Context
 
-from .conftest import NOTHING, Done, Taking, returned
+from .conftest import NOTHING, Done, returned
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -41,17 +40,6 @@ def test_a_group_goes_on_in_order_with_the_next_delivery(workers):
 
 
 @both
-def test_a_contended_message_stops_its_group_and_no_other(workers, other):
-    done = Done()
-    orders = [("A", "x"), ("A", "held"), ("B", "y"), ("A", "x"), ("B", "y")]
-    event = events.sqs_fifo([(group, {"n": n, "order": order}) for n, (group, order) in enumerate(orders)])
-    with other.acquire("held"):
-        answer = process_sqs(event, done.handler, context=Context(), lock_key="{body[order]}", max_workers=workers)
-    assert returned(answer, event) == [1, 3]
-    assert sorted(done.started) == [0, 2, 4]
-
-
-@both
 def test_a_message_that_gives_no_key_stops_its_group(workers):
     done = Done()
     event = events.sqs_fifo([("A", {"n": 0}), ("A", {"n": 1, "order": "x"}), ("B", {"n": 2, "order": "x"})])
@@ -60,25 +48,11 @@ def test_a_message_that_gives_no_key_stops_its_group(workers):
     assert done.started == [2]
 
 
-@pytest.mark.parametrize("workers", [1, 2])
-def test_what_was_not_started_after_a_misconfiguration_does_not_hide_it(wire, workers):
-    wire.answer(400, "AccessDeniedException", times=float("inf"))
-    with pytest.raises(LockConfigurationError, match="permission"):
-        process_sqs(grouped("aabbb"), Done().handler, context=Context(), max_workers=workers)
-    assert wire.count("UpdateItem") == 2
-
-
 def test_a_duplicate_does_not_stop_its_group():
     done, event = Done(), grouped("AAA")
     process_sqs({"Records": event["Records"][1:2]}, done.handler, context=Context())
     assert process_sqs(event, done.handler, context=Context()) == NOTHING
     assert done.started == [1, 0, 2]
-
-
-def test_a_group_that_was_not_started_for_lack_of_time_comes_back_as_a_whole(hands):
-    done, event = Taking(hands, *[20] * 4), grouped("ABAB")
-    assert returned(process_sqs(event, done.handler, context=Context(60)), event) == [2, 3]
-    assert done.started == [0, 1]
 
 
 def test_messages_of_a_group_run_in_order_whatever_else_they_have_in_common():

@@ -15,13 +15,13 @@ from aws_lambda_powertools.utilities.data_classes import KafkaEvent
 from aws_lambda_powertools.utilities.kafka.consumer_records import ConsumerRecords
 from hypothesis import given, settings
 
-from lambda_lock import LockArgumentError, LockClient, LockConfigurationError, current_lock, payload_hash
+from lambda_lock import LockArgumentError, LockClient, current_lock, payload_hash
 from lambda_lock.batch import kafka_batch, process_kafka
 from rig import events
 from rig.events import Event
 from tests.support.context import Context
 
-from .conftest import NOTHING, Done, Side, Taking, must_not_run, number_of, records_of
+from .conftest import NOTHING, Done, Side, must_not_run, number_of, records_of
 from .test_model import BATCHES, EXAMPLES, Message, Real, World
 
 both = pytest.mark.parametrize("workers", [1, 3])
@@ -88,19 +88,6 @@ def test_each_partition_goes_on_where_it_stopped(table, workers):
         assert [n for n in done.started if n in partition] == partition
 
 
-def test_records_for_which_too_little_time_is_left_come_back_from_the_first_of_each_partition(table, hands):
-    done, event = Taking(hands, *[20] * 5), batch("AAABB")
-    assert returned(process_kafka(event, done.handler, context=Context(60)), event) == [2, 3]
-    assert done.started == [0, 1]
-
-
-def test_a_misconfiguration_is_raised_although_only_one_record_of_each_partition_was_started(wire):
-    wire.answer(400, "AccessDeniedException", times=float("inf"))
-    with pytest.raises(LockConfigurationError, match="permission"):
-        process_kafka(batch("AABB"), must_not_run, context=Context())
-    assert wire.count("UpdateItem") == 2
-
-
 def test_a_failure_is_logged_with_its_partition_and_offset(table, caplog):
     event = batch("A")
     process_kafka(event, Done(0).handler, context=Context())
@@ -113,30 +100,25 @@ def test_a_failure_is_logged_with_its_partition_and_offset(table, caplog):
 # Order among workers
 
 
-def test_side_by_side_records_without_a_key_keep_the_order_of_their_partition(table):
+@pytest.mark.parametrize("keys", [None, "aaaa"])
+def test_side_by_side_records_without_a_key_or_of_one_keep_the_order_of_their_partition_alone(table, keys):
     done, side = Done(), Side(meet=2)
 
     def handler(record: Event) -> None:
         done.handler(record)
         side.work(record["partition"])
 
-    assert process_kafka(batch("ABAB"), handler, context=Context(), max_workers=4) == NOTHING
+    assert process_kafka(batch("ABAB", keys), handler, context=Context(), max_workers=4) == NOTHING
     assert side.most == {0: 1, 1: 1}
     assert [n for n in done.started if n % 2 == 0] == [0, 2]
     assert [n for n in done.started if n % 2 == 1] == [1, 3]
-
-
-def test_side_by_side_the_same_key_in_two_partitions_is_nothing_in_common(table):
-    side = Side(meet=2)
-    answer = process_kafka(batch("AB", "aa"), lambda record: side.work("all"), context=Context(), max_workers=2)
-    assert answer == NOTHING
 
 
 # Keys
 
 
 def test_keys_are_made_of_the_decoded_value_and_key(rows):
-    seen = []
+    seen: list[str] = []
 
     def handler(record: Event) -> None:
         seen.append(current_lock().key)
@@ -222,13 +204,6 @@ def test_an_object_and_a_partial_function_are_named_in_errors(table, caplog, han
     assert rf"the key '{{missing}}' of {name}() cannot be built" in caplog.text
 
 
-def test_two_handlers_do_not_suppress_each_other(table):
-    event, one, other = batch("A"), Done(), list[Event]()
-    assert process_kafka(event, one.handler, context=Context()) == NOTHING
-    assert process_kafka(event, lambda record: other.append(record), context=Context()) == NOTHING
-    assert (len(one.started), len(other)) == (1, 1)
-
-
 def test_a_tombstone_is_handed_over_as_it_is(table):
     """AWS passes a null value as null, or leaves it out."""
     event = events.kafka([("orders-0", "k-1", None), ("orders-0", "k-1", None)])
@@ -248,18 +223,6 @@ def test_a_key_and_a_value_that_are_left_out_are_null(table, validate):
     assert process_kafka(event, seen.append, context=Context(), scope="s", **options) == NOTHING
     assert process_kafka(nulls, seen.append, context=Context(), scope="s", **options) == NOTHING
     assert seen == records_of(event)
-
-
-@both
-def test_a_record_that_gives_no_key_comes_back_and_stops_its_partition(table, workers):
-    done = Done()
-    event = events.kafka(
-        [("orders-0", None, {"n": 0}), ("orders-0", "k", {"n": 1, "id": "x"}), ("orders-1", "k", {"n": 2, "id": "y"})]
-    )
-    answer = process_kafka(event, done.handler, context=Context(), lock_key="{value[id]}", max_workers=workers)
-    assert returned(answer, event) == [0]
-    assert set(done.started) - {1} == {2}
-    assert workers > 1 or done.started == [2]
 
 
 @pytest.mark.parametrize(

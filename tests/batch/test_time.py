@@ -105,10 +105,14 @@ def test_nothing_is_sent_for_what_is_not_started(hands, wire, caplog):
     assert "2 of 3 records come back: 0 contended, 0 failed, 2 not started" in caplog.messages
 
 
-def test_waiting_for_locks_leaves_time_for_the_rest(table, hands, other):
+def test_waiting_for_locks_leaves_time_for_the_rest(wire, hands, other):
     """A wait is limited to the time left minus the reserve. So the batch returns its answer before the deadline."""
     event = events.sqs(EVENT_OF[:2])
     options: Event = {"lock_key": "stock", "wait": 600, "reserve": 2}
     with other.acquire("stock"):
         assert returned(process_sqs(event, must_not_run, context=Context(2.5), **options), event) == [0, 1]
+        options |= {"wait": 600, "reserve": 60, "dedup_key": None}  # nothing is left beside the reserve
+        asked = wire.count()
+        assert returned(process_sqs(event, must_not_run, context=Context(60), **options), event) == [0, 1]
+        assert wire.count() == asked + 2
     assert hands.leapt == 0

@@ -158,13 +158,10 @@ def test_a_change_refused_for_one_message_is_logged_and_the_others_are_changed(q
 def test_a_function_that_fails_or_gives_nonsense_is_logged_and_the_others_are_changed(bad, queue, caplog):
     event = queue.deliver(0, 1)
 
-    def seconds(record: Event, error: Exception | None) -> float:
-        if number_of(record) == 1:
-            return 0
-        if isinstance(bad, Exception):
+    def seconds(record: Event, error: Exception | None) -> Any:
+        if number_of(record) == 0 and isinstance(bad, Exception):
             raise bad
-        result: float = bad
-        return result
+        return [bad, 0][number_of(record)]
 
     answer = process_sqs(event, Done(0, 1).handler, context=Context(), retry_visibility=seconds)
     assert returned(answer, event) == [0, 1]

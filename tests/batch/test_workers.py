@@ -68,13 +68,6 @@ def test_records_of_one_lock_key_run_one_after_another_and_those_of_two_side_by_
     assert [n for n in done.started if n % 2 == 1] == [1, 3, 5]
 
 
-def test_records_of_one_event_run_one_after_another_so_the_second_is_a_duplicate():
-    done, event = Done(), numbered(2)
-    event["Records"] = [*event["Records"], *events.redelivered(event)["Records"]]
-    assert process_sqs(event, done.handler, context=Context(), max_workers=4) == NOTHING
-    assert sorted(done.started) == [0, 1]
-
-
 KEYS: Event = {"dedup_key": "{body[event]}", "lock_key": "{body[order]}"}
 
 

@@ -77,15 +77,26 @@ class Stop(BaseException):
 
 
 class Calls:
-    """A function that counts its calls, and fails or answers as told."""
+    """A function that counts its calls, and fails or answers as told: ``handler``, and by a call it under ``by``."""
 
-    def __init__(self, result: Any = None, error: BaseException | None = None) -> None:
+    def __init__(self, result: Any = None, error: BaseException | None = None, by: Any = None) -> None:
         self.count = 0
         self.result = result
         self.error = error
+        self.decorated: Any = self.handler if by is None else by(self.handler)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.decorated(*args, **kwargs)
 
     def handler(self, event: Any, context: Any = None) -> Any:
         self.count += 1
         if self.error is not None:
             raise self.error
         return self.result() if callable(self.result) else self.result
+
+
+def counting(by: Any) -> Calls:
+    """A function whose result is the number of its runs, under the decorator."""
+    calls = Calls(by=by)
+    calls.result = lambda: calls.count
+    return calls

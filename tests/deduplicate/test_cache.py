@@ -30,10 +30,9 @@ EVENT = {"id": "e-1"}
 
 @pytest.mark.parametrize(("cache_size", "requests"), [(10, 2), (0, 4)])
 def test_a_duplicate_of_what_was_done_here_costs_no_request(cache_size, requests, once, wire):
-    calls = Calls(result={"n": 1})
-    handler = once("{id}", result="json", cache_size=cache_size)(calls.handler)
+    calls = Calls(result={"n": 1}, by=once("{id}", result="json", cache_size=cache_size))
     for _ in range(3):
-        assert handler(EVENT) == {"n": 1}
+        assert calls(EVENT) == {"n": 1}
     assert wire.operations == ["UpdateItem"] * requests
     assert calls.count == 1
 
@@ -83,11 +82,10 @@ def test_another_payload_is_seen_in_the_cache_too(once, wire):
 
 
 def test_a_failed_event_is_not_remembered(once):
-    calls = Calls(error=Boom())
-    handler = once("{id}", cache_size=10)(calls.handler)
+    calls = Calls(error=Boom(), by=once("{id}", cache_size=10))
     for _ in range(2):
         with pytest.raises(Boom):
-            handler(EVENT)
+            calls(EVENT)
     assert calls.count == 2
 
 
@@ -172,31 +170,29 @@ def test_a_wall_clock_that_is_set_back_does_not_lengthen_it():
 
 
 def test_what_one_table_knows_another_does_not():
-    calls = Calls()
-    handler = deduplicate("{id}", cache_size=10)(calls.handler)
+    calls = Calls(by=deduplicate("{id}", cache_size=10))
     for _ in range(2):  # neither the engine's table, nor that of an earlier block
         with in_memory():
-            handler(EVENT)
-            handler(EVENT)
+            calls(EVENT)
+            calls(EVENT)
     assert calls.count == 2
-    handler(EVENT)
+    calls(EVENT)
     assert calls.count == 3
     with in_memory():
-        handler(EVENT)
+        calls(EVENT)
     assert calls.count == 4
     default_client().close()
     set_default_client(LockClient("other-table"))
     with in_memory():
-        handler(EVENT)
+        calls(EVENT)
     assert calls.count == 5
 
 
 def test_a_switched_off_lock_is_not_answered_from_memory(once, monkeypatch):
-    calls = Calls()
-    handler = once("{id}", cache_size=10)(calls.handler)
-    handler(EVENT)
+    calls = Calls(by=once("{id}", cache_size=10))
+    calls(EVENT)
     monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
-    handler(EVENT)
+    calls(EVENT)
     assert calls.count == 2
 
 

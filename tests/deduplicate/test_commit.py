@@ -28,37 +28,34 @@ EVENT = {"id": "e-1"}
 
 @pytest.fixture
 def charge(once: Once, rows: Rows) -> Calls:
-    """An event's function that commits a sum; ``handler`` is decorated, ``count`` how often its body ran."""
+    """An event's function that commits a sum."""
     return committing(once, rows)
 
 
 def committing(once: Once, rows: Rows, **options: Any) -> Calls:
-    def body(event: object) -> str:
-        calls.count += 1
+    def body() -> str:
         commit([add(rows, "sum")], **options)
         return "returned"
 
-    calls = Calls()
-    calls.handler = once("{id}", scope="", result="json")(body)  # type: ignore[method-assign]
-    return calls
+    return Calls(body, by=once("{id}", scope="", result="json"))
 
 
 def test_items_and_completion_are_one_transaction_and_the_wrapper_sends_nothing_more(charge, wire, rows, caplog):
-    assert charge.handler(EVENT) == "returned"
+    assert charge(EVENT) == "returned"
     assert wire.operations == ["UpdateItem", COMMIT]
     assert value(rows, "sum") == 1
     assert is_done(rows, "e-1")
     assert rows["e-1"]["isReleased"] == {"S": "1"}
     assert int(rows["e-1"]["ttl"]["N"]) == int(rows["e-1"]["completedUntil"]["N"]) + 86_400
-    assert charge.handler(EVENT) is None
+    assert charge(EVENT) is None
     assert (charge.count, value(rows, "sum")) == (1, 1)
     assert caplog.messages == []
 
 
 def test_a_result_that_is_committed_is_given_to_duplicates(once, rows):
     charge = committing(once, rows, result={"receipt": 7}, data=b"x")
-    assert charge.handler(EVENT) == "returned"
-    assert charge.handler(EVENT) == {"receipt": 7}
+    assert charge(EVENT) == "returned"
+    assert charge(EVENT) == {"receipt": 7}
     assert rows["e-1"]["data"] == {"B": "eA=="}
 
 
@@ -93,16 +90,15 @@ def test_a_commit_is_the_last_act(once, rows):
 
 def test_refused_by_the_applications_condition_nothing_is_done_and_the_next_delivery_runs(once, rows, caplog):
     rows.put("order")
-    charge = Calls(result=lambda: commit([add(rows, "sum"), only_new(rows, "order")]))
-    handler = once("{id}", scope="")(charge.handler)
+    charge = Calls(lambda: commit([add(rows, "sum"), only_new(rows, "order")]), by=once("{id}", scope=""))
     with pytest.raises(CommitRefusedError) as caught:
-        handler(EVENT)
+        charge(EVENT)
     assert caught.value.reasons == ("None", "ConditionalCheckFailed")
     assert not is_done(rows, "e-1")
     assert not rows.is_held("e-1")
     assert warnings(caplog) == []
     rows.delete("order")
-    handler(EVENT)
+    charge(EVENT)
     assert (charge.count, value(rows, "sum")) == (2, 1)
     assert is_done(rows, "e-1")
 
@@ -152,11 +148,11 @@ def test_under_a_lost_lock_nothing_is_written_and_the_others_row_is_left(swallow
 
 def test_a_commit_whose_reply_is_lost_is_found_done(charge, wire, rows, caplog):
     wire.drop_reply(COMMIT)
-    assert charge.handler(EVENT) == "returned"
+    assert charge(EVENT) == "returned"
     assert wire.operations == ["UpdateItem", COMMIT, COMMIT]
     assert value(rows, "sum") == 1
     assert warnings(caplog) == []
-    charge.handler(EVENT)
+    charge(EVENT)
     assert charge.count == 1
 
 
@@ -165,7 +161,7 @@ def test_a_commit_whose_reply_is_lost_while_the_event_is_taken_again_is_found_do
         rows.put_held("e-1", expires_at=9e9, owner="another#1")
 
     wire.alter_reply(lost, COMMIT)
-    assert charge.handler(EVENT) == "returned"
+    assert charge(EVENT) == "returned"
     assert value(rows, "sum") == 1
     assert warnings(caplog) == []
     assert rows["e-1"]["ownerName"] == {"S": "another#1"}
@@ -203,7 +199,7 @@ def test_after_an_ambiguous_commit_the_event_is_done_if_and_only_if_its_effects_
 def test_a_late_copy_of_a_commit_writes_nothing_more(once, wire, rows):
     late = wire.deliver_late(COMMIT, copies=2)
     charge = committing(once, rows)
-    charge.handler(EVENT)
+    charge(EVENT)
     before = rows["e-1"]
     late.release()
     assert late.finished.wait(30)

@@ -35,20 +35,14 @@ async def coroutine_function(event: Any = None) -> None: ...
 # The arguments
 
 
-ANSWERS = {
-    "on_duplicate": "'return', 'raise'",
-    "on_not_granted": "'raise', 'skip'",
-    "on_bad_key": "'raise'",
-    "on_mismatch": "'raise'",
-}
-each_answer = pytest.mark.parametrize("name", ANSWERS)
+each_answer = pytest.mark.parametrize("name", ["on_duplicate", "on_not_granted", "on_bad_key", "on_mismatch"])
 
 
-@each_answer
-@pytest.mark.parametrize("wrong", ["ignore", 400, None])
-def test_an_answer_is_one_of_its_words_or_a_function(name, wrong):
+@pytest.mark.parametrize("name", ["on_bad_key", "on_mismatch"])
+@pytest.mark.parametrize("wrong", ["skip", 400, None])
+def test_an_answer_is_its_word_or_a_function(name, wrong):
     options: Any = {name: wrong}
-    with pytest.raises(TypeError, match=f"{name}= must be {ANSWERS[name]} or a function"):
+    with pytest.raises(TypeError, match=f"{name}= must be 'raise' or a function"):
         deduplicate("k", **options)
 
 
@@ -112,10 +106,9 @@ def test_a_client_of_the_other_kind_is_refused():
 )
 def test_the_id_of_an_event_of_each_source(sample, path, template, expected, once, table, rows):
     event = events.load(sample)
-    calls = Calls()
-    handler = once(template, scope="")(calls.handler)
+    calls = Calls(by=once(template, scope=""))
     for _ in range(2):
-        handler(event if path is None else event["Records"][path])
+        calls(event if path is None else event["Records"][path])
     assert calls.count == 1
     assert is_done(rows, expected)
 
@@ -175,12 +168,9 @@ def test_with_the_switch_on_each_delivery_runs_unprotected_with_a_warning(once, 
     assert calls.count == 2
     assert wire.operations == []
     assert [record.__dict__["lock_event"] for record in caplog.records] == ["disabled"] * 2
-
-
-@pytest.mark.usefixtures("disabled")
-def test_with_the_switch_on_neither_a_missing_key_nor_an_unfit_result_keeps_a_call_from_running(once, table):
     unfit = object()
     assert once("{missing}", scope="", result="json")(lambda event: unfit)(EVENT) is unfit
+    assert once("{id}", scope="")(lambda event: done(current_dedup().release()))(EVENT) is True
 
 
 @pytest.mark.usefixtures("disabled")
@@ -195,24 +185,7 @@ def test_with_the_switch_on_commit_still_writes_and_nobody_is_warned_about_the_e
     assert {record.__dict__["lock_event"] for record in caplog.records} == {"disabled"}
 
 
-@pytest.mark.usefixtures("disabled")
-def test_with_the_switch_on_a_function_may_release_its_stand_in(once, table):
-    assert once("{id}", scope="")(lambda event: done(current_dedup().release()))(EVENT) is True
-
-
 # Errors
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        DuplicateEventError("done", key="k", result={"n": [1]}, completed_until=1_800_000_000),
-        CommitRefusedError("refused", key="k", reasons=("None", "ConditionalCheckFailed")),
-    ],
-)
-def test_errors_can_be_pickled(error):
-    copy = pickle.loads(pickle.dumps(error))
-    assert (type(copy), copy.args, copy.__dict__) == (type(error), error.args, error.__dict__)
 
 
 def test_the_error_of_a_duplicate_can_be_pickled_as_it_was_raised(once, table):
@@ -220,7 +193,9 @@ def test_the_error_of_a_duplicate_can_be_pickled_as_it_was_raised(once, table):
     handler(EVENT)
     with pytest.raises(DuplicateEventError) as caught:
         handler(EVENT)
-    assert pickle.loads(pickle.dumps(caught.value)).result == {"n": 1}
+    for error in (caught.value, CommitRefusedError("refused", key="k", reasons=("None", "ConditionalCheckFailed"))):
+        copy = pickle.loads(pickle.dumps(error))
+        assert (type(copy), copy.args, copy.__dict__) == (type(error), error.args, error.__dict__)
 
 
 @pytest.mark.parametrize("batch", [sqs_batch, kafka_batch])

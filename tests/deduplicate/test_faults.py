@@ -55,13 +55,12 @@ def second() -> Callable[[Request], bool]:
 def test_a_claim_or_completion_that_is_lost_is_sent_again_and_the_event_runs_once(
     fault, completion, once, wire, rows, caplog
 ):
-    calls = Calls("done")
-    handler = once("{id}", scope="", result="json")(calls.handler)
+    calls = Calls("done", by=once("{id}", scope="", result="json"))
     getattr(wire, fault)("UpdateItem", when=completes if completion else None)
-    assert handler(EVENT) == "done"
+    assert calls(EVENT) == "done"
     assert wire.operations == ["UpdateItem"] * 3
     assert is_done(rows, "e-1")
-    assert handler(EVENT) == "done"
+    assert calls(EVENT) == "done"
     assert calls.count == 1
     assert warnings(caplog) == []
 
@@ -70,27 +69,25 @@ def test_a_claim_or_completion_that_is_lost_is_sent_again_and_the_event_runs_onc
 def test_a_late_copy_of_a_claim_does_not_open_the_event_again(passed, once, wire, rows):
     if passed:
         rows.put("e-1", completedUntil={"N": str(int(time.time()) - 5)})
-    calls = Calls()
-    handler = once("{id}", scope="")(calls.handler)
+    calls = Calls(by=once("{id}", scope=""))
     # After the window, the claim under the completion that has passed.
     late = wire.deliver_late("UpdateItem", when=second() if passed else None, copies=2)
-    handler(EVENT)
+    calls(EVENT)
     assert late.reached.is_set()
     before = rows["e-1"]
     late.release()
     assert late.finished.wait(30)
     assert rows["e-1"] == before
-    handler(EVENT)
+    calls(EVENT)
     assert calls.count == 1
 
 
 def test_a_taker_over_who_saw_the_row_before_its_completion_does_not_run_it_again(once, wire, rows, other):
     """A release keeps the version: under the version alone, a late take-over would erase the completion."""
-    calls = Calls("second")
-    handler = once("{id}", scope="", result="json")(calls.handler)
+    calls = Calls("second", by=once("{id}", scope="", result="json"))
     rows.put_held("e-1", expires_at=time.time() - 5, owner="first#1")
     take_over = wire.hold("UpdateItem", when=second())
-    running = in_thread(lambda: handler(EVENT))
+    running = in_thread(lambda: calls(EVENT))
     assert take_over.reached.wait(30)
     row = rows["e-1"] | {"isReleased": {"S": "1"}, "completedUntil": {"N": str(int(time.time()) + 60)}}
     del row["key"]
@@ -120,14 +117,13 @@ class Interrupting:
 
 
 def test_an_event_whose_result_is_interrupted_on_its_way_to_the_row_is_released_and_runs_again(once, rows):
-    calls = Calls("done")
-    handler = once("{id}", scope="", result=Interrupting())(calls.handler)
+    calls = Calls("done", by=once("{id}", scope="", result=Interrupting()))
     with pytest.raises(Stop):
-        handler(EVENT)
+        calls(EVENT)
     assert not is_done(rows, "e-1")
     with pytest.raises(LookupError):
         current_dedup()
-    assert handler(EVENT) == handler(EVENT) == "done"
+    assert calls(EVENT) == calls(EVENT) == "done"
     assert calls.count == 2
 
 

@@ -34,7 +34,7 @@ from tests.support.decorated import as_async
 from tests.support.elsewhere import in_thread
 from tests.support.waiting import wait_until
 
-from .conftest import FOREVER, Calls, is_done
+from .conftest import FOREVER, Calls, counting, is_done
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -66,18 +66,11 @@ def once(request: pytest.FixtureRequest) -> Any:
     return deduplicate if request.param == "def" else forgetting_async
 
 
-def counting(decorator: Any) -> Any:
-    """A function whose result is the number of its runs, under the decorator."""
-    calls = Calls()
-    calls.result = lambda: calls.count
-    return decorator(calls.handler)
-
-
 # By the function
 
 
 def test_a_forgotten_event_runs_again(once, rows, wire):
-    handler = counting(once("{id}", scope="", result="json"))
+    handler = counting(once("{id}", scope="", result="json")).decorated
     assert [handler(EVENT), handler(EVENT)] == [1, 1]
     before = len(wire.operations)
     assert handler.forget({"id": "that never was"}) is False
@@ -102,19 +95,6 @@ def test_the_key_and_the_scope_are_those_of_the_call(once, rows):
     assert not is_done(rows, r"a\#b#t#1")
     assert is_done(rows, r"a\#b#t#7")
     assert handler.forget("t", wait=None) is True
-
-
-def test_a_method_needs_its_object(rows):
-    class Prices:
-        @deduplicate("{sku}", scope="prices")
-        def price(self, sku: str) -> int:
-            return 1
-
-    prices = Prices()
-    prices.price("a")
-    price: Any = Prices.price  # to checkers, a method is bound
-    assert price.forget(prices, "a") is True
-    assert price.forget(prices, sku="a") is False
 
 
 def test_a_call_whose_arguments_give_no_key_forgets_nothing(once, wire):
@@ -208,7 +188,7 @@ def test_a_dead_owner_is_taken_over_and_cannot_complete_any_more(once):
 
 
 def test_forget_empties_the_cache_of_its_own_function(once, wire):
-    handler = counting(once("{id}", scope="", result="json", cache_size=10))
+    handler = counting(once("{id}", scope="", result="json", cache_size=10)).decorated
     assert [handler(EVENT), handler(EVENT)] == [1, 1]
     handler.forget(EVENT)
     assert [handler(EVENT), handler(EVENT)] == [2, 2]
@@ -230,7 +210,7 @@ def test_the_cache_forgets_it_also_if_the_request_fails(once, wire, impatient):
 
 def test_an_answer_that_was_under_way_does_not_enter_the_cache_again(wire):
     """A duplicate is answered "done" before the event is forgotten, and gets that answer after it."""
-    handler = counting(deduplicate("{id}", scope="", result="json", cache_size=10))
+    handler = counting(deduplicate("{id}", scope="", result="json", cache_size=10)).decorated
     deduplicate("{id}", scope="", result="json")(lambda event: 0)(EVENT)  # done, and not in this function's cache
     answered, go_on = threading.Event(), threading.Event()
 
@@ -268,7 +248,7 @@ def test_an_answer_of_the_cache_that_was_under_way_does_not_enter_it_again(table
     """The event is forgotten after the cache was asked, and before it answers."""
     clock: Any = Interrupting()
     with LockClient(table, clock=clock) as client:
-        handler = counting(deduplicate("{id}", scope="", result="json", cache_size=10, client=client))
+        handler = counting(deduplicate("{id}", scope="", result="json", cache_size=10, client=client)).decorated
         assert [handler(EVENT), handler(EVENT)] == [1, 1]
         clock.act = lambda: handler.forget(EVENT)
         handler(EVENT)  # may be given either
@@ -321,8 +301,7 @@ def test_the_client_forgets_by_key_and_scope(kind, rows, table):
 @pytest.mark.parametrize(
     ("bad", "error", "match"),
     [
-        ({"key": ""}, LockArgumentError, "key is empty"),
-        ({"key": 5}, TypeError, "key must be a str"),
+        ({"key": ""}, LockArgumentError, "key is empty"), ({"key": 5}, TypeError, "key must be a str"),
         ({"key": "k", "scope": 5}, TypeError, "scope must be a str"),
         ({"key": "", "scope": "s"}, LockArgumentError, "key is empty"),
         ({"key": "k" * 2040, "scope": "s" * 10}, LockArgumentError, "DynamoDB allows 2048"),
@@ -331,7 +310,7 @@ def test_the_client_forgets_by_key_and_scope(kind, rows, table):
         ({"key": "k", "sort_key": "s"}, LockArgumentError, "sort_key_name"),
         ({"key": "k", "context": 5}, TypeError, "context= must be a Lambda context"),
     ],
-)
+)  # fmt: skip
 def test_bad_input_is_refused_before_anything_is_sent(bad, error, match, wire):
     with LockClient() as client, pytest.raises(error, match=match):
         client.forget(**bad)

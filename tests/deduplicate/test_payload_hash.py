@@ -42,16 +42,9 @@ def key_of(*paths: str, event: Any, func: Callable[..., Any] = handler) -> str:
 AT = datetime(2026, 11, 21, tzinfo=UTC)
 
 
-class Level(IntEnum):
-    HIGH = 3
-
-
-class Color(StrEnum):
-    RED = "red"
-
-
-class Ratio(Enum):
-    HALF = 0.5
+Level = IntEnum("Level", {"HIGH": 3})
+Color = StrEnum("Color", {"RED": "red"})
+Ratio = Enum("Ratio", {"HALF": 0.5})
 
 
 @dataclasses.dataclass
@@ -132,29 +125,19 @@ def test_decimals_hash_alike_only_if_they_are_equal(one, two):
 @pytest.mark.parametrize(
     "values",
     [
-        (1, 1.0, Decimal("1"), Decimal("1.00"), Decimal("1E0"), Level(3) - 2),
-        (0, 0.0, -0.0, Decimal("-0.00")),
+        (1, 1.0, Decimal("1"), Decimal("1.00"), Decimal("1E0"), Level(3) - 2), (0, 0.0, -0.0, Decimal("-0.00")),
         (0.1, Decimal("0.1"), Decimal("0.100")),
-        (10**30, 1e30 if int(1e30) == 10**30 else 10**30, Decimal(10**30), Decimal("1E30")),
-        (3, Level.HIGH, 3.0),
-        ("red", Color.RED),
-        (0.5, Ratio.HALF),
-        (uuid.UUID(int=5), str(uuid.UUID(int=5))),
-        ([1, 2], (1.0, 2)),
-        (b"x", bytearray(b"x"), memoryview(b"x")),
-        ({1, "a"}, frozenset({"a", 1.0})),
-        (AT, AT.astimezone(timezone(timedelta(hours=2))), "2026-11-21T00:00:00+00:00"),
-        (AT.date(), "2026-11-21"),
+        (10**30, 1e30 if int(1e30) == 10**30 else 10**30, Decimal(10**30), Decimal("1E30")), (3, Level.HIGH, 3.0),
+        ("red", Color.RED), (0.5, Ratio.HALF), (uuid.UUID(int=5), str(uuid.UUID(int=5))), ([1, 2], (1.0, 2)),
+        (b"x", bytearray(b"x"), memoryview(b"x")), ({1, "a"}, frozenset({"a", 1.0})),
+        (AT, AT.astimezone(timezone(timedelta(hours=2))), "2026-11-21T00:00:00+00:00"), (AT.date(), "2026-11-21"),
         (timedelta(hours=1), timedelta(minutes=60)),
         ({1: "a", 2: "b"}, {2: "b", 1.0: "a"}, {Level.HIGH - 2: "a", Decimal(2): "b"}),
-        ({uuid.UUID(int=5): 1}, {str(uuid.UUID(int=5)): 1}),
-        ({Color.RED: 1}, {"red": 1}),
-        (PurePosixPath("/a/b"), "/a/b"),
-        (IPv4Address("10.0.0.1"), "10.0.0.1"),
-        (IPv6Address("::1"), IPv6Address("0:0::1")),
-        (AnyUrl("https://a.example/x"), "https://a.example/x"),
+        ({uuid.UUID(int=5): 1}, {str(uuid.UUID(int=5)): 1}), ({Color.RED: 1}, {"red": 1}),
+        (PurePosixPath("/a/b"), "/a/b"), (IPv4Address("10.0.0.1"), "10.0.0.1"),
+        (IPv6Address("::1"), IPv6Address("0:0::1")), (AnyUrl("https://a.example/x"), "https://a.example/x"),
     ],
-)
+)  # fmt: skip
 def test_what_is_equal_hashes_alike(values):
     assert len({key_of(event={"value": value}) for value in values}) == 1
     assert len({key_of("value", event={"value": value}) for value in values}) == 1
@@ -336,9 +319,7 @@ def test_a_number_in_json_that_shares_its_float_with_others_is_refused_as_in_a_t
 
 def test_a_number_that_would_fill_the_memory_if_written_out_is_refused_at_once():
     """In a process of its own: where it is written out, no signal ends that."""
-    program = (
-        "from decimal import Decimal; from lambda_lock import payload_hash; payload_hash()(Decimal('1E+1000000000'))"
-    )
+    program = "import decimal, lambda_lock; lambda_lock.payload_hash()(decimal.Decimal('1E+1000000000'))"
     ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=30)
     assert "KeyTemplateError: the payload hash of payload_hash() cannot be built" in ended.stderr
 
@@ -350,14 +331,10 @@ def test_a_payload_without_end_is_refused():
         key_of(event={"ring": ring})
 
 
-@pytest.mark.parametrize("event", [None, "", [], {}, ()])
-def test_an_empty_payload_would_be_one_event_for_all_and_is_refused(event):
-    with pytest.raises(KeyTemplateError, match="all such events would be taken for the same one"):
-        key_of(event=event)
-
-
 @pytest.mark.parametrize("value", [None, "", [], {}, ()])
-def test_chosen_fields_that_are_all_empty_are_refused(value):
+def test_a_payload_or_chosen_fields_that_are_all_empty_would_be_one_event_for_all_and_are_refused(value):
+    with pytest.raises(KeyTemplateError, match="all such events would be taken for the same one"):
+        key_of(event=value)
     with pytest.raises(KeyTemplateError, match="everything that it hashes is empty") as caught:
         key_of("a", "b", event={"a": value, "b": None, "c": "not chosen"})
     assert caught.value.field == "a"
@@ -379,12 +356,6 @@ def test_a_path_that_cannot_be_read_is_refused(path):
         deduplicate(payload_hash(path))(handler)
 
 
-@pytest.mark.parametrize("path", [5, None, handler, ["a"]])
-def test_a_path_that_is_no_str_is_refused(path):
-    with pytest.raises(TypeError, match="takes the paths of fields"):
-        payload_hash(path)
-
-
 def test_a_function_without_arguments_has_nothing_to_hash():
     def nothing() -> None: ...
 
@@ -400,10 +371,6 @@ def test_payload_hash_without_its_parentheses_is_an_error_at_the_first_call_that
 def test_an_event_without_an_id_is_done_once_by_what_it_says(once, table):
     calls = Calls()
     charge = once(payload_hash("order", "amount"))(calls.handler)
-    for event in (
-        {"order": "o-1", "amount": 1, "sent": 1},
-        {"sent": 2, "amount": Decimal("1.00"), "order": "o-1"},
-        {"order": "o-1", "amount": 2, "sent": 3},
-    ):
-        charge(event)
+    for sent, amount in enumerate([1, Decimal("1.00"), 2]):
+        charge({"order": "o-1", "amount": amount, "sent": sent})
     assert calls.count == 2

@@ -58,14 +58,6 @@ class Before(pydantic.BaseModel):
         return Decimal(value) / 100
 
 
-class Serialized(pydantic.BaseModel):
-    name: str
-
-    @pydantic.field_serializer("name")
-    def short(self, value: str) -> str:
-        return value[:1]
-
-
 class Anything(pydantic.BaseModel):
     name: Any
 
@@ -83,10 +75,6 @@ class Computed(pydantic.BaseModel):
 
 class Root(pydantic.RootModel[list[int]]):
     pass
-
-
-class Deep(pydantic.BaseModel):
-    inner: dict[str, list[Masked]]
 
 
 class Lazy(pydantic.BaseModel):
@@ -175,19 +163,11 @@ class Node:
     """May hold itself."""
 
     inner: Node | None = None
-    name: str = ""
 
     @classmethod
     def circle(cls) -> Node:
         made = cls()
         made.inner = made
-        return made
-
-    @classmethod
-    def chain(cls, length: int) -> Node:
-        made = cls()
-        for _ in range(length):
-            made = cls(made)
         return made
 
 
@@ -225,10 +205,9 @@ UNFIT: list[tuple[Any, Any, str]] = [
     (ExcludedAndNeeded, ExcludedAndNeeded(name=SECRET), "cannot be loaded again.*ValidationError: missing at name"),
     (Masked, Masked(name=SECRET), r"at \.name: it comes back with another value"),  # type: ignore[arg-type]
     (Before, Before(cents=Decimal(990)), r"at \.cents: it comes back with another value"),
-    (Serialized, Serialized(name=SECRET), r"at \.name: it comes back with another value"),
     (Anything, Anything(name=datetime.date(2026, 1, 2)), r"at \.name: it comes back as str, and was date"),
     (Anything, Anything(name=(1, 2)), r"at \.name: it comes back as list, and was tuple"),
-    (Deep, Deep(inner={"a": [Masked(name=SECRET)]}), r"at \.inner\[a\]\[0\]\.name"),  # type: ignore[arg-type]
+    (dict[str, list[Masked]], {"a": [Masked(name=SECRET)]}, r"at \[a\]\[0\]\.name"),  # type: ignore[arg-type]
     (list[Masked | None], [None, Masked(name=SECRET)], r"at \[1\]\.name"),  # type: ignore[arg-type]
     (Spread, Spread(more=Decimal("1.5")), r"at \.more: it comes back as str, and was Decimal"),  # type: ignore[call-arg]
     (Changing, Changing(Decimal(990)), r"at \.price: it comes back with another value"),
@@ -281,24 +260,16 @@ def test_what_would_not_come_back_as_it_was_is_not_stored(kind, result, words, o
 
 
 FIT: list[tuple[Any, Any]] = [
-    (TwoAliases, TwoAliases.model_validate({"in": "a"})),
-    (Computed, Computed(name="a")),
-    (Excluded, Excluded()),
-    (Root, Root([1, 2])),
-    (Validated, Validated(at=datetime.date(2026, 1, 2))),
+    (TwoAliases, TwoAliases.model_validate({"in": "a"})), (Computed, Computed(name="a")), (Excluded, Excluded()),
+    (Root, Root([1, 2])), (Validated, Validated(at=datetime.date(2026, 1, 2))),
     (Spread, Spread(more=[1])),  # type: ignore[call-arg]
-    (tuple[dict[str, int], int], ({"a": 1}, 404)),
-    (Point, Point(1, Decimal("9.90"))),
-    (list[tuple[int, ...]], [(1, 2), ()]),
-    (set[Colour], {Colour.RED}),
-    (set[str], {str(number) for number in range(100)}),
-    (dict[str, Any], {"a": math.inf}),
-    (Holder, Holder([], (1, 2))),
-    ("json", ({"statusCode": 404}, 404)),
-    (Sequence[int], (1, 2)),
+    (tuple[dict[str, int], int], ({"a": 1}, 404)), (Point, Point(1, Decimal("9.90"))),
+    (list[tuple[int, ...]], [(1, 2), ()]), (set[Colour], {Colour.RED}),
+    (set[str], {str(number) for number in range(100)}), (dict[str, Any], {"a": math.inf}),
+    (Holder, Holder([], (1, 2))), ("json", ({"statusCode": 404}, 404)), (Sequence[int], (1, 2)),
     ("json", {"statusCode": http.HTTPStatus.OK, "b": [1.5, None, True, "é\ud800"]}),
     (datetime.datetime, datetime.datetime(2026, 10, 25, 2, 30, fold=1, tzinfo=BERLIN)),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("kind", "result"), FIT)
@@ -316,7 +287,6 @@ def test_what_comes_back_as_it_was_is_stored(kind, result, once, caplog):
     ("kind", "make", "words"),
     [
         (Node, Node.circle, "cannot be looked through: RecursionError"),
-        (Node, lambda: Node.chain(5000), "cannot be looked through: RecursionError"),
         (Guarded, lambda: Guarded(SECRET), "cannot be looked through: RuntimeError in __getattribute__"),
         ("json", lambda: nested(600), "cannot be compared with what comes back: RecursionError"),
         ("json", lambda: nested(100_000), "cannot be written as JSON"),

@@ -12,7 +12,6 @@ import pytest
 from lambda_lock import (
     DuplicateEventError,
     KeyTemplateError,
-    LockArgumentError,
     LockClient,
     LockNotGrantedError,
     current_dedup,
@@ -29,7 +28,7 @@ from tests.support.decorated import Boom
 from tests.support.elsewhere import in_thread
 from tests.support.rows import Rows
 
-from .conftest import Calls, commit, is_done, put, warnings
+from .conftest import Calls, commit, counting, is_done, put, warnings
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -131,11 +130,6 @@ def test_an_answer_that_would_have_to_be_awaited_is_told_and_the_event_is_done(n
     assert f"{name}= returned coroutine, which nothing awaits" in caplog.text
     assert seconds_done(rows) == pytest.approx(DAY, abs=30)
     assert not [each for each in recwarn if "never awaited" in str(each.message)]
-
-
-def test_a_window_over_ten_years_is_refused_when_decorating():
-    with pytest.raises(LockArgumentError, match="window="):
-        deduplicate("{id}", window=11 * 365 * DAY)
 
 
 # done_if=
@@ -282,10 +276,8 @@ def of_tenant(tenant: str | None) -> Any:
 
 
 def test_a_result_is_never_given_to_another_tenant_by_default(once):
-    calls = Calls()
-    calls.result = lambda: calls.count
-    handler = once("{id}", result="json")(calls.handler)
-    assert [handler(EVENT, of_tenant(tenant)) for tenant in ("blue", "green", "blue", None, "green", None)] == [
+    calls = counting(once("{id}", result="json"))
+    assert [calls(EVENT, of_tenant(tenant)) for tenant in ("blue", "green", "blue", None, "green", None)] == [
         1, 2, 1, 3, 2, 3,
     ]  # fmt: skip
 
@@ -382,15 +374,6 @@ def test_a_field_of_the_event_that_is_named_context_stays_what_it_is():
 
 
 # What a duplicate gets without result=
-
-
-def test_a_duplicate_that_is_given_none_for_something_is_told_once(once, caplog):
-    handler = once("{id}")(lambda event: {"statusCode": 200})
-    handler(EVENT)
-    assert warnings(caplog) == []
-    assert [handler(EVENT) for _ in range(3)] == [None] * 3
-    assert warnings(caplog) == ["result_missing"]
-    assert "result='json'" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,7 @@ def delivered_until_it_runs(environment: LambdaEnvironment, event: dict[str, Any
     pytest.fail("it never ran")
 
 
-def test_a_second_delivery_is_a_duplicate_in_another_environment_too(start, wire):
+def test_a_second_delivery_is_a_duplicate_in_another_environment_too_and_runs_after_an_error(start, wire):
     first, second = start(), start()
     result = first.invoke({"id": "e"}, LONG, request_id="r-1").result()
     assert result == "done by r-1"
@@ -57,13 +57,9 @@ def test_a_second_delivery_is_a_duplicate_in_another_environment_too(start, wire
     assert first.invoke({"id": "e"}, LONG).result() == result
     assert second.invoke({"id": "e"}, LONG).result() == result
     assert wire.operations == ["UpdateItem"] * 4
-
-
-def test_after_an_error_the_next_delivery_runs_at_once(start):
-    environment = start()
     with pytest.raises(FunctionError, match="Unlucky: out of luck"):
-        environment.invoke({"id": "e", "raise": "out of luck"}, LONG).result()
-    assert environment.invoke({"id": "e"}, LONG, request_id="r-2").result() == "done by r-2"
+        first.invoke({"id": "failed", "raise": "out of luck"}, LONG).result()
+    assert second.invoke({"id": "failed"}, LONG, request_id="r-2").result() == "done by r-2"  # at once
 
 
 def test_after_a_time_out_the_next_delivery_runs_when_the_lease_is_over_and_not_before(start, rows, tmp_path):

@@ -14,7 +14,6 @@ from aws_lambda_powertools.utilities.batch import (
     EventType,
     SqsFifoPartialProcessor,
     async_process_partial_response,
-    batch_processor,
     process_partial_response,
 )
 from aws_lambda_powertools.utilities.batch.exceptions import BatchProcessingError
@@ -195,20 +194,6 @@ def test_a_poison_pill_fails_validation_before_any_lock_is_taken(wire):
     event, processor = events.sqs([{"order_id": "of-nobody"}, order("a")]), of(EventType.SQS, OrderRecord)()
     assert process(processor, event, Noted(CUSTOMER).handler) == identifiers(event)[:1]
     assert wire.count() == 2
-
-
-@pytest.mark.filterwarnings("ignore:The `batch_processor` decorator is deprecated")
-def test_the_older_batch_processor_decorator_works_as_well(context):
-    processor, noted = BatchProcessor(EventType.SQS), Noted(CUSTOMER)
-    register_lambda_context(context)
-
-    @batch_processor(record_handler=noted.handler, processor=processor)
-    def handler(event: Event, context: Context) -> Any:
-        return processor.response()
-
-    assert handler(SQS(), context) == {"batchItemFailures": []}
-    assert noted.keys == ["a", "b"]
-    assert max(noted.leases) <= REMAINING
 
 
 # Events

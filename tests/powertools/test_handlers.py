@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 from aws_lambda_powertools import Logger, Metrics, Tracer
-from aws_lambda_powertools.event_handler import APIGatewayHttpResolver, Response
+from aws_lambda_powertools.event_handler import APIGatewayHttpResolver
 from aws_lambda_powertools.logging.utils import copy_config_to_registered_loggers
 from aws_lambda_powertools.metrics import MetricUnit
 from aws_lambda_powertools.middleware_factory import lambda_handler_decorator
-from aws_lambda_powertools.utilities.data_classes import EventBridgeEvent, SQSEvent, event_source
+from aws_lambda_powertools.utilities.data_classes import EventBridgeEvent, event_source
 from aws_lambda_powertools.utilities.idempotency import (
     DynamoDBPersistenceLayer,
     IdempotencyConfig,
@@ -24,7 +24,6 @@ from aws_lambda_powertools.utilities.idempotency import (
 from aws_lambda_powertools.utilities.parser import event_parser
 from aws_lambda_powertools.utilities.parser.envelopes import EventBridgeEnvelope
 from aws_lambda_powertools.utilities.parser.models import EventBridgeModel
-from aws_lambda_powertools.utilities.typing import LambdaContext
 from pydantic import BaseModel, ValidationError
 
 from lambda_lock import (
@@ -217,15 +216,6 @@ def test_below_an_envelope_the_key_is_made_of_what_was_in_it_and_above_it_of_the
         above(requested("c-7"), context)
 
 
-def test_the_parser_finds_the_model_in_the_signature_of_a_locked_handler(context):
-    @event_parser
-    @with_lock("{detail[customer_id]}")
-    def handler(event: Requested, context: LambdaContext) -> str:
-        return event.detail.order_id
-
-    assert handler(requested(), context) == "o-1"
-
-
 def test_an_event_that_does_not_parse_costs_no_request_below_the_parser_and_two_above(wire, context):
     lock: Decorator = with_lock("{id}")
     parse: Decorator = event_parser(model=Requested)
@@ -236,19 +226,6 @@ def test_an_event_that_does_not_parse_costs_no_request_below_the_parser_and_two_
             stacked(order, work)(requested() | {"detail": {}}, context)
         counts.append(wire.count())
     assert counts == [0, 2]
-
-
-def test_a_key_function_gets_the_data_class_and_can_use_its_properties(context):
-    def key(event: SQSEvent, context: Any) -> str:
-        return next(iter(event.records)).message_id
-
-    @event_source(data_class=SQSEvent)
-    @with_lock(key)
-    def handler(event: SQSEvent, context: LambdaContext) -> str:
-        return current_lock().key
-
-    batch = events.sqs([{"order_id": "o-1"}])
-    assert handler(batch, context) == batch["Records"][0]["messageId"]
 
 
 @pytest.mark.parametrize(
@@ -414,19 +391,3 @@ def test_a_route_finds_the_registered_context(context):
     answer = json.loads(handler(events.load("api_gateway_http"), context)["body"])
     assert answer["key"] == "c-42"
     assert answer["lease"] <= REMAINING
-
-
-def test_a_refused_lock_is_answered_by_the_applications_exception_handler(other, context):
-    app = APIGatewayHttpResolver()
-
-    @app.exception_handler(LockNotGrantedError)
-    def busy(error: LockNotGrantedError) -> Response[str]:
-        return Response(status_code=409, content_type="text/plain", body=f"{error.key} is busy")
-
-    @app.post("/customers/<customer_id>/invoices")
-    @with_lock("{customer_id}", wait=0)
-    def invoice(customer_id: str) -> None: ...
-
-    with other.acquire("c-42"):
-        answer = app.resolve(events.load("api_gateway_http"), context)
-    assert (answer["statusCode"], answer["body"]) == (409, "c-42 is busy")

@@ -37,26 +37,19 @@ def lines(environment: LambdaEnvironment) -> list[dict[str, Any]]:
     return [json.loads(line) for line in environment.lines]
 
 
-def test_a_handler_in_the_documented_order_locks_logs_and_counts(start):
-    environment = start("handler")
-    event = events.eventbridge({"customer_id": "c-7"})
+def test_a_handler_in_the_documented_order_locks_logs_and_counts_and_without_a_lock_it_fails(start, other):
+    environment, event = start("handler"), events.eventbridge({"customer_id": "c-7"})
     answer = environment.invoke(event, TIMEOUT, request_id="request-1").result()
     assert answer["key"] == "c-7"
     assert answer["owner"].startswith("orders/request-1#")
     assert 1 < answer["lease"] <= TIMEOUT
     environment.wait_for_line('"Orders"')
     assert [line["function_request_id"] for line in lines(environment) if "message" in line] == ["request-1"]
-
-
-def test_a_handler_that_gets_no_lock_fails_as_with_any_error_and_says_for_which_request(start, other):
-    environment = start("handler")
-    with other.acquire("c-7"):
-        invocation = environment.invoke(events.eventbridge({"customer_id": "c-7"}), TIMEOUT, request_id="request-1")
-        with pytest.raises(FunctionError) as caught:
-            invocation.result()
+    with other.acquire("c-7"), pytest.raises(FunctionError) as caught:
+        environment.invoke(event, TIMEOUT, request_id="request-2").result()
     assert caught.value.type == "LockNotGrantedError"
     line = json.loads(environment.wait_for_line("lock_key"))
-    assert (line["lock_key"], line["function_request_id"]) == ("c-7", "request-1")
+    assert (line["lock_key"], line["function_request_id"]) == ("c-7", "request-2")
 
 
 @pytest.mark.parametrize(("name", "of_each"), [("batch", 2), ("async_batch", 1)])

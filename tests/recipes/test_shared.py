@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import LockClient, LockTimeoutError, default_client
+from lambda_lock import LockClient, LockTimeoutError
 from rig import events
 from tests.recipes.pages import program, program_of
 from tests.recipes.test_jobs import Work
@@ -172,10 +172,3 @@ def test_a_tenant_that_waits_for_its_own_limit_takes_nothing_of_what_all_share(s
     made.go_on.set()
     wait_until(lambda: made.ended == 6)
     app.client.close()
-
-
-def test_the_default_client_is_that_of_the_migration():
-    app = program_of(PAGE, "## A migration that pauses all handlers")
-    app.work = lambda event: taken("schema")
-    assert app.handler(events.load("schedule"), Context()) == 1
-    assert default_client().get("schema").taken == 0  # type: ignore[union-attr]

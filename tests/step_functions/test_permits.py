@@ -78,14 +78,6 @@ def test_a_state_that_fails_for_good_and_a_token_that_is_failed_free_the_permit(
     assert holders() == set()
 
 
-@pytest.mark.long
-def test_a_state_that_times_out_is_caught_and_frees_the_permit(shop, machine, holders):
-    execution = started(shop, machine)
-    execution.asked()  # and nobody answers within TimeoutSeconds
-    assert execution.failure() == "States.Timeout"
-    assert holders() == set()
-
-
 def test_an_aborted_execution_is_followed_by_the_release_of_its_permit_alone(shop, machine_and_rule, holders):
     aborted, other = (started(shop, machine_and_rule) for _ in range(2))
     task = other.asked()

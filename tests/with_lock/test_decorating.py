@@ -47,7 +47,6 @@ def bare(function: Any) -> Any:
 
 BARE = {
     "in a class": "class Service:\n    @with_lock\n    def method(self, event): ...",
-    "in a module": "@with_lock\ndef handler(event, context): ...",
     "above another": "@with_lock\n@wraps\ndef handler(event, context): ...",
 }
 
@@ -99,12 +98,6 @@ def test_an_async_function_stays_one_and_takes_no_plain_client(function):
     assert inspect.iscoroutinefunction(with_lock("k", client=AsyncLockClient())(function))
     with pytest.raises(TypeError, match=r"client= has the type LockClient, but .*\(\) needs an AsyncLockClient"):
         with_lock("k", client=LockClient())(function)
-
-
-@pytest.mark.parametrize("function", [key_function, functools.partial(key_function), key_function_factory()])
-def test_an_async_client_for_a_plain_function_is_refused(function):
-    with pytest.raises(TypeError, match=r"client= has the type AsyncLockClient, but .*\(\) needs a LockClient"):
-        with_lock("k", client=AsyncLockClient())(function)
 
 
 # --- the arguments ------------------------------------------------------------------------------------------------

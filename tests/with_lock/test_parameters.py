@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from unittest import mock
 
-import click
 import pytest
 import wrapt
 
@@ -317,18 +316,6 @@ def test_what_mock_appends_is_never_taken_for_an_argument():
     for called, key in ((job, "{mocked}"), (strict, "{pid}"), (strict, "{order}")):
         with pytest.raises(KeyTemplateError):
             compile_key(called, key, None)(("A",), {})
-
-
-def test_click_calls_by_name():
-    keys = []
-
-    @click.pass_context
-    def run(ctx: Any, order: str) -> None: ...
-
-    build = compile_key(run, "job#{order}", None)
-    command = click.command()(click.argument("order")(lambda **given: keys.append(build((), given))))
-    command.main(["A"], standalone_mode=False)
-    assert keys == ["job#A"]
 
 
 def test_a_self_that_a_wrapper_does_not_name_is_not_the_first_argument():

@@ -150,12 +150,9 @@ def test_a_missing_field_names_the_template(locked):
 @pytest.mark.parametrize(
     ("keys", "options", "kind", "says"),
     [
-        ([], {}, TypeError, "names no lock"),
         ([7], {}, TypeError, "must be a str or a function"),
         ([["a"]], {}, TypeError, "must be a str or a function"),
         (["a#{"], {}, KeyTemplateError, "a#"),
-        (["a"], {"reentrant": True}, TypeError, "reentrant=True is for a single key"),
-        (["a"], {"permits": 2}, TypeError, "permits=2 is for a single key"),
         (["a"], {"key_jmespath": "id"}, TypeError, "exactly one of key="),
         ({"a"}, {}, TypeError, "must be a str or a function"),
     ],

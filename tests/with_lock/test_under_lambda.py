@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
+from typing import Any
 
 from rig.lambda_runtime import LambdaEnvironment
 
@@ -22,36 +20,32 @@ def helper():
 def handed(event, context):
     return helper()
 
-def registered(event, context):
-    if event["register"]:
+def handler(event, context):
+    if event["context"] == "handed":
+        return handed(event, context)
+    if event["context"] == "registered":
         register_lambda_context(context)
     return helper()
 """
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def test_nested_functions_use_the_handlers_context_or_the_registered_one_which_ends_with_its_invocation(
+    engine, table, tmp_path
+):
     (tmp_path / "function.py").write_text(HANDLER)
-    return tmp_path
-
-
-def test_nested_functions_use_the_handlers_context(engine, table, folder):
     variables = engine.environment() | {"LAMBDA_LOCK_TABLE": table}
-    with LambdaEnvironment("function.handed", folder, environment=variables, function_name="orders") as environment:
-        seen = environment.invoke({"id": "a"}, timeout_seconds=8, request_id="request-1").result()
-    assert seen["owner"].startswith("orders/request-1#")
-    assert 1 < seen["lease"] <= 8
-    assert seen["threads"] == 1
+    with LambdaEnvironment("function.handler", tmp_path, environment=variables, function_name="orders") as environment:
 
+        def seen(number: int, context: str) -> Any:
+            event = {"id": "a", "context": context}
+            return environment.invoke(event, timeout_seconds=8, request_id=f"request-{number}").result()
 
-def test_a_registered_context_does_not_outlive_its_invocation(engine, table, folder):
-    variables = engine.environment() | {"LAMBDA_LOCK_TABLE": table}
-    with LambdaEnvironment("function.registered", folder, environment=variables, function_name="orders") as environment:
-        first = environment.invoke({"register": True}, timeout_seconds=8, request_id="request-1").result()
-        second = environment.invoke({"register": False}, timeout_seconds=8, request_id="request-2").result()
+        handed, registered, neither = seen(1, "handed"), seen(2, "registered"), seen(3, "")
         warning = environment.wait_for_line("no Lambda context found")
-    assert first["owner"].startswith("orders/request-1#")
-    assert first["lease"] <= 8
-    assert "request-1" not in second["owner"]
-    assert second["lease"] == 20
+    assert handed["threads"] == 1
+    for number, found in enumerate((handed, registered), start=1):
+        assert found["owner"].startswith(f"orders/request-{number}#")
+        assert 1 < found["lease"] <= 8
+    assert "request-" not in neither["owner"]
+    assert neither["lease"] == 20
     assert "register_lambda_context" in warning

@@ -149,15 +149,6 @@ def test_the_wrapper_looks_like_the_function(handler):
     assert inspect.unwrap(wrapped) is handler
 
 
-def test_partial_and_callable_objects_can_be_decorated():
-    class Callee:
-        def __call__(self, event: dict[str, str]) -> str:
-            return current_lock().key
-
-    assert with_lock("{id}")(Callee())({"id": "a"}) == "a"
-    assert with_lock("{id}")(functools.partial(Callee()))({"id": "b"}) == "b"
-
-
 # --- contention ---------------------------------------------------------------------------------------------------
 
 
