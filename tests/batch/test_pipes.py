@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import LockArgumentError, LockError
-from lambda_lock.batch import kafka_batch, process_kafka, process_sqs, process_stream, sqs_batch
+from lambda_lock.batch import process_kafka, process_sqs, process_stream, sqs_batch
 from rig import events
 from rig.events import Event
 from tests.support.context import Context
@@ -73,14 +73,6 @@ def test_kafka_has_no_answer_so_the_whole_batch_comes_back():
     assert process_kafka(piped, lambda record: done.append(record["offset"]), context=Context(), scope="s") == NOTHING
     assert process_kafka(event, must_not_run, context=Context(), scope="s") == NOTHING
     assert sorted(done) == [record["offset"] for record in piped]
-
-
-def test_kafka_by_decorator():
-    event = events.kafka([("orders-0", "k", {"n": 0})], eventSource="SelfManagedKafka")
-    done: list[Event] = []
-    handler = kafka_batch(lock_key="order#{value[n]}")(done.append)
-    assert handler(events.piped(event), Context()) == NOTHING
-    assert len(done) == 1
 
 
 @pytest.mark.parametrize("process", [process_sqs, process_stream, process_kafka])

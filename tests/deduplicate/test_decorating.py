@@ -104,9 +104,9 @@ def test_a_client_of_the_other_kind_is_refused():
         ("dynamodb_stream", 0, "{eventID}", "b6af013f4c08dc2b13d34c03f8d8d6c4"),
     ],
 )
-def test_the_id_of_an_event_of_each_source(sample, path, template, expected, once, table, rows):
+def test_the_id_of_an_event_of_each_source(sample, path, template, expected, table, rows):
     event = events.load(sample)
-    calls = Calls(by=once(template, scope=""))
+    calls = Calls(by=deduplicate(template, scope=""))
     for _ in range(2):
         calls(event if path is None else event["Records"][path])
     assert calls.count == 1

@@ -316,8 +316,8 @@ def test_an_event_left_by_a_dead_owner_runs_once_its_lease_is_over(once, rows, d
 @pytest.mark.parametrize(
     "result", [None, True, 0, 1.5, "text", "\u00fc\U0001f600\ud800", [], {}, {"a": [1, {"b": None}]}, 10**30]
 )
-def test_a_stored_result_is_given_to_duplicates(result, once, rows):
-    calls = Calls(result=result, by=once("{id}", scope="", result="json"))
+def test_a_stored_result_is_given_to_duplicates(result, rows):
+    calls = Calls(result=result, by=deduplicate("{id}", scope="", result="json"))
     assert calls(EVENT) == calls(EVENT) == calls(EVENT) == result
     assert calls.count == 1
     assert rows["e-1"].get("result", {"S": "null"}) == {"S": json.dumps(result, separators=(",", ":"))}

@@ -160,8 +160,8 @@ SAMPLES: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("kind", "value"), SAMPLES, ids=[str(kind) for kind, _ in SAMPLES])
-def test_types_are_stored_with_what_is_in_them(kind, value, once):
-    round_trip(once, lambda event: value, kind)
+def test_types_are_stored_with_what_is_in_them(kind, value):
+    round_trip(deduplicate, lambda event: value, kind)
 
 
 class Closed(pydantic.BaseModel):
@@ -182,7 +182,7 @@ def test_a_model_of_a_subclass_is_stored_as_what_the_annotation_names(once):
 
 
 @pytest.mark.parametrize("kind", [dict[int, int], "list[dict[int, int]]", dict[str, int], dict], ids=str)
-def test_names_of_entries_are_what_the_annotation_says(kind, once):
+def test_names_of_entries_are_what_the_annotation_says(kind):
     named = "int, int" in str(kind)
     value: Any = {1: 2} if named else {"1": 2}
 
@@ -192,7 +192,7 @@ def test_names_of_entries_are_what_the_annotation_says(kind, once):
     body.__annotations__["return"] = kind
     if sys.version_info >= (3, 14):
         body.__annotate__ = lambda _: {"return": kind}  # what functools.wraps copies there
-    round_trip(once, body)
+    round_trip(deduplicate, body)
 
 
 def test_each_duplicate_gets_a_value_of_its_own(once):

@@ -18,7 +18,7 @@ import pydantic
 import pydantic.dataclasses
 import pytest
 
-from lambda_lock import LockArgumentError, LockFormatError
+from lambda_lock import LockArgumentError, LockFormatError, deduplicate
 from tests.support.rows import Rows
 
 from .conftest import commit, is_done, put, warnings
@@ -246,10 +246,10 @@ def is_done_without_a_result(rows: Rows, caplog: pytest.LogCaptureFixture) -> bo
 
 
 @pytest.mark.parametrize(("kind", "result", "words"), UNFIT)
-def test_what_would_not_come_back_as_it_was_is_not_stored(kind, result, words, once, rows, caplog):
+def test_what_would_not_come_back_as_it_was_is_not_stored(kind, result, words, rows, caplog):
     text = shown(result)
     for cache_size in (0, 10):
-        handler = once("{id}", scope="", result=kind, cache_size=cache_size)(lambda event: result)
+        handler = deduplicate("{id}", scope="", result=kind, cache_size=cache_size)(lambda event: result)
         assert handler(EVENT) is result
         assert shown(result) == text
         assert [handler(EVENT), handler(EVENT)] == [None, None]
@@ -273,8 +273,8 @@ FIT: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("kind", "result"), FIT)
-def test_what_comes_back_as_it_was_is_stored(kind, result, once, caplog):
-    handler = once("{id}", result=kind)(lambda event: result)
+def test_what_comes_back_as_it_was_is_stored(kind, result, caplog):
+    handler = deduplicate("{id}", result=kind)(lambda event: result)
     assert handler(EVENT) is result
     again = handler(EVENT)
     assert type(again) is type(result)
@@ -293,11 +293,9 @@ def test_what_comes_back_as_it_was_is_stored(kind, result, once, caplog):
         ("json", circle, "cannot be written as JSON"),
     ],
 )
-def test_a_result_that_cannot_be_looked_through_is_not_stored_and_its_event_is_done(
-    kind, make, words, once, rows, caplog
-):
+def test_a_result_that_cannot_be_looked_through_is_not_stored_and_its_event_is_done(kind, make, words, rows, caplog):
     result = make()
-    handler = once("{id}", scope="", result=kind)(lambda event: result)
+    handler = deduplicate("{id}", scope="", result=kind)(lambda event: result)
     assert handler(EVENT) is result
     assert handler(EVENT) is None
     assert re.search(words, caplog.records[-1].getMessage())
@@ -351,9 +349,9 @@ def consumed(result: Any) -> list[Any]:
         (NoFit(), lambda: io.StringIO("0\n1\n2\n")),
     ],
 )
-def test_an_iterator_in_a_result_reaches_the_first_caller_unread(kind, make, once, rows, caplog):
+def test_an_iterator_in_a_result_reaches_the_first_caller_unread(kind, make, rows, caplog):
     for cache_size in (0, 10):
-        handler = once("{id}", scope="", result=kind, cache_size=cache_size)(lambda event: make())
+        handler = deduplicate("{id}", scope="", result=kind, cache_size=cache_size)(lambda event: make())
         given = handler(EVENT)
         assert len(consumed(given.name if isinstance(given, Anything) else given)) == 3
         assert handler(EVENT) is None

@@ -70,9 +70,9 @@ def test_a_commit_asks_for_the_window_of_its_own_result(once, rows):
 
 
 @pytest.mark.parametrize("wrong", [0, 0.5, -5, float("nan"), float("inf"), 11 * 365 * DAY, "60", None, True, Boom()])
-def test_a_window_that_is_none_is_told_and_the_event_is_done_for_a_day(once, rows, wrong, caplog):
+def test_a_window_that_is_none_is_told_and_the_event_is_done_for_a_day(rows, wrong, caplog):
     window = Calls(**{"error" if isinstance(wrong, Exception) else "result": wrong})
-    handler = once("{id}", scope="", window=lambda result: window.handler(result))(lambda event: "made")
+    handler = deduplicate("{id}", scope="", window=lambda result: window.handler(result))(lambda event: "made")
     assert handler(EVENT) == "made"
     assert DAY - 5 <= seconds_done(rows) <= DAY + 2
     assert warnings(caplog) == ["result_not_judged"]
@@ -165,11 +165,11 @@ def test_a_commit_completes_whatever_the_predicate_says(once, rows):
 
 
 @pytest.mark.parametrize("answer", [Boom(), None, 0, 1, "", "no", [], {"ok": False}])
-def test_a_predicate_that_answers_neither_true_nor_false_is_told_and_the_event_is_done(answer, once, rows, caplog):
+def test_a_predicate_that_answers_neither_true_nor_false_is_told_and_the_event_is_done(answer, rows, caplog):
     """A forgotten return would otherwise turn protection off: each delivery would run."""
     calls = Calls(result="made")
     judge = Calls(**{"error" if isinstance(answer, Boom) else "result": answer})
-    handler = once("{id}", scope="", result="json", done_if=lambda result: judge.handler(result))(calls.handler)
+    handler = deduplicate("{id}", scope="", result="json", done_if=lambda result: judge.handler(result))(calls.handler)
     assert [handler(EVENT) for _ in range(3)] == ["made"] * 3
     assert calls.count == 1
     assert warnings(caplog) == ["result_not_judged"]

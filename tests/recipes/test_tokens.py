@@ -84,8 +84,8 @@ class Provider:
 @pytest.mark.parametrize("late", [False, True], ids=["a slow refresh", "late refusals"])
 @pytest.mark.parametrize(
     "headings",
-    [(_PLAIN,), (_ASYNC,), (_PLAIN,) * 5, (_ASYNC,) * 5, (_PLAIN, _ASYNC) * 2],
-    ids=["threads", "tasks", "processes of threads", "processes of tasks", "both"],
+    [(_PLAIN,), (_ASYNC,), (_PLAIN, _ASYNC) * 2],
+    ids=["threads", "tasks", "processes of threads and of tasks"],
 )
 def test_callers_that_find_one_token_revoked_refresh_it_once(headings, late):
     provider = Provider(late)

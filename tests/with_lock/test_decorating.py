@@ -243,22 +243,16 @@ def test_the_class_of_a_client_is_no_client(kind, function):
 # --- milliseconds -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "give",
-    [
-        lambda lease: with_lock("k", lease_duration=lease)(key_function),
-        lambda lease: deduplicate("k", lease_duration=lease)(key_function),
-        lambda lease: LockClient(lease_duration=lease),
-        lambda lease: AsyncLockClient(lease_duration=lease),
-    ],
-    ids=["with_lock", "deduplicate", "LockClient", "AsyncLockClient"],
-)
+DECORATORS = [functools.partial(decorator, "k") for decorator in (with_lock, deduplicate)]
+
+
+@pytest.mark.parametrize("give", [*DECORATORS, LockClient, AsyncLockClient])
 def test_a_lease_of_hours_may_be_meant_in_milliseconds_which_is_said_once(give, monkeypatch, caplog):
     monkeypatch.setattr(checks, "_warned", False)
-    give(3600)
+    give(lease_duration=3600)
     assert caplog.records == []
     for _ in range(3):
-        give(20_000)
+        give(lease_duration=20_000)
     [record] = caplog.records
     assert (record.name, record.levelno) == ("lambda_lock", logging.WARNING)
     assert "lease_duration=20000 is in seconds" in record.getMessage()

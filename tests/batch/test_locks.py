@@ -1,4 +1,4 @@
-"""Batches whose records take permits of their lock key: several at once, several permits each, readers and a writer."""
+"""How records hold their lock keys: several locks, and permits: several at once or for each, readers and a writer."""
 
 from __future__ import annotations
 
@@ -109,3 +109,44 @@ def test_what_does_not_fit_is_refused_before_any_record_runs(process, options, k
         process(batch(1), print, context=None, **options)
     with pytest.raises(kind, match=said):
         kafka_batch(**options)(lambda record: None)
+
+
+# Several locks
+
+ACCOUNTS = ["account#{body[from]}", "account#{body[to]}"]
+
+
+def of_transfers(*transfers: tuple[str, str]) -> Event:
+    return batch_of(*({"from": source, "to": target} for source, target in transfers))
+
+
+def test_a_record_runs_while_it_holds_all_its_locks(rows):
+    seen: list[tuple[bool, bool]] = []
+
+    def handle(record: Event) -> None:
+        seen.append((rows.is_held("account#1"), rows.is_held("account#2")))
+
+    process_sqs(of_transfers(("1", "2"), ("2", "1")), handle, context=None, lock_key=ACCOUNTS)
+    assert seen == [(True, True)] * 2
+    assert not rows.is_held("account#1")
+
+
+def test_a_record_whose_lock_is_held_comes_back_and_the_others_run(other, rows):
+    ran, event = list[str](), of_transfers(("1", "2"), ("3", "1"))
+    handler = sqs_batch(lock_key=ACCOUNTS)(lambda record: ran.append(record["messageId"]))
+    with other.acquire("account#2"):
+        assert returned(handler(event, None), event) == [0]
+    assert ran == ["m1"]
+
+
+def test_records_with_any_key_in_common_run_one_after_another(rows):
+    order, side = list[str](), Side()
+
+    def handle(record: Event) -> None:
+        order.append(record["messageId"])
+        side.work(*set(json.loads(record["body"]).values()))
+
+    transfers = [("1", "2"), ("2", "1"), ("3", "4"), ("2", "3"), ("4", "4")]
+    assert process_sqs(of_transfers(*transfers), handle, context=None, lock_key=ACCOUNTS, max_workers=4) == NOTHING
+    assert side.most == dict.fromkeys("1234", 1)
+    assert order.index("m0") < order.index("m1") < order.index("m3")
