@@ -11,7 +11,6 @@ from lambda_lock import (
     AsyncLockClient,
     CommitRefusedError,
     DuplicateEventError,
-    KeyTemplateError,
     LockClient,
     current_dedup,
     deduplicate,
@@ -121,15 +120,6 @@ def test_the_id_of_an_event_of_each_source(sample, path, template, expected, tab
 def test_a_key_may_be_a_function_or_a_jmespath_expression(key, once, table, rows):
     once(**key, scope="")(lambda event, context=None: None)(EVENT)
     assert is_done(rows, "order#e-1")
-
-
-def test_a_call_whose_arguments_give_no_key_sends_nothing(once, table, wire):
-    handler = once("{id}", scope="")(lambda event: pytest.fail("must not run"))
-    unusable: list[Any] = [{}, {"id": None}, {"id": ""}, {"id": True}, {"id": {}}]
-    for event in unusable:
-        with pytest.raises(KeyTemplateError):
-            handler(event)
-    assert wire.operations == []
 
 
 def test_methods_are_deduplicated_by_the_first_argument_after_self(table):

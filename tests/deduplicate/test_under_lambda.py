@@ -96,28 +96,6 @@ def test_after_a_crash_the_next_delivery_runs_when_the_lease_is_over_and_not_bef
     assert crashing.invoke({"id": "e"}, LONG).result() == result
 
 
-def test_who_waits_for_one_that_is_killed_runs_it(start, rows, tmp_path):
-    killed, waiting = start(lease=1), start("consumer.waiting", lease=1)
-    killed.invoke({"id": "e", "until": str(tmp_path / "never")}, LONG, request_id="r-1")
-    killed.wait_for_line("holding r-1")
-    delivered = waiting.invoke({"id": "e"}, LONG, request_id="r-2")
-    killed.kill()
-    assert delivered.result() == "done by r-2"
-    assert is_done(rows, "e")
-
-
-def test_who_waits_for_one_that_finishes_is_given_its_result(start, rows, wire, tmp_path):
-    first, second = start(), start("consumer.waiting")
-    running = first.invoke({"id": "e", "until": str(tmp_path / "go-on")}, LONG, request_id="r-1")
-    first.wait_for_line("holding r-1")
-    polled = wire.delay_reply("GetItem")
-    delivered = second.invoke({"id": "e"}, LONG, request_id="r-2")
-    assert polled.reached.wait(30)
-    (tmp_path / "go-on").touch()
-    polled.release()
-    assert running.result() == delivered.result() == "done by r-1"
-
-
 @pytest.mark.parametrize("successor_is_done", [True, False])
 def test_an_owner_that_was_frozen_past_its_lease_neither_completes_nor_releases_and_is_warned_about(
     successor_is_done, start, rows, tmp_path
@@ -158,10 +136,3 @@ def test_effects_that_are_committed_happen_once_though_the_event_ran_twice(start
         invocation.result()
     assert value(rows, "sum") == 1
     assert frozen.invoke(event, LONG).result() == "committed by r-2"
-
-
-def test_one_function_s_deployments_have_scopes_of_their_own(start, engine, table):
-    for name in ("orders", "billing"):
-        environment = start("consumer.scoped", function_name=name)
-        assert environment.invoke({"id": "e"}, LONG).result() == f"{name}.consumer.scoped#e"
-    assert len(engine.scan(table)) == 2

@@ -60,16 +60,3 @@ def test_each_record_of_a_batch_is_done_once_within_the_invocations_time(start, 
     assert len(first["leases"]) == of_each * len(event["Records"])
     assert all(1 < lease <= TIMEOUT for lease in first["leases"])
     assert environment.invoke(event, TIMEOUT).result() == {"batchItemFailures": [], "leases": []}
-
-
-def test_a_contended_record_comes_back_and_a_batch_of_them_fails_the_invocation(start, other):
-    environment, event = start("batch"), events.load("sqs")
-    with other.acquire("c-7"):
-        answer = environment.invoke(event, TIMEOUT).result()
-        assert answer["batchItemFailures"] == [{"itemIdentifier": event["Records"][2]["messageId"]}]
-        alone = {"Records": event["Records"][2:]}
-        with pytest.raises(FunctionError) as caught:
-            environment.invoke(alone, TIMEOUT).result()
-    assert caught.value.type == "BatchProcessingError"
-    assert "LockNotGrantedError" in caught.value.message
-    assert environment.invoke(alone, TIMEOUT).result()["batchItemFailures"] == []

@@ -42,8 +42,7 @@ def parameters(function: Callable[..., Any]) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("real", "kind"),
-    [(Lock, StandIn), (MultiLock, StandIn), (AsyncLock, AsyncStandIn), (AsyncMultiLock, AsyncStandIn)],
+    ("real", "kind"), [(Lock, StandIn), (MultiLock, StandIn), (AsyncLock, AsyncStandIn), (AsyncMultiLock, AsyncStandIn)]
 )
 def test_a_stand_in_has_every_public_name_of_a_lock_and_its_parameters(real, kind):
     stand_in = made(kind, ("b", "a"))

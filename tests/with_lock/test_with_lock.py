@@ -19,7 +19,6 @@ from typing import Any
 import pytest
 
 from lambda_lock import (
-    KeyTemplateError,
     LockClient,
     LockConfigurationError,
     LockNotGrantedError,
@@ -120,13 +119,6 @@ def test_keys_come_from_functions_and_expressions_too(locked):
     by_expression = locked(key_jmespath="join('#', [a.b, id])")(lambda event: current_lock().key)
     assert by_function({"id": "1"}) == "f#1"
     assert by_expression({"id": "1", "a": {"b": "x"}}) == "x#1"
-
-
-def test_a_call_whose_arguments_give_no_key_sends_nothing(locked, wire):
-    handler = locked("{id}")(lambda event: pytest.fail("must not run"))
-    with pytest.raises(KeyTemplateError):
-        handler({})
-    assert wire.operations == []
 
 
 def plain(event: dict[str, str], context: object = None) -> str:

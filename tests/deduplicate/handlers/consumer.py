@@ -26,11 +26,6 @@ def waiting(event: dict[str, Any], context: Any) -> str:
     return work(event, context)
 
 
-@deduplicate("{id}")
-def scoped(event: dict[str, Any], context: Any) -> str:
-    return current_dedup().key
-
-
 def work(event: dict[str, Any], context: Any) -> str:
     request: str = context.aws_request_id
     print(f"holding {request}", flush=True)
