@@ -64,8 +64,7 @@ def test_messages_of_a_stopped_group_come_back_one_after_another(fifo, wire):
     assert done.started == [0, 2]
     assert returned(answer, event) == [1, 3, 4, 5]
     ((first, third, other, fourth),) = changes(wire)
-    assert 3500 < first <= 3600
-    assert 3500 < other <= 3600
+    assert all(3500 < seconds <= 3600 for seconds in (first, other))
     assert (third - first, fourth - first) == (3600, 7200)
 
 

@@ -14,13 +14,14 @@ from aws_lambda_powertools import Logger, Metrics, Tracer
 from aws_lambda_powertools.metrics.provider.cold_start import reset_cold_start_flag
 from aws_lambda_powertools.utilities.idempotency import DynamoDBPersistenceLayer
 
-from lambda_lock import LockClient, default_client, set_default_client
+from lambda_lock import default_client, set_default_client
 from rig.engine import Ministack
 from tests.support import context as lambda_context
+from tests.support.decorated import other
 from tests.support.fresh import forget_invocations
 from tests.support.rows import rows
 
-__all__ = ["rows"]
+__all__ = ["other", "rows"]
 
 REMAINING = 7.0  # seconds: less than a client's lease of 20, so that a lease shows whether it was known
 _numbers = itertools.count(1)
@@ -70,13 +71,6 @@ def fresh_process(table: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 @pytest.fixture
 def context() -> Context:
     return Context()
-
-
-@pytest.fixture
-def other(table: str) -> Iterator[LockClient]:
-    """Another client of the same table, independent of the decorators' client."""
-    with LockClient(table, owner_prefix="other") as client:
-        yield client
 
 
 @pytest.fixture

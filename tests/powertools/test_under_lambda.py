@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -33,10 +32,6 @@ def start(engine: Ministack, table: str) -> Iterator[Start]:
         environment.close()
 
 
-def lines(environment: LambdaEnvironment) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in environment.lines]
-
-
 def test_a_handler_in_the_documented_order_locks_logs_and_counts_and_without_a_lock_it_fails(start, other):
     environment, event = start("handler"), events.eventbridge({"customer_id": "c-7"})
     answer = environment.invoke(event, TIMEOUT, request_id="request-1").result()
@@ -44,7 +39,8 @@ def test_a_handler_in_the_documented_order_locks_logs_and_counts_and_without_a_l
     assert answer["owner"].startswith("orders/request-1#")
     assert 1 < answer["lease"] <= TIMEOUT
     environment.wait_for_line('"Orders"')
-    assert [line["function_request_id"] for line in lines(environment) if "message" in line] == ["request-1"]
+    lines = map(json.loads, environment.lines)
+    assert [line["function_request_id"] for line in lines if "message" in line] == ["request-1"]
     with other.acquire("c-7"), pytest.raises(FunctionError) as caught:
         environment.invoke(event, TIMEOUT, request_id="request-2").result()
     assert caught.value.type == "LockNotGrantedError"
