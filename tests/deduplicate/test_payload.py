@@ -92,16 +92,14 @@ def test_a_mismatch_is_answered_by_a_function_with_the_arguments_of_the_call(onc
     def answer(event: Any, *, error: PayloadMismatchError) -> tuple[int, Any]:
         return 422, (event["detail"]["amount"], error.key)
 
-    handler = once("{id}", result="json", on_mismatch=answer, **FIELDS)(lambda event: "charged")
-    assert handler(event(100)) == handler(event(100)) == "charged"
-    assert handler(event(200)) == (422, (200, "e-1"))
-
-
-def test_a_mismatch_within_the_function_is_not_answered(once):
-    error = PayloadMismatchError("of the body")
-    handler = once("{id}", on_mismatch=lambda event, error: "answered", **FIELDS)(Calls(error=error).handler)
-    with pytest.raises(PayloadMismatchError, match="of the body"):
-        handler(event(100))
+    calls = Calls(
+        error=PayloadMismatchError("of the body"), by=once("{id}", result="json", on_mismatch=answer, **FIELDS)
+    )
+    with pytest.raises(PayloadMismatchError, match="of the body"):  # that is not answered
+        calls(event(100))
+    calls.error, calls.result = None, "charged"
+    assert calls(event(100)) == calls(event(100)) == "charged"
+    assert calls(event(200)) == (422, (200, "e-1"))
 
 
 def test_a_failed_event_may_come_back_with_another_payload(once):

@@ -49,29 +49,22 @@ def left(found: Invocation | None) -> float | None:
     return found.remaining()
 
 
-def test_a_call_without_context_belongs_to_no_invocation():
-    assert find(({"id": 1}, None), {}) is None
-
-
 @pytest.mark.parametrize("name", ["context", "lambda_context", "anything"])
 def test_the_context_is_recognised_by_what_it_can_do_and_not_by_its_name_or_place(name):
     context = Context()
+    assert find(({"id": 1}, None), {}) is None
     assert context_of(find(({}, context), {})) is context
     assert context_of(find(({},), {name: context})) is context
 
 
-def test_a_context_that_is_given_beats_the_arguments():
-    given = Context()
-    assert context_of(find(({}, Context()), {}, given)) is given
-
-
-def test_an_argument_beats_the_enclosing_decorator_which_beats_the_registered_context():
-    registered, enclosing, argument = Context(), Context(), Context()
+def test_what_is_given_beats_an_argument_which_beats_the_enclosing_decorator_which_beats_the_registered_context():
+    registered, enclosing, argument, given = (Context() for _ in range(4))
     register_lambda_context(registered)
     assert context_of(find((), {})) is registered
     token = invocation.enter(find((), {}, enclosing))
     assert context_of(find((), {})) is enclosing
     assert context_of(find((argument,), {})) is argument
+    assert context_of(find((argument,), {}, given)) is given
     invocation.leave(token)
     assert context_of(find((), {})) is registered
 
@@ -181,14 +174,10 @@ def test_a_registered_deadline_that_has_passed_leaves_no_time_where_the_invocati
     assert left(find((), {})) == expected
 
 
-def test_a_mock_among_the_arguments_is_not_taken_for_a_context():
-    context = Context()
-    assert context_of(find((MagicMock(), context), {})) is context
-    assert find((MagicMock(),), {}) is None
-
-
-def test_a_mock_with_a_number_is_a_context():
-    mock = MagicMock()
+def test_a_mock_among_the_arguments_is_taken_for_a_context_only_if_it_has_a_number():
+    context, mock = Context(), MagicMock()
+    assert context_of(find((mock, context), {})) is context
+    assert find((mock,), {}) is None
     mock.get_remaining_time_in_millis.return_value = 3000
     assert context_of(find((mock,), {})) is mock
 
