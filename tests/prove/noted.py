@@ -14,7 +14,7 @@ are missing are skipped then.
 from __future__ import annotations
 
 import argparse
-import ast
+import functools
 import hashlib
 import json
 import os
@@ -66,7 +66,8 @@ KINDS = {
     "planted": Kind("planted", PLANTED),
     "slow": Kind("(slow or long) and not planted and not prove", SLOW, AROUND),
 }
-_PROGRAM = re.compile(r"tests(\.\w+)+")
+_IMPORT = re.compile(r"^ *from (?=\.|tests\b)(\.*)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
+_PROGRAM = re.compile(r"""["'](tests(?:\.\w+)+)["']""")
 _SHORT_FORM = ", in the short form"  # which leaves some of them out
 _TIMEOUT = ("-o", "timeout=900")
 
@@ -98,16 +99,20 @@ def _with_what_they_name(files: set[Path], root: Path) -> set[Path]:
 
 def _named(file: Path, root: Path) -> Iterator[Iterable[Path]]:
     """The modules of tests/ that a module imports, and the programs that it starts (as ``"tests.simulation"``)."""
-    for node in ast.walk(ast.parse(file.read_bytes())):
-        if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith("tests")):
-            within = file.parents[node.level - 1] if node.level else root
-            base = within.joinpath(*(node.module or "").split("."))
-            yield filter(
-                Path.is_file, (path.with_suffix(".py") for path in (base, *(base / n.name for n in node.names)))
-            )
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and _PROGRAM.fullmatch(node.value):
-            path = root.joinpath(*node.value.split("."))
-            yield _files(path if path.is_dir() else path.with_suffix(".py"))
+    imports, programs = _mentioned(file.read_text())
+    for dots, module, names in imports:
+        base = (file.parents[len(dots) - 1] if dots else root).joinpath(*module.split("."))
+        found = (base, *(base / name for name in re.findall(r"\w+", names)))
+        yield filter(Path.is_file, (path.with_suffix(".py") for path in found))
+    for program in programs:
+        path = root.joinpath(*program.split("."))
+        yield _files(path if path.is_dir() else path.with_suffix(".py"))
+
+
+@functools.cache  # most folders name the same files
+def _mentioned(source: str) -> tuple[list[tuple[str, str, str]], list[str]]:
+    """Each import from tests/, as its dots, its module and its names, and the programs."""
+    return _IMPORT.findall(source), _PROGRAM.findall(source)
 
 
 def main(arguments: list[str], kinds: Mapping[str, Kind] = KINDS, noted: Path = NOTED) -> int:
