@@ -203,7 +203,7 @@ def _functions_in(home: Any, module: str) -> Iterator[FunctionType]:
 
 # -- the part with these names ----------------------------------------------------------------------------------------
 
-_BLOCKS = ("body", "orelse", "handlers", "finalbody")  # of a statement: those of others
+_BLOCKS = ("body", "orelse", "finalbody")  # of a statement: those of others
 _Part: TypeAlias = "tuple[ast.AST, str, int | None]"  # its parent, the field of the parent, and the index in that
 
 
@@ -211,14 +211,15 @@ class _Finder(ast.NodeVisitor):
     """Finds the parts of a kind that mention some names."""
 
     def __init__(self, kind: str, names: list[str]) -> None:
-        self.choose = _KINDS[kind]
+        self.kind = kind
         self.subject = names[0] if kind in ("call", "set") else ""
         self.names = {name for name in names if name[0] != "-"} - ({self.subject} if kind == "set" else set())
         self.others = {name[1:] for name in names if name[0] == "-"}
         self.parts: list[_Part] = []
 
     def generic_visit(self, node: ast.AST) -> None:
-        for part in self.choose(node, self.subject):
+        named = {"set": _values, "call": _calls}.get(self.kind)
+        for part in named(node, self.subject) if named else _parts(node, self.kind):
             said = set(_words(_at(part)))
             if self.names <= said and not self.others & said:
                 self.parts.append(part)
@@ -245,7 +246,7 @@ def _words(node: ast.AST) -> Iterator[str]:
 
     A statement with a body counts without the body.
     """
-    blocks = [block for field in _BLOCKS if isinstance(block := getattr(node, field, None), list)]
+    blocks = [block for field in (*_BLOCKS, "handlers") if isinstance(block := getattr(node, field, None), list)]
     body = {id(inner) for block in blocks for each in block for inner in ast.walk(each)}
     for each in ast.walk(node):
         if id(each) in body:
@@ -262,44 +263,35 @@ def _words(node: ast.AST) -> Iterator[str]:
             yield type(each).__name__.lower()
 
 
+#: Where the parts of each kind are: in which nodes, and in which fields of theirs.
+_PLACES: dict[str, tuple[tuple[Any, tuple[str, ...]], ...]] = {
+    "if": (((ast.If, ast.While, ast.IfExp), ("test",)),),
+    "term": ((ast.BoolOp, ("values",)),),
+    "operand": ((ast.BinOp, ("left", "right")), (ast.Compare, ("left", "comparators"))),
+    "argument": ((ast.Call, ("args",)), ((ast.Tuple, ast.List), ("elts",))),
+    "return": ((ast.Return, ("value",)),),
+    "line": (((ast.stmt, ast.ExceptHandler, ast.match_case), _BLOCKS),),
+}
+
+
+def _parts(node: ast.AST, kind: str) -> Iterator[_Part]:
+    if isinstance(getattr(node, "ctx", None), ast.Store):
+        return
+    for types, fields in _PLACES[kind]:
+        for field in fields if isinstance(node, types) else ():
+            yield from _all_of(node, field)
+
+
 def _all_of(node: ast.AST, field: str) -> Iterator[_Part]:
-    for index, _ in enumerate(getattr(node, field)):
-        yield node, field, index
-
-
-def _lines(node: ast.AST, _: str) -> Iterator[_Part]:
-    for field in _BLOCKS:
-        if isinstance(getattr(node, field, None), list) and field != "handlers":
-            yield from (each for each in _all_of(node, field) if not _is_docstring(_at(each)))
+    value = getattr(node, field, None)
+    if isinstance(value, list):
+        yield from ((node, field, index) for index, each in enumerate(value) if not _is_docstring(each))
+    elif value is not None:
+        yield node, field, None
 
 
 def _is_docstring(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-def _conditions(node: ast.AST, _: str) -> Iterator[_Part]:
-    if isinstance(node, (ast.If, ast.While, ast.IfExp)):
-        yield node, "test", None
-
-
-def _terms(node: ast.AST, _: str) -> Iterator[_Part]:
-    if isinstance(node, ast.BoolOp):
-        yield from _all_of(node, "values")
-
-
-def _operands(node: ast.AST, _: str) -> Iterator[_Part]:
-    if isinstance(node, ast.BinOp):
-        yield from ((node, "left", None), (node, "right", None))
-    elif isinstance(node, ast.Compare):
-        yield node, "left", None
-        yield from _all_of(node, "comparators")
-
-
-def _arguments(node: ast.AST, _: str) -> Iterator[_Part]:
-    if isinstance(node, ast.Call):
-        yield from _all_of(node, "args")
-    elif isinstance(node, (ast.Tuple, ast.List)) and isinstance(node.ctx, ast.Load):
-        yield from _all_of(node, "elts")
 
 
 def _values(node: ast.AST, subject: str) -> Iterator[_Part]:
@@ -321,25 +313,8 @@ def _calls(node: ast.AST, subject: str) -> Iterator[_Part]:
                 yield node, field, index
 
 
-def _returned(node: ast.AST, _: str) -> Iterator[_Part]:
-    if isinstance(node, ast.Return) and node.value is not None:
-        yield node, "value", None
-
-
 def _name_of(node: ast.AST) -> str:
     return str(getattr(node, "id", getattr(node, "attr", "")))
-
-
-_KINDS: dict[str, Callable[[ast.AST, str], Iterator[_Part]]] = {
-    "if": _conditions,
-    "term": _terms,
-    "operand": _operands,
-    "argument": _arguments,
-    "set": _values,
-    "call": _calls,
-    "return": _returned,
-    "line": _lines,
-}
 
 
 class _Filler(ast.NodeTransformer):

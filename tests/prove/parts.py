@@ -77,54 +77,23 @@ def _mutants(name: str, module: str, options: str = "", longer: str = "") -> Par
     return Part(f"{name}-mutants", module, f"--mutants {options}", f"--mutants {longer}", (KILLED, MUTANTS))
 
 
+_EXPLORED, _GRANTED = (_STATES, KILLED, MUTANTS, DOUBLE_HOLDERS), (_GRANTS, DOUBLE_HOLDERS)
+_PLAYED, _ENDED = (_HISTORIES, _KILLS, DOUBLE_HOLDERS), (_HISTORIES, DOUBLE_HOLDERS)
+_LONG_HISTORIES = "--only callers --operations 1000000 --seconds 180 --threads 16"
+_HISTORIES_OF_MUTANTS = "--only callers --engine ministack"
+_AT_ONCE = "--only runtime --at-once 3"
+
 PARTS = (
-    Part(
-        "exploration",
-        "tests.exploration",
-        "--minutes 4 --processes 2",
-        "--minutes 120 --processes 2",
-        (_STATES, KILLED, MUTANTS, DOUBLE_HOLDERS),
-    ),
-    Part(
-        "simulation",
-        "tests.simulation",
-        "--minutes 29.3",
-        "--minutes 180",
-        (_GRANTS, DOUBLE_HOLDERS),
-        aside=True,
-        limits=(45, 480),
-    ),
-    Part("waking", "tests.simulation.waking", "--minutes 1", "--minutes 30", (_GRANTS, DOUBLE_HOLDERS)),
+    Part("exploration", "tests.exploration", "--minutes 4 --processes 2", "--minutes 120 --processes 2", _EXPLORED),
+    Part("simulation", "tests.simulation", "--minutes 29.3", "--minutes 180", _GRANTED, aside=True, limits=(45, 480)),
+    Part("waking", "tests.simulation.waking", "--minutes 1", "--minutes 30", _GRANTED),
     _mutants("waking", "tests.simulation.waking"),
     _mutants("simulation", "tests.simulation"),
-    Part(
-        "histories",
-        "tests.histories",
-        "--only callers --minutes 2",
-        "--only callers --operations 1000000 --seconds 180 --threads 16",
-        (_HISTORIES, _KILLS, DOUBLE_HOLDERS),
-    ),
-    _mutants(
-        "histories",
-        "tests.histories",
-        "--only callers --engine ministack --seconds 20",
-        "--only callers --engine ministack",
-    ),
-    Part(
-        "runtime-faults",
-        "tests.histories",
-        "--only runtime --at-once 3 --minutes 2.5",
-        "--only runtime --at-once 3 --rounds 600",
-        (_HISTORIES, _KILLS, DOUBLE_HOLDERS),
-    ),
-    _mutants("runtime-faults", "tests.histories", *["--only runtime --at-once 3"] * 2),
-    Part(
-        "stopping",
-        "tests.histories",
-        "--only stopping --minutes 1",
-        "--only stopping --minutes 30",
-        (_HISTORIES, DOUBLE_HOLDERS),
-    ),
+    Part("histories", "tests.histories", "--only callers --minutes 2", _LONG_HISTORIES, _PLAYED),
+    _mutants("histories", "tests.histories", f"{_HISTORIES_OF_MUTANTS} --seconds 20", _HISTORIES_OF_MUTANTS),
+    Part("runtime-faults", "tests.histories", f"{_AT_ONCE} --minutes 2.5", f"{_AT_ONCE} --rounds 600", _PLAYED),
+    _mutants("runtime-faults", "tests.histories", _AT_ONCE, _AT_ONCE),
+    Part("stopping", "tests.histories", "--only stopping --minutes 1", "--only stopping --minutes 30", _ENDED),
     Part("drivers", "tests.drivers", "--minutes 2", counts=(DOUBLE_HOLDERS,)),
     Part(
         "races",

@@ -39,6 +39,10 @@ class Loud(Greeter):
         return super().greet(name).upper()
 
 
+class Quiet(Greeter):
+    pass
+
+
 def test_an_edit_is_seen_by_all_who_know_the_function_and_is_taken_out_again():
     known = Loud().greet
     with planted(edit(Greeter.greet, "hello → bye"), edit(Loud.greet, "upper() → title()")):
@@ -47,27 +51,6 @@ def test_an_edit_is_seen_by_all_who_know_the_function_and_is_taken_out_again():
             assert known("you") == "Farewell You"
         assert known("you") == "Bye You"
     assert known("you") == "HELLO YOU"
-
-
-@pytest.mark.parametrize(("text", "times"), [("good day → bye", 0), ("name → who", 2)])
-def test_an_edit_of_what_is_not_there_exactly_once_is_refused_and_nothing_is_left(text, times):
-    with (
-        pytest.raises(ValueError, match=rf"greet has changed: .* is {times} times in it"),
-        planted(
-            edit(Loud.greet, "upper → lower"),
-            edit(Greeter.greet, text),
-        ),
-    ):
-        pass
-    assert Loud().greet("you") == "HELLO YOU"
-
-
-def test_an_edit_that_names_what_the_function_does_not_know_is_refused():
-    with (
-        pytest.raises(ValueError, match="greet has changed: it does not know title"),
-        planted(edit(Greeter.greet, "{name} → {title}")),
-    ):
-        pass
 
 
 def welcome(names: list[str], *, most: int = 2, polite: bool = True) -> str:
@@ -101,52 +84,40 @@ def test_an_alteration_writes_over_the_one_part_that_mentions_these_names(where,
     assert welcome(["b", "a", "c"], most=3) == "welcome a, b, c"
 
 
-def test_an_alteration_finds_a_function_by_its_name():
+def test_alterations_add_up_and_find_a_function_by_its_name():
+    with planted(alter(welcome, "set reverse", "True"), alter(welcome, "return text", "...[:9]")):
+        assert welcome(["b", "a", "c"], most=3) == "welcome c"
     with planted(alter("Observation.seconds_left", "return lease_ms", "0.0")):
         assert Observation("v", 1000, 0.0, None).seconds_left(0.0) == 0.0
 
 
-def test_alterations_of_one_function_add_up():
-    with planted(alter(welcome, "set reverse", "True"), alter(welcome, "return text", "...[:9]")):
-        assert welcome(["b", "a", "c"], most=3) == "welcome c"
-
-
 @pytest.mark.parametrize(
-    ("name", "where", "new", "why"),
+    ("change", "why"),
     [
-        (welcome, "argument names", "[]", "'argument names' is 2 times in it"),
-        (welcome, "line shorten", "", "'line shorten' is 0 times in it"),
-        (welcome, "if names", "not crowd", "it does not know crowd"),
-        (welcome, "set reverse", "False", "changes nothing in it"),
-        (welcome, "line text -return", "...", "changes nothing in it"),
-        (Greeter.greet, "return name", "f'hello {name}'", "changes nothing in it"),
-        ("renew", "start", "return", "renew is 2 times in lambda_lock"),
-        ("Hold.vanish", "start", "return", "Hold.vanish is 0 times in lambda_lock"),
+        (edit(Greeter.greet, "good day → bye"), "greet has changed: .* is 0 times in it"),
+        (edit(Greeter.greet, "name → who"), "greet has changed: .* is 2 times in it"),
+        (edit(Greeter.greet, "{name} → {title}"), "greet has changed: it does not know title"),
+        (edit(Greeter.greet, "return f → return  f"), "has changed"),
+        (put(Greeter, "greeted", 3), "has changed"),
+        (wrap(Greeter, "greet", lambda original: original), "has changed"),
+        (alter(welcome, "argument names", "[]"), "'argument names' is 2 times in it"),
+        (alter(welcome, "line shorten", ""), "'line shorten' is 0 times in it"),
+        (alter(welcome, "if names", "not crowd"), "it does not know crowd"),
+        (alter(welcome, "set reverse", "False"), "changes nothing in it"),
+        (alter(welcome, "line text -return", "..."), "changes nothing in it"),
+        (alter(Greeter.greet, "return name", "f'hello {name}'"), "changes nothing in it"),
+        (alter("renew", "start", "return"), "renew is 2 times in lambda_lock"),
+        (alter("Hold.vanish", "start", "return"), "Hold.vanish is 0 times in lambda_lock"),
     ],
 )
-def test_an_alteration_that_cannot_be_planted_or_changes_nothing_is_refused(name, where, new, why):
-    with pytest.raises(ValueError, match=why), planted(alter(name, where, new)):
+def test_a_change_of_what_is_not_there_exactly_once_or_that_changes_nothing_is_refused(change, why):
+    with pytest.raises(ValueError, match=why), planted(edit(Loud.greet, "upper → lower"), change):
         pass
     assert not mistakes._sources
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        put(Greeter, "greeted", 3),
-        wrap(Greeter, "greet", lambda original: original),
-        edit(Greeter.greet, "return f → return  f"),
-    ],
-)
-def test_a_change_to_what_is_there_anyway_is_refused(change):
-    with pytest.raises(ValueError, match="has changed"), planted(change):
-        pass
+    assert Loud().greet("you") == "HELLO YOU"
 
 
 def test_an_attribute_that_is_inherited_is_taken_away_again():
-    class Quiet(Greeter):
-        pass
-
     with planted(put(Quiet, "greet", lambda self, name: name)):
         assert Quiet().greet("you") == "you"
     assert "greet" not in vars(Quiet)

@@ -18,29 +18,17 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType
 from typing import Any
 
 VARIABLE = "LAMBDA_LOCK_TOKEN"
 PACKAGE = Path(__file__).parents[2] / "lambda_lock"
-_OTHER: dict[type[ast.AST], type[Any]] = {
-    ast.Lt: ast.LtE,
-    ast.LtE: ast.Lt,
-    ast.Gt: ast.GtE,
-    ast.GtE: ast.Gt,
-    ast.Eq: ast.NotEq,
-    ast.NotEq: ast.Eq,
-    ast.Is: ast.IsNot,
-    ast.IsNot: ast.Is,
-    ast.In: ast.NotIn,
-    ast.NotIn: ast.In,
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.FloorDiv,
-    ast.Div: ast.Mult,
-    ast.And: ast.Or,
-    ast.Or: ast.And,
-}
+_PAIRS = (
+    *((ast.Lt, ast.LtE), (ast.Gt, ast.GtE), (ast.Eq, ast.NotEq), (ast.Is, ast.IsNot), (ast.In, ast.NotIn)),
+    *((ast.Add, ast.Sub), (ast.And, ast.Or)),
+)
+_OTHER: dict[type[ast.AST], type[Any]] = dict([*_PAIRS, *(pair[::-1] for pair in _PAIRS)])
+_OTHER |= {ast.Mult: ast.FloorDiv, ast.Div: ast.Mult}
 _OTHER_NAMES = {"min": "max", "max": "min", "any": "all", "all": "any"}
 _REMOVABLE = (ast.Expr, ast.Assign, ast.AugAssign, ast.Return, ast.Raise, ast.Break, ast.Continue, ast.Delete)
 _NOT_RUN = {"annotation", "returns", "decorator_list", "bases"}  # fields
@@ -175,9 +163,7 @@ class _Finder(importlib.abc.MetaPathFinder):
         name = ".".join([PACKAGE.name, *Path(file).with_suffix("").parts]).removesuffix(".__init__")
         self.loader = _Loader(name, file, int(number))
 
-    def find_spec(
-        self, name: str, path: Any, target: ModuleType | None = None
-    ) -> importlib.machinery.ModuleSpec | None:
+    def find_spec(self, name: str, *_: object) -> importlib.machinery.ModuleSpec | None:
         if name != self.loader.name:
             return None
         return importlib.util.spec_from_file_location(name, self.loader.path, loader=self.loader)

@@ -28,22 +28,11 @@ PACKAGE = Path(lambda_lock.__file__).parent
 #: What stands for DynamoDB, and what never runs beside a lock.
 _OURS_NOT = tuple(str(PACKAGE / name) + os.sep for name in ("testing", "cli", "cdk"))
 #: Pure functions, which wait for nothing and change nothing. Their calls are points, their own instructions are not.
-_PURE = tuple(
-    str(PACKAGE / name)
-    for name in (
-        "keys",
-        "core/requests.py",
-        "core/row.py",
-        "core/schema.py",
-        "core/other_schemas.py",
-        "client/checks.py",
-        "client/event_results.py",
-        "client/record.py",
-        "client/settings.py",
-        "client/values.py",
-        "transport/answers.py",
-        "transport/endpoint.py",
-    )
+_PURE = (
+    str(PACKAGE / "keys"),
+    *(f"{PACKAGE}/core/{name}.py" for name in ("requests", "row", "schema", "other_schemas")),
+    *(f"{PACKAGE}/client/{name}.py" for name in ("checks", "event_results", "record", "settings", "values")),
+    *(f"{PACKAGE}/transport/{name}.py" for name in ("answers", "endpoint")),
 )
 _LEADING_THERE = {"CALL", "CALL_FUNCTION_EX", "CALL_KW", "JUMP_BACKWARD"}
 
