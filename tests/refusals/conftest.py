@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
@@ -54,15 +54,9 @@ def told() -> Told:
     return told
 
 
-class Mistake(NamedTuple):
-    name: str
-    act: Callable[..., Any]
-    kind: type[Exception] | tuple[type[Exception], ...]
-    words: tuple[str, ...]
-
-
-def plural(mistakes: list[tuple[Any, ...]]) -> list[Any]:
-    return [pytest.param(Mistake(name, act, kind, tuple(words)), id=name) for name, act, kind, *words in mistakes]
+def refused(kind: Any, *rows: tuple[Any, ...]) -> list[Any]:
+    """Rows for parametrize: what is called or given, and the words of the error of this kind, which are the id."""
+    return [pytest.param(wrong, kind, words, id=", ".join(words)[:60]) for wrong, *words in rows]
 
 
 @pytest.fixture

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import datetime
 import functools
 import json
 import logging
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
@@ -29,6 +28,8 @@ from lambda_lock import (
     PayloadMismatchError,
 )
 from tests.support.context import Context
+
+from .conftest import refused
 
 untyped: Any = lambda_lock
 batch: Any = lambda_lock.batch
@@ -65,10 +66,6 @@ async def awaited(event: Any, context: Any) -> str:
     return "a"
 
 
-def written(name: str, act: Callable[[], Any], kind: type[Exception], *words: str) -> Any:
-    return pytest.param(act, kind, words, id=name)
-
-
 # -- what is decorated ------------------------------------------------------------------------------------------------
 
 DECORATED = [
@@ -94,90 +91,73 @@ def test_what_cannot_run_within_a_lock_is_told_when_decorating(func, words, told
         told(TypeError, lambda decorator=decorator: decorator(func), words)
 
 
-def test_a_decorator_without_its_key_says_how_to_write_it(told):
-    def of_lock() -> None:
-        @with_lock
+@pytest.mark.parametrize(
+    ("decorator", "words"),
+    [
+        (with_lock, "@with_lock needs a key: write @with_lock('order-{id}')"),
+        (deduplicate, "@deduplicate needs a key: write @deduplicate('order-{id}')"),
+        (batch.sqs_batch, "write @sqs_batch()"),
+    ],
+)
+def test_a_decorator_without_its_key_says_how_to_write_it(decorator, words, told):
+    def decorating() -> None:
+        @decorator
         def handler(event: Any, context: Any) -> None: ...
 
-    def of_event() -> None:
-        @deduplicate
-        def handler(event: Any, context: Any) -> None: ...
-
-    def of_batch() -> None:
-        @batch.sqs_batch
-        def handler(record: Any) -> None: ...
-
-    told(TypeError, of_lock, "@with_lock needs a key: write @with_lock('order-{id}')")
-    told(TypeError, of_event, "@deduplicate needs a key: write @deduplicate('order-{id}')")
-    told(TypeError, of_batch, "write @sqs_batch()")
+    told(TypeError, decorating, words)
 
 
 # -- options ----------------------------------------------------------------------------------------------------------
 
+ONE_KEY = "pass exactly one of key="
 OPTIONS = [
-    written("no key", lambda: with_lock()(handler), TypeError, "pass exactly one of key=", "and key_jmespath="),
-    written("no key of an event", lambda: deduplicate()(handler), TypeError, "pass exactly one of key="),
-    written("two of them", lambda: deduplicate("a", key_jmespath="id")(handler), TypeError, "exactly one of key="),
-    written("two keys", lambda: with_lock("a", key_jmespath="id")(handler), TypeError, "pass exactly one of key="),
-    written("a number for a key", lambda: with_lock(5)(handler), TypeError, "key= must be a str or a function", "int"),
-    written("no key in a list", lambda: with_lock([])(handler), TypeError, "key=[] names no lock: write at least one"),
-    written("several permits", lambda: with_lock(["a", "b"], permits=5), TypeError, "Leave permits out, or pass one"),
-    written("several again", lambda: with_lock(["a", "b"], reentrant=True), TypeError, "is for a single key"),
-    written("an unknown answer", lambda: with_lock("a", on_not_granted="ignore"), TypeError, "'raise', 'skip' or a f"),
-    written("an answer itself", lambda: with_lock("a", on_not_granted={"statusCode": 409}), TypeError, "or a function"),
-    written(
-        "an answer without the error",
-        lambda: with_lock("a", on_not_granted=lambda event, context: 409)(handler),
+    *refused(
         TypeError,
-        "give it the parameters of handler(), and error",
+        (lambda: with_lock()(handler), ONE_KEY, "and key_jmespath="),
+        (lambda: deduplicate()(handler), ONE_KEY),
+        (lambda: deduplicate("a", key_jmespath="id")(handler), ONE_KEY),
+        (lambda: with_lock("a", key_jmespath="id")(handler), ONE_KEY),
+        (lambda: with_lock(5)(handler), "key= must be a str or a function", "int"),
+        (lambda: with_lock([])(handler), "key=[] names no lock: write at least one"),
+        (lambda: with_lock(["a", "b"], permits=5), "Leave permits out, or pass one"),
+        (lambda: with_lock(["a", "b"], reentrant=True), "is for a single key"),
+        (
+            lambda: with_lock("a", on_not_granted=lambda event, context: 409)(handler),
+            "give it the parameters of handler(), and error",
+        ),
+        (lambda: with_lock("a", on_unavailable="skip")(handler), "'raise' or 'run'"),
+        (lambda: with_lock("a", client="locks")(handler), "must be a LockClient"),
+        (lambda: with_lock("a", client=LockClient)(handler), "write LockClient(...)"),
+        (lambda: with_lock("a", client=AsyncLockClient("locks"))(handler), "needs a L"),
+        (lambda: with_lock("a", client=LockClient("locks"))(awaited), "needs an Async"),
+        (
+            lambda: with_lock("a", holder="execution-1"),
+            "'holder': the lock ends with the call. ",
+            "client.acquire(key, ",
+        ),
+        (lambda: deduplicate("a", holder="execution-1"), "'holder': the lock ends with the call"),
+        (lambda: deduplicate("{id}", validate="body")(handler), "list of fields"),
+        (lambda: deduplicate("{id}", done_if="ok")(handler), "a plain function that takes"),
+        (lambda: deduplicate("{id}", permits=5), "argument 'permits'"),
+        (lambda: deduplicate("{id}", on_bad_key="skip"), "'raise' or a function"),
+        (lambda: untyped.payload_hash(5), "takes the paths of fields"),
+        (lambda: rate_limit("a", 0.5)(handler), "limit must be an int", "a longer per="),
+        (lambda: rate_limit("a", 5, per="minute")(handler), "per must be a number of sec"),
+        (lambda: rate_limit("a", 10, 60), "takes per= by its name: write rate_limit('a', 10, per=60)"),
+        (lambda: rate_limit("a", 5, on_not_granted="skip"), "mean on_limited=?"),
+        (lambda: rate_limit("a", 5)(with_lock("a")(handler)), "write @rate_limit b"),
     ),
-    written("skip an outage", lambda: with_lock("a", on_unavailable="skip")(handler), TypeError, "'raise' or 'run'"),
-    written("a client by name", lambda: with_lock("a", client="locks")(handler), TypeError, "must be a LockClient"),
-    written("a client's class", lambda: with_lock("a", client=LockClient)(handler), TypeError, "write LockClient(...)"),
-    written(
-        "an async client", lambda: with_lock("a", client=AsyncLockClient("locks"))(handler), TypeError, "needs a L"
-    ),
-    written("a sync client", lambda: with_lock("a", client=LockClient("locks"))(awaited), TypeError, "needs an Async"),
-    written("a window of no time", lambda: deduplicate("{id}", window=0), LockArgumentError, "window=0", "pass 1 to"),
-    written(
-        "a window as a timedelta",
-        lambda: deduplicate("{id}", window=datetime.timedelta(days=1)),
-        TypeError,
-        "window must be a number of seconds",
-    ),
-    written("a window as text", lambda: deduplicate("{id}", window="1d"), TypeError, "a number of seconds, not '1d'"),
-    written(
-        "a result by pickle", lambda: deduplicate("{id}", result="pickle"), TypeError, "None or 'json'", "dump(val"
-    ),
-    written(
-        "skip a duplicate", lambda: deduplicate("{id}", on_duplicate="skip"), TypeError, "'return', 'raise' or a f"
-    ),
-    written("validate one field", lambda: deduplicate("{id}", validate="body")(handler), TypeError, "list of fields"),
-    written(
-        "done if text", lambda: deduplicate("{id}", done_if="ok")(handler), TypeError, "a plain function that takes"
-    ),
-    written("permits of an event", lambda: deduplicate("{id}", permits=5), TypeError, "argument 'permits'"),
-    written("skip a bad key", lambda: deduplicate("{id}", on_bad_key="skip"), TypeError, "'raise' or a function"),
-    written("a field that is a number", lambda: untyped.payload_hash(5), TypeError, "takes the paths of fields"),
-    written("a limit of none", lambda: rate_limit("a", 0)(handler), LockArgumentError, "limit=0", "pass 1 or more"),
-    written("half a start", lambda: rate_limit("a", 0.5)(handler), TypeError, "limit must be an int", "a longer per="),
-    written("per minute", lambda: rate_limit("a", 5, per="minute")(handler), TypeError, "per must be a number of sec"),
-    written("more than the burst", lambda: rate_limit("a", 5, n=3)(handler), LockArgumentError, "raise burst, or take"),
-    written("an answer of a lock", lambda: rate_limit("a", 5, on_not_granted="skip"), TypeError, "mean on_limited=?"),
-    written(
-        "a slot above a lock", lambda: rate_limit("a", 5)(with_lock("a")(handler)), TypeError, "write @rate_limit b"
+    *refused(
+        LockArgumentError,
+        (lambda: rate_limit("a", 0)(handler), "limit=0", "pass 1 or more"),
+        (lambda: rate_limit("a", 5, n=3)(handler), "raise burst, or take"),
     ),
 ]
 
 
 @pytest.mark.parametrize(("act", "kind", "words"), OPTIONS)
 def test_an_option_that_cannot_be_meant_is_told_when_decorating(act, kind, words, told):
-    told(kind, lambda: decorated(act()), *words)
-
-
-def decorated(found: Any) -> None:
-    """Decorate a handler, if the decorator itself took the mistake."""
-    found(handler)
+    told(kind, lambda: act()(handler), *words)  # if the decorator itself took the mistake
 
 
 # -- keys -------------------------------------------------------------------------------------------------------------
@@ -190,6 +170,7 @@ TEMPLATES = [
     ("{total:.2f}", "remove it, or use a function for key="),
     ("{event['id']}", "leave them out, write {event[id]}"),
     ("{event.id}", "as in {event[id]}"),
+    ("{detail.customer[0].id}", "as in {detail[customer][0][id]}."),
     ("$.detail.id", "write fields in braces, as in {detail[id]}, or pass key_jmespath="),
     ("", "a key must be a non-empty str"),
 ]
@@ -198,18 +179,13 @@ TEMPLATES = [
 @pytest.mark.parametrize(("template", "words"), TEMPLATES)
 def test_a_template_that_cannot_be_read_is_told_when_decorating(template, words, told):
     for decorator in (with_lock, deduplicate, functools.partial(rate_limit, limit=1)):
-        told(
-            KeyTemplateError,
-            lambda decorator=decorator: decorator(template)(handler),
-            "handler()",
-            repr(template),
-            words,
-        )
+        act = functools.partial(decorator(template), handler)
+        told(KeyTemplateError, act, "handler()", repr(template), words)
 
 
 def test_an_expression_that_cannot_be_read_is_told_when_decorating(told):
-    act = lambda: with_lock(key_jmespath="id[")(handler)  # noqa: E731
-    told(KeyTemplateError, act, "key_jmespath='id['", "not a valid JMESPath expression")
+    words = ("key_jmespath='id['", "not a valid JMESPath expression")
+    told(KeyTemplateError, lambda: with_lock(key_jmespath="id[")(handler), *words)
 
 
 FIELDS = [
@@ -248,28 +224,27 @@ def test_a_payload_that_changed_under_one_key_is_told(client, told):
 
 CONTEXT = Context(30)  # one of lambda_context() would run out while other tests run
 BATCHES = [
-    written("a handler of two", lambda: batch.sqs_batch()(handler), TypeError, "Write it as handler(record)"),
-    written("a generator", lambda: batch.sqs_batch()(lambda record: (yield)), TypeError, "a generator"),
-    written(
-        "another source",
-        lambda: batch.process_sqs(KINESIS, on_record, context=CONTEXT),
+    *refused(
+        TypeError,
+        (lambda: batch.sqs_batch()(handler), "Write it as handler(record)"),
+        (lambda: batch.sqs_batch()(lambda record: (yield)), "a generator"),
+        (lambda: batch.sqs_batch()(awaited), "write def instead of async def"),
+        (lambda: batch.process_sqs(SQS, on_record), "argument: 'context'"),
+        (lambda: batch.sqs_batch(key="{body[id]}")(on_record), "did you mean lock_key=?"),
+        (lambda: batch.sqs_batch(workers=4)(on_record), "did you mean max_workers=?"),
+        (lambda: batch.sqs_batch(retry_visibility="10")(on_record)(SQS, CONTEXT), "'10'"),
+    ),
+    *refused(
         LockArgumentError,
-        "has a record of 'aws:kinesis': use process_stream, not process_sqs",
-    ),
-    written("a queue", lambda: batch.process_stream(SQS, on_record, context=CONTEXT), LockArgumentError, "process_sqs"),
-    written("Kafka", lambda: batch.process_sqs(KAFKA, on_record, context=CONTEXT), LockArgumentError, "process_kafka"),
-    written(
-        "no batch", lambda: batch.process_sqs(EVENT, on_record, context=CONTEXT), LockArgumentError, "no list of Re"
-    ),
-    written(
-        "one record", lambda: batch.process_sqs(RECORD, on_record, context=CONTEXT), LockArgumentError, "pass on the"
-    ),
-    written("no context", lambda: batch.process_sqs(SQS, on_record), TypeError, "argument: 'context'"),
-    written("key=", lambda: batch.sqs_batch(key="{body[id]}")(on_record), TypeError, "did you mean lock_key=?"),
-    written("workers=", lambda: batch.sqs_batch(workers=4)(on_record), TypeError, "did you mean max_workers=?"),
-    written("no workers", lambda: batch.sqs_batch(max_workers=0)(on_record), LockArgumentError, "max_workers=0"),
-    written(
-        "visible in text", lambda: batch.sqs_batch(retry_visibility="10")(on_record)(SQS, CONTEXT), TypeError, "'10'"
+        (
+            lambda: batch.process_sqs(KINESIS, on_record, context=CONTEXT),
+            "has a record of 'aws:kinesis': use process_stream, not process_sqs",
+        ),
+        (lambda: batch.process_stream(SQS, on_record, context=CONTEXT), "process_sqs"),
+        (lambda: batch.process_sqs(KAFKA, on_record, context=CONTEXT), "process_kafka"),
+        (lambda: batch.process_sqs(EVENT, on_record, context=CONTEXT), "no list of Re"),
+        (lambda: batch.process_sqs(RECORD, on_record, context=CONTEXT), "pass on the"),
+        (lambda: batch.sqs_batch(max_workers=0)(on_record), "max_workers=0"),
     ),
 ]
 
@@ -289,24 +264,16 @@ def test_a_message_that_gives_no_key_comes_back_and_says_why(client, caplog):
 
 # -- extras -----------------------------------------------------------------------------------------------------------
 
+BY_AN_EXPRESSION = "from lambda_lock import with_lock; with_lock(key_jmespath={!r})(lambda event, context: 1)"
 FORGOTTEN = [
-    (
-        "click",
-        "import runpy; runpy.run_module('lambda_lock.cli', run_name='__main__')",
-        "pip install 'lambda-lock[cli]'",
-    ),
+    ("click", "import runpy; runpy.run_module('lambda_lock.cli', run_name='__main__')", "'lambda-lock[cli]'"),
     ("aws_cdk", "import lambda_lock.cdk", "pip install 'lambda-lock[cdk]'"),
     ("aws_durable_execution_sdk_python", "import lambda_lock.durable", "pip install 'lambda-lock[durable]'"),
     ("boto3", "from lambda_lock import LockClient; LockClient('locks').acquire('a')", "install lambda-lock[boto3]"),
-    (
-        "jmespath",
-        "from lambda_lock import with_lock; with_lock(key_jmespath='id')(lambda event, context: 1)",
-        "pip install jmespath",
-    ),
+    ("jmespath", BY_AN_EXPRESSION.format("id"), "pip install jmespath"),
     (
         "aws_lambda_powertools",
-        "from lambda_lock import with_lock; "
-        "with_lock(key_jmespath='powertools_json(body).id')(lambda event, context: 1)",
+        BY_AN_EXPRESSION.format("powertools_json(body).id"),
         "pip install 'lambda-lock[powertools]'",
     ),
 ]
@@ -321,8 +288,6 @@ def test_an_extra_that_was_forgotten_is_named(package, program, words):
 
 
 def test_async_functions_are_told_the_same(memory, told):
-    told(
-        KeyTemplateError, lambda: asyncio.run(with_lock("{detail[x]}")(awaited)(EVENT, None)), "has no [x]; it has cus"
-    )
-    told(TypeError, lambda: batch.sqs_batch()(awaited), "write def instead of async def")
+    act = with_lock("{detail[x]}")(awaited)
+    told(KeyTemplateError, lambda: asyncio.run(act(EVENT, None)), "has no [x]; it has cus")
     assert memory.rows() == ()

@@ -30,62 +30,46 @@ from lambda_lock import (
 )
 from tests.support.elsewhere import in_child
 
-from .conftest import plural
+from .conftest import refused
 
 PUT: dict[str, Any] = {"TableName": "orders", "Item": {"key": {"S": "7"}}}
 
 
 # -- a lock that is held ----------------------------------------------------------------------------------------------
 
-HELD = plural(
-    [
+HELD = [
+    *refused(
+        LockFormatError,
+        (lambda c, h: c.release(h), "not Lock", "lock.release()"),
+        (lambda c, h: c.adopt(h), "takes the str that hand_over()"),
+    ),
+    *refused(SessionMonitorNotSetError, (lambda c, h: h.is_almost_expired, "pass safe_time=")),
+    *refused(
+        TypeError,
+        (lambda c, h: h.ensure("5"), "seconds must be a number of seconds, not '5'"),
+        (lambda c, h: h.commit({"Put": PUT}), "commit takes a list of items"),
+        (lambda c, h: multiprocessing.reduction.ForkingPickler.dumps(h), "stays in its process", "hand_over()"),
+    ),
+    *refused(
+        LockArgumentError,
+        (lambda c, h: h.commit([]), "1 to 99 items, not 0"),
+        (lambda c, h: h.commit([{"Put": PUT}] * 100), "99 items, not 100", "needs"),
+        (lambda c, h: h.commit([PUT]), "must be {'Put' | 'Update'"),
+        (lambda c, h: h.commit([{"put": PUT}]), "but it has 'put'"),
         (
-            "a release of the lock by the client",
-            lambda c, h: c.release(h),
-            LockFormatError,
-            "not Lock",
-            "lock.release()",
-        ),
-        ("an adoption of the lock itself", lambda c, h: c.adopt(h), LockFormatError, "takes the str that hand_over()"),
-        (
-            "time left without a safe time",
-            lambda c, h: h.is_almost_expired,
-            SessionMonitorNotSetError,
-            "pass safe_time=",
-        ),
-        ("a time as text", lambda c, h: h.ensure("5"), TypeError, "seconds must be a number of seconds, not '5'"),
-        ("a commit of nothing", lambda c, h: h.commit([]), LockArgumentError, "1 to 99 items, not 0"),
-        (
-            "a commit of 100",
-            lambda c, h: h.commit([{"Put": PUT}] * 100),
-            LockArgumentError,
-            "99 items, not 100",
-            "needs",
-        ),
-        ("a write without its list", lambda c, h: h.commit({"Put": PUT}), TypeError, "commit takes a list of items"),
-        ("a write without its kind", lambda c, h: h.commit([PUT]), LockArgumentError, "must be {'Put' | 'Update'"),
-        ("a kind in small letters", lambda c, h: h.commit([{"put": PUT}]), LockArgumentError, "but it has 'put'"),
-        (
-            "a write without a table",
             lambda c, h: h.commit([{"Put": {"Item": PUT["Item"]}}]),
-            LockArgumentError,
             "item 0 of the commit names no table: give it its TableName",
         ),
-        (
-            "a heartbeat that does two things",
-            lambda c, h: h.heartbeat(data=b"x", delete_data=True),
-            LockArgumentError,
-            "takes data= or delete_data=True, not both",
-        ),
-    ]
-)
+        (lambda c, h: h.heartbeat(data=b"x", delete_data=True), "takes data= or delete_data=True, not both"),
+    ),
+]
 
 
-@pytest.mark.parametrize("mistake", HELD)
-def test_what_cannot_be_done_with_a_lock_is_told_and_it_stays_held(mistake, client, sent, told):
+@pytest.mark.parametrize(("act", "kind", "words"), HELD)
+def test_what_cannot_be_done_with_a_lock_is_told_and_it_stays_held(act, kind, words, client, sent, told):
     lock = client.acquire("a")
     sent.clear()
-    told(mistake.kind, lambda: mistake.act(client, lock), *mistake.words)
+    told(kind, lambda: act(client, lock), *words)
     assert sent == []
     assert lock.is_held
 
@@ -102,29 +86,31 @@ def entered(lock: Any) -> None:
         pytest.fail("runs without the lock")
 
 
-ENDED = plural(
-    [
-        ("released again", lambda lock: lock.release(), LockAlreadyReleasedError, "a handle is released once"),
-        ("renewed", lambda lock: lock.heartbeat(), LockAlreadyReleasedError, "acquire it again"),
-        ("extended", lambda lock: lock.ensure(5), (LockAlreadyReleasedError, LockLostError), "'a'"),
-        ("committed", lambda lock: lock.commit([{"Put": PUT}]), LockAlreadyReleasedError, "'a'"),
-        ("handed over", lambda lock: lock.hand_over(), LockAlreadyReleasedError, "'a'"),
-        ("entered", entered, LockAlreadyReleasedError, "acquire it again"),
-    ]
-)
+def left(lock: Lock) -> None:
+    with lock:
+        pass
 
 
-@pytest.mark.parametrize("mistake", ENDED)
-@pytest.mark.parametrize("ending", ["release", "hand_over", "with"])
-def test_a_lock_that_has_ended_is_not_used_again(mistake, ending, client, sent, told):
+ENDED = [
+    *refused(
+        LockAlreadyReleasedError,
+        (lambda lock: lock.release(), "a handle is released once"),
+        (lambda lock: lock.heartbeat(), "acquire it again"),
+        (lambda lock: lock.commit([{"Put": PUT}]), "'a'"),
+        (lambda lock: lock.hand_over(), "'a'"),
+        (entered, "acquire it again"),
+    ),
+    *refused((LockAlreadyReleasedError, LockLostError), (lambda lock: lock.ensure(5), "'a'")),
+]
+
+
+@pytest.mark.parametrize(("act", "kind", "words"), ENDED)
+@pytest.mark.parametrize("end", [Lock.release, Lock.hand_over, left])
+def test_a_lock_that_has_ended_is_not_used_again(act, kind, words, end, client, sent, told):
     lock = client.acquire("a")
-    if ending == "with":
-        with lock:
-            pass
-    else:
-        getattr(lock, ending)()
+    end(lock)
     sent.clear()
-    told(mistake.kind, lambda: mistake.act(lock), *mistake.words)
+    told(kind, lambda: act(lock), *words)
     assert sent == []
 
 
@@ -134,23 +120,16 @@ def test_several_locks_that_have_ended_are_not_entered_again(client, told):
     told(LockAlreadyReleasedError, lambda: entered(locks), "were released or committed: acquire them again")
 
 
-def test_async_locks_that_have_ended_are_not_entered_again(memory, told):
-    async def again(taking: Any) -> None:
-        lock = await taking
-        await lock.release()
-        async with lock:
-            pytest.fail("runs without the lock")
-
-    async def one() -> None:
+@pytest.mark.parametrize("take", [lambda tasks: tasks.acquire("a"), lambda tasks: tasks.acquire_all(["a", "b"])])
+def test_async_locks_that_have_ended_are_not_entered_again(take, memory, told):
+    async def again() -> None:
         async with AsyncLockClient() as tasks:
-            await again(tasks.acquire("a"))
+            lock = await take(tasks)
+            await lock.release()
+            async with lock:
+                pytest.fail("runs without the lock")
 
-    async def several() -> None:
-        async with AsyncLockClient() as tasks:
-            await again(tasks.acquire_all(["a", "b"]))
-
-    for main in (one, several):
-        told(LockAlreadyReleasedError, lambda main=main: asyncio.run(main()), "again")
+    told(LockAlreadyReleasedError, lambda: asyncio.run(again()), "again")
 
 
 def test_a_token_is_adopted_once(client, told):
@@ -183,30 +162,14 @@ def test_a_forked_child_is_told_whose_lock_it_is(client):
         assert "Acquire it here, or leave it to the parent" in each
 
 
-def test_a_lock_does_not_travel_to_another_process(client, told):
-    with client.acquire("a") as lock:
-        told(
-            TypeError,
-            lambda: multiprocessing.reduction.ForkingPickler.dumps(lock),
-            "stays in its process",
-            "hand_over()",
-        )
-        assert lock.is_held
-
-
 def test_what_only_python_can_tell_is_an_error_all_the_same(client, told):
     """docs/troubleshooting.md says what its words mean."""
 
     async def awaited() -> None:
-        await untyped_client.acquire("a")
+        await client.acquire("a")
 
-    def entered() -> None:
-        with untyped_client.rate_limit("b", 10):
-            pytest.fail("runs as if something were held")
-
-    untyped_client: Any = client
     told(TypeError, lambda: asyncio.run(awaited()), "Lock")
-    told(TypeError, entered, "float")
+    told(TypeError, lambda: entered(client.rate_limit("b", 10)), "float")
 
 
 def test_a_lock_of_another_kind_than_asked_for_is_told(client, told):

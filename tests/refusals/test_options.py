@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import enum
 import functools
-import re
 from decimal import Decimal
-from typing import Any
 
 import pytest
 
 from lambda_lock import AsyncLockClient, LockArgumentError, LockClient, deduplicate, with_lock
 
+from .conftest import refused
+
 NAN, INF = float("nan"), float("inf")
-
-
-def refused(options: dict[str, Any], kind: type[Exception], *words: str) -> Any:
-    """A row: the options, and the error that they are answered with. Its id is the same in each process."""
-    text = re.sub(r" at 0x[0-9a-f]+", "", str(options))
-    text = re.sub(r"\{([^{}:]+)\}", lambda found: "{" + ", ".join(sorted(found[1].split(", "))) + "}", text)
-    return pytest.param(options, kind, words, id=text[:50])
+MINUTE = datetime.timedelta(minutes=1)
 
 
 # -- acquire ----------------------------------------------------------------------------------------------------------
@@ -30,72 +25,86 @@ class Colour(enum.Enum):
     RED = 1
 
 
-RESERVED = [
-    "key", "ownerName", "leaseDuration", "recordVersionNumber", "isReleased", "data", "fencingToken", "ttl",
-    "completedUntil", "result",
-]  # fmt: skip
-
+RESERVED = (
+    *("key", "ownerName", "leaseDuration", "recordVersionNumber", "isReleased", "data", "fencingToken", "ttl"),
+    *("completedUntil", "result"),
+)
+OUT_OF_RANGE = (
+    *(("lease_duration", wrong, "pass 1 to") for wrong in (0.5, 0, -20, NAN, INF, 1e12)),
+    *(("wait", wrong, "pass 0 to 31536000 seconds") for wrong in (-1, NAN, -INF)),
+    *(("reserve", wrong, "pass 0 to") for wrong in (-1, INF)),
+    *(("refresh_period", wrong, "pass 0.01 to") for wrong in (0, NAN)),
+    *(("safe_time", wrong, "lease_duration=20") for wrong in (0, 20)),
+    ("safe_time", NAN, "pass 0 to"),
+)
+NO_ATTRIBUTES = (
+    (Colour.RED, "Colour", "str, numbers"),
+    (datetime.date(2026, 1, 1), "is a date", "use str, numbers"),
+    (object(), "object"),
+    (1j, "complex"),
+    *((wrong, text, "finite") for wrong, text in ((NAN, "nan"), ([INF], "inf"), (Decimal("NaN"), "NaN"))),
+    (set(), "must not be empty"),
+    ({1, "a"}, "set"),
+    ({True}, "set"),
+    ({"in": {1: 2}}, "keys must be str"),
+)
 
 OF_ACQUIRE = [
-    refused({"key": ""}, LockArgumentError, "key is empty", "Give each lock a name"),
-    refused({"key": "k" * 2049}, LockArgumentError, "key", "kkkk", "2049 bytes", "2048", "hash"),
-    refused({"key": "ü" * 1025}, LockArgumentError, "2050 bytes"),
-    refused({"key": "lone \ud800"}, LockArgumentError, "key", "surrogate"),
-    refused({"lease_duration": 0.5}, LockArgumentError, "lease_duration=0.5", "1 to"),
-    refused({"lease_duration": 0}, LockArgumentError, "lease_duration=0", "pass 1 to"),
-    refused({"lease_duration": -20}, LockArgumentError, "lease_duration=-20", "1 to"),
-    refused({"lease_duration": NAN}, LockArgumentError, "lease_duration=nan", "1 to"),
-    refused({"lease_duration": INF}, LockArgumentError, "lease_duration=inf", "1 to"),
-    refused({"lease_duration": 1e12}, LockArgumentError, "lease_duration=1000000000000.0", "1 to"),
-    refused({"wait": -1}, LockArgumentError, "wait=-1", "pass 0 to 31536000 seconds"),
-    refused({"wait": NAN}, LockArgumentError, "wait=nan", "0 to"),
-    refused({"wait": -INF}, LockArgumentError, "wait=-inf", "0 to"),
-    refused({"reserve": -1}, LockArgumentError, "reserve=-1", "0 to"),
-    refused({"reserve": INF}, LockArgumentError, "reserve=inf", "0 to"),
-    refused({"refresh_period": 0}, LockArgumentError, "refresh_period=0", "0.01 to"),
-    refused({"refresh_period": NAN}, LockArgumentError, "refresh_period=nan"),
-    refused({"safe_time": 0}, LockArgumentError, "safe_time=0", "lease_duration=20"),
-    refused({"safe_time": 20}, LockArgumentError, "safe_time=20", "lease_duration=20"),
-    refused({"safe_time": NAN}, LockArgumentError, "safe_time=nan"),
-    refused({"sort_key": "s"}, LockArgumentError, "sort_key='s'", "sort_key_name"),
-    refused({"data": b"x" * 409_600}, LockArgumentError, "data", "409600", "reference"),
-    refused({"attributes": {"text": "x" * 409_600}}, LockArgumentError, "attributes", "409600", "reference"),
-    refused({"data": b"x" * 210_000, "attributes": {"more": b"x" * 210_000}}, LockArgumentError, "409600", "reference"),
-    refused({"attributes": {"": 1}}, LockArgumentError, "attribute", "''", "1 to 255"),
-    refused({"attributes": {"odd": "lone \ud800"}}, LockArgumentError, "'odd'", "surrogate"),
-    refused({"attributes": {"odd": [{"lone \ud800": 1}]}}, LockArgumentError, "'odd'", "surrogate"),
-    refused({"attributes": {"lone \ud800": 1}}, LockArgumentError, "attributes", "surrogate"),
-    refused({"attributes": {"n" * 256: 1}}, LockArgumentError, "attribute", "1 to 255"),
-    refused({"key": None}, TypeError, "key must be a str, not None"),
-    refused({"key": 5}, TypeError, "key must be a str, not 5 (int)"),
-    refused({"key": b"a"}, TypeError, "key", "str", "b'a'"),
-    refused({"lease_duration": "20"}, TypeError, "lease_duration", "'20'"),
-    refused({"lease_duration": True}, TypeError, "lease_duration", "True"),
-    refused({"lease_duration": Decimal(20)}, TypeError, "lease_duration", "Decimal"),
-    refused({"wait": "1"}, TypeError, "wait must be a number of seconds, not '1'"),
-    refused({"wait": True}, TypeError, "number of seconds, not True"),
-    refused({"reserve": "1"}, TypeError, "reserve", "'1'"),
-    refused({"refresh_period": "1"}, TypeError, "refresh_period", "'1'"),
-    refused({"safe_time": "1"}, TypeError, "safe_time", "'1'"),
-    refused({"data": "text"}, TypeError, "data must be bytes, not str: encode it first"),
-    refused({"data": 5}, TypeError, "data must be bytes", "int"),
-    refused({"attributes": {5: 1}}, TypeError, "attribute", "5", "str"),
-    refused({"attributes": "colour"}, TypeError, "attributes", "not str"),
-    refused({"attributes": [("colour", "red")]}, TypeError, "attributes"),
-    refused({"attributes": {"colour": Colour.RED}}, TypeError, "'colour'", "Colour", "str, numbers"),
-    refused({"attributes": {"colour": object()}}, TypeError, "'colour'", "object"),
-    refused({"attributes": {"odd": 1j}}, TypeError, "'odd'", "complex"),
-    refused({"attributes": {"odd": NAN}}, TypeError, "'odd'", "nan", "finite"),
-    refused({"attributes": {"odd": [INF]}}, TypeError, "'odd'", "inf", "finite"),
-    refused({"attributes": {"odd": Decimal("NaN")}}, TypeError, "'odd'", "NaN", "finite"),
-    refused({"attributes": {"odd": set()}}, TypeError, "'odd'", "must not be empty"),
-    refused({"attributes": {"odd": {1, "a"}}}, TypeError, "'odd'", "set"),
-    refused({"attributes": {"odd": {True}}}, TypeError, "'odd'", "set"),
-    refused({"attributes": {"odd": {"in": {1: 2}}}}, TypeError, "'odd'", "keys must be str"),
-    refused({"context": object()}, TypeError, "context", "Lambda context"),
-    refused({"on_danger": "call me", "safe_time": 1}, TypeError, "on_danger", "'call me'"),
-    refused({"on_lost": 5}, TypeError, "on_lost", "5"),
-    *(refused({"attributes": {name: "mine"}}, LockArgumentError, repr(name), "another name") for name in RESERVED),
+    *refused(
+        LockArgumentError,
+        ({"key": ""}, "key is empty", "Give each lock a name"),
+        ({"key": "k" * 2049}, "key", "kkkk", "2049 bytes", "2048", "hash"),
+        ({"key": "ü" * 1025}, "2050 bytes"),
+        ({"key": "lone \ud800"}, "key", "surrogate"),
+        *(({name: wrong}, f"{name}={wrong!r}", words) for name, wrong, words in OUT_OF_RANGE),
+        ({"sort_key": "s"}, "sort_key='s'", "sort_key_name"),
+        ({"data": b"x" * 409_600}, "data", "409600", "reference"),
+        ({"attributes": {"text": "x" * 409_600}}, "attributes", "409600", "reference"),
+        ({"data": b"x" * 210_000, "attributes": {"more": b"x" * 210_000}}, "409600", "reference"),
+        ({"attributes": {"": 1}}, "attribute", "''", "1 to 255"),
+        ({"attributes": {"odd": "lone \ud800"}}, "'odd'", "surrogate"),
+        ({"attributes": {"odd": [{"lone \ud800": 1}]}}, "'odd'", "surrogate"),
+        ({"attributes": {"lone \ud800": 1}}, "attributes", "surrogate"),
+        ({"attributes": {"n" * 256: 1}}, "attribute", "1 to 255"),
+        *(({"attributes": {name: "mine"}}, repr(name), "another name") for name in RESERVED),
+        ({"permits": 0}, "permits=0", "pass 1 to 100, or None"),
+        ({"permits": 500}, "divide the work among several"),
+        (
+            {"permits": 2, "delete_on_release": True},
+            *("delete_on_release=True is not possible with permits=2", "Leave delete_on_release out"),
+        ),
+        ({"holder": ""}, "holder is empty: pass a"),
+        ({"on_danger": print}, "on_danger would never be called", "pass safe_time= as well"),
+    ),
+    *refused(
+        TypeError,
+        ({"key": None}, "key must be a str, not None"),
+        ({"key": 5}, "key must be a str, not 5 (int)"),
+        ({"key": b"a"}, "key", "str", "b'a'"),
+        ({"key": ["a", "b"]}, "['a', 'b']", "acquire_all takes a list"),
+        *(
+            ({name: "1"}, f"{name} must be a number of seconds, not '1'")
+            for name in ("lease_duration", "wait", "reserve", "refresh_period", "safe_time")
+        ),
+        ({"lease_duration": True}, "lease_duration", "True"),
+        ({"lease_duration": Decimal(20)}, "lease_duration", "Decimal"),
+        ({"wait": True}, "number of seconds, not True"),
+        ({"wait": MINUTE}, "wait must be a number of seconds"),
+        ({"data": "text"}, "data must be bytes, not str: encode it first"),
+        ({"data": 5}, "data must be bytes", "int"),
+        ({"attributes": {5: 1}}, "attribute", "5", "str"),
+        ({"attributes": "colour"}, "attributes", "not str"),
+        ({"attributes": [("colour", "red")]}, "attributes"),
+        *(({"attributes": {"odd": wrong}}, "attribute 'odd'", *words) for wrong, *words in NO_ATTRIBUTES),
+        ({"context": object()}, "context", "Lambda context"),
+        ({"context": {}}, "Pass the handler's second"),
+        ({"on_danger": "call me", "safe_time": 1}, "on_danger", "'call me'"),
+        ({"on_lost": 5}, "on_lost", "5"),
+        ({"on_lost": lambda: None}, "on_lost must be a function that takes the Lock"),
+        ({"cancel_check": lambda lock: False}, "cancel_check must be a function that takes nothing"),
+        ({"permits": "5"}, "permits must be an int, not '5'"),
+        ({"holder": 5}, "holder must be a str, not 5"),
+    ),
 ]
 
 
@@ -116,39 +125,45 @@ def test_a_bad_value_is_a_value_error_too():
 # -- a client ---------------------------------------------------------------------------------------------------------
 
 OF_A_CLIENT = [
-    refused({"table": ""}, LockArgumentError, "table=''", "3 to 255"),
-    refused({"table": "no spaces"}, LockArgumentError, "table='no spaces'", "3 to 255"),
-    refused({"table": "t" * 256}, LockArgumentError, "3 to 255"),
-    refused({"table": 5}, TypeError, "table", "5"),
-    refused({"lease_duration": 0.99}, LockArgumentError, "lease_duration=0.99"),
-    refused({"lease_duration": NAN}, LockArgumentError, "lease_duration=nan"),
-    refused({"lease_duration": None}, TypeError, "lease_duration must be a number", "None"),
-    refused(
-        {"heartbeat_period": 11},
+    *refused(
         LockArgumentError,
-        "heartbeat_period=11",
-        "lease_duration=20",
-        "Pass at most 10, 0 for no heartbeat, or None",
+        ({"table": ""}, "table=''", "3 to 255"),
+        ({"table": "no spaces"}, "table='no spaces'", "3 to 255"),
+        ({"table": "t" * 256}, "3 to 255"),
+        ({"table": "arn:aws:lambda:eu-west-1:123456789012:function:x"}, "is not a valid table name"),
+        ({"lease_duration": 0.99}, "lease_duration=0.99"),
+        ({"lease_duration": NAN}, "lease_duration=nan"),
+        (
+            {"heartbeat_period": 11},
+            *("heartbeat_period=11", "lease_duration=20", "Pass at most 10, 0 for no heartbeat, or None"),
+        ),
+        ({"heartbeat_period": -1}, "heartbeat_period=-1"),
+        ({"heartbeat_period": NAN}, "heartbeat_period=nan"),
+        ({"refresh_period": 0}, "refresh_period=0"),
+        ({"safe_time": 20}, "safe_time=20"),
+        ({"owner_prefix": ""}, "owner_prefix is empty"),
+        ({"owner_prefix": "o" * 513}, "owner_prefix", "513 bytes", "512"),
+        ({"ttl": -1}, "ttl=-1", "0 or more"),
+        ({"partition_key_name": ""}, "partition_key_name=''", "1 to 255"),
+        ({"partition_key_name": "heldMs"}, "partition_key_name='heldMs'", "locks write"),
+        ({"sort_key_name": "n" * 256}, "sort_key_name"),
+        ({"sort_key_name": "data"}, "sort_key_name='data'", "locks write"),
+        ({"observation_cache_size": 0}, "observation_cache_size=0", "1 or more"),
     ),
-    refused({"heartbeat_period": -1}, LockArgumentError, "heartbeat_period=-1"),
-    refused({"heartbeat_period": NAN}, LockArgumentError, "heartbeat_period=nan"),
-    refused({"heartbeat_period": "5"}, TypeError, "heartbeat_period", "'5'"),
-    refused({"refresh_period": 0}, LockArgumentError, "refresh_period=0"),
-    refused({"safe_time": 20}, LockArgumentError, "safe_time=20"),
-    refused({"owner_prefix": ""}, LockArgumentError, "owner_prefix is empty"),
-    refused({"owner_prefix": "o" * 513}, LockArgumentError, "owner_prefix", "513 bytes", "512"),
-    refused({"owner_prefix": 5}, TypeError, "owner_prefix", "5"),
-    refused({"ttl": -1}, LockArgumentError, "ttl=-1", "0 or more"),
-    refused({"ttl": 1.5}, TypeError, "ttl", "1.5"),
-    refused({"ttl": True}, TypeError, "ttl", "True"),
-    refused({"partition_key_name": ""}, LockArgumentError, "partition_key_name=''", "1 to 255"),
-    refused({"partition_key_name": 5}, TypeError, "partition_key_name", "5"),
-    refused({"partition_key_name": "heldMs"}, LockArgumentError, "partition_key_name='heldMs'", "locks write"),
-    refused({"sort_key_name": "n" * 256}, LockArgumentError, "sort_key_name"),
-    refused({"sort_key_name": "data"}, LockArgumentError, "sort_key_name='data'", "locks write"),
-    refused({"observation_cache_size": 0}, LockArgumentError, "observation_cache_size=0", "1 or more"),
-    refused({"schema": "JAVA"}, TypeError, "schema", "'JAVA'", "must be lambda_lock's JAVA, GO or PYTHON"),
-    refused({"transport": object()}, TypeError, "transport", "send"),
+    *refused(
+        TypeError,
+        ({"table": 5}, "table must be a str", "5"),
+        ({"lease_duration": None}, "lease_duration must be a number", "None"),
+        ({"heartbeat_period": "5"}, "heartbeat_period", "'5'"),
+        ({"owner_prefix": 5}, "owner_prefix", "5"),
+        *(({"ttl": wrong}, f"ttl must be an int, not {wrong}") for wrong in (0.5, 1.5, True)),
+        ({"partition_key_name": 5}, "partition_key_name", "5"),
+        ({"schema": "JAVA"}, "schema", "'JAVA'", "must be lambda_lock's JAVA, GO or PYTHON"),
+        ({"transport": object()}, "transport", "send"),
+        ({"transport": "https"}, "Pass a boto3 client as boto3_client="),
+        ({"logger": "x"}, "logger must have", "logging.getLogger(name)"),
+        ({"clock": 5}, "clock must have monotonic()", "ManualClock"),
+    ),
 ]
 
 
@@ -161,25 +176,34 @@ def test_a_client_with_a_bad_option_is_not_built(options, kind, words, told):
 # -- decorators -------------------------------------------------------------------------------------------------------
 
 ANSWERS = "on_not_granted= must be 'raise', 'skip' or a function"
-OF_WITH_LOCK = [refused({"on_not_granted": wrong}, TypeError, ANSWERS) for wrong in ("ignore", None, True, 5)]
+DUPLICATES = "on_duplicate= must be 'return', 'raise' or a function"
+OF_WITH_LOCK = refused(
+    TypeError, *(({"on_not_granted": wrong}, ANSWERS) for wrong in ("ignore", None, True, 5, {"statusCode": 409}))
+)
 OF_DEDUPLICATE = [
-    *(refused({"window": wrong}, LockArgumentError, "window=") for wrong in (0, -1, 0.5, INF, NAN, -INF, 1e300)),
-    *(refused({"window": wrong}, TypeError, "window must be a number of sec") for wrong in (True, "60", None, b"1")),
-    *(refused({"scope": wrong}, TypeError, "scope") for wrong in (5, b"s")),
-    *(refused({"scope": wrong}, LockArgumentError, "scope") for wrong in ("x" * 2049, "\ud800")),
-    *(refused({"result": wrong}, TypeError, "must be None or 'json'") for wrong in ("yaml", True, "", {"json": True})),
-    *(
-        refused({"on_duplicate": wrong}, TypeError, "on_duplicate= must be 'return', 'raise' or a function")
-        for wrong in ("skip", None, True, 5, "")
+    *refused(
+        LockArgumentError,
+        *(({"window": wrong}, f"window={wrong!r}", "pass 1 to") for wrong in (0, -1, 0.5, INF, NAN, -INF, 1e300)),
+        *(({"scope": wrong}, "scope") for wrong in ("x" * 2049, "\ud800")),
     ),
-    *(refused({"on_not_granted": wrong}, TypeError, ANSWERS) for wrong in ("return", None, True, 5)),
+    *refused(
+        TypeError,
+        *(({"window": wrong}, "window must be a number of seconds") for wrong in (True, "1d", None, b"1", MINUTE)),
+        *(({"scope": wrong}, "scope") for wrong in (5, b"s")),
+        *(({"result": wrong}, "must be None or 'json'", "dump(val") for wrong in ("pickle", True, "", {"json": True})),
+        *(({"on_duplicate": wrong}, DUPLICATES) for wrong in ("skip", None, True, 5, "")),
+        *(({"on_not_granted": wrong}, ANSWERS) for wrong in ("return", None, True, 5)),
+    ),
 ]
 
 
 @pytest.mark.parametrize(
     ("decorator", "options", "kind", "words"),
-    [pytest.param(with_lock, *row.values, id=f"with_lock-{row.id}") for row in OF_WITH_LOCK]
-    + [pytest.param(deduplicate, *row.values, id=f"deduplicate-{row.id}") for row in OF_DEDUPLICATE],
+    [
+        pytest.param(decorator, *row.values, id=f"{decorator.__name__}-{row.id}")
+        for decorator, rows in ((with_lock, OF_WITH_LOCK), (deduplicate, OF_DEDUPLICATE))
+        for row in rows
+    ],
 )
 def test_a_bad_option_of_a_decorator_is_told_before_there_is_a_function(decorator, options, kind, words, told):
     told(kind, functools.partial(decorator, "k", **options), *words)

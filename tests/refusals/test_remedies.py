@@ -13,22 +13,10 @@ from lambda_lock.testing import in_memory
 from lambda_lock.web import LambdaContextMiddleware, LambdaContextWsgi
 
 
-def test_the_seconds_of_a_rate_are_passed_by_name():
-    limit: Any = rate_limit
-    words = r"takes per= by its name: write rate_limit\('api', 10, per=60\)"
-    with pytest.raises(TypeError, match=words):
-        limit("api", 10, 60)
+def test_the_seconds_of_a_clients_rate_are_passed_by_name():
     client: Any = LockClient("locks")
-    with pytest.raises(TypeError, match=words):
+    with pytest.raises(TypeError, match=r"takes per= by its name: write rate_limit\('api', 10, per=60\)"):
         client.rate_limit("api", 10, 60)
-
-
-def test_a_decorated_lock_has_no_holder():
-    options: Any = {"holder": "execution-1"}
-    with pytest.raises(TypeError, match=r"'holder': the lock ends with the call\. .*client\.acquire\(key, holder"):
-        with_lock("a", **options)
-    with pytest.raises(TypeError, match=r"'holder': the lock ends with the call"):
-        deduplicate("a", **options)
 
 
 def test_a_generator_under_a_rate_limit_has_no_lock_to_release():

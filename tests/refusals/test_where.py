@@ -52,19 +52,10 @@ WAYS = pytest.mark.parametrize("way", ["https", "boto3", "boto3_client"])
 @WAYS
 def test_a_region_that_is_written_wrongly_is_named_and_never_an_outage(way, names, told):
     names.answer = socket.EAI_NONAME
-    ran = []
-
-    @with_lock("a", client=client_of(way), wait=0, on_unavailable="run")
-    def handler() -> None:
-        ran.append(1)
-
-    told(
-        LockConfigurationError,
-        handler,
-        "no host 'dynamodb.eu-wset-1.amazonaws.com'",
-        "correct the Region",
-        "in AWS_REGION=eu-wset-1.",
-    )
+    ran: list[int] = []
+    decorated = with_lock("a", client=client_of(way), wait=0, on_unavailable="run")(lambda: ran.append(1))
+    words = ("no host 'dynamodb.eu-wset-1.amazonaws.com'", "correct the Region", "in AWS_REGION=eu-wset-1.")
+    told(LockConfigurationError, decorated, *words)
     assert ran == []
 
 
@@ -72,32 +63,23 @@ def test_a_region_that_is_written_wrongly_is_named_and_never_an_outage(way, name
 def test_an_endpoint_whose_host_does_not_exist_is_named_with_the_variable_it_comes_from(way, names, told, monkeypatch):
     names.answer = socket.EAI_NONAME
     monkeypatch.setenv("AWS_ENDPOINT_URL_DYNAMODB", "http://Dynamo.example:8000")
-    act = lambda: client_of(way).acquire("a", wait=0)  # noqa: E731
-    told(LockConfigurationError, act, "no host 'dynamo.example'", "AWS_ENDPOINT_URL_DYNAMODB")
+    words = ("no host 'dynamo.example'", "AWS_ENDPOINT_URL_DYNAMODB")
+    told(LockConfigurationError, lambda: client_of(way).acquire("a", wait=0), *words)
 
 
 def test_a_region_of_an_argument_is_not_blamed_on_the_environment(names, told, monkeypatch):
     names.answer = socket.EAI_NONAME
     monkeypatch.setenv("AWS_REGION", "eu-west-1")
-    said = told(LockConfigurationError, lambda: client_of("https", region_name="eu-wset-1").acquire("a", wait=0))
-    assert "AWS_REGION" not in said
-    assert "region_name" in said
+    act = client_of("https", region_name="eu-wset-1").acquire
+    assert "AWS_REGION" not in told(LockConfigurationError, lambda: act("a", wait=0), "region_name")
 
 
-def test_a_proxy_whose_host_does_not_exist_is_named_without_its_password(names, told, monkeypatch):
+@pytest.mark.parametrize(("scheme", "words"), [("http://", "'proxy.example'"), ("", "")])
+def test_a_proxy_whose_host_does_not_exist_is_named_without_its_password(scheme, words, names, told, monkeypatch):
     names.answer = socket.EAI_NONAME
-    monkeypatch.setenv("HTTPS_PROXY", "http://user:hunter2@proxy.example:3128")
-    said = told(
-        LockConfigurationError, lambda: client_of("https").acquire("a", wait=0), "'proxy.example'", "HTTPS_PROXY"
-    )
-    assert "hunter2" not in said
-
-
-def test_a_proxy_without_a_scheme_keeps_its_password_too(names, told, monkeypatch):
-    names.answer = socket.EAI_NONAME
-    monkeypatch.setenv("HTTPS_PROXY", "user:hunter2@proxy.example:3128")
-    said = told(LockConfigurationError, lambda: client_of("https").acquire("a", wait=0), "HTTPS_PROXY")
-    assert "hunter2" not in said
+    monkeypatch.setenv("HTTPS_PROXY", f"{scheme}user:hunter2@proxy.example:3128")
+    act = client_of("https").acquire
+    assert "hunter2" not in told(LockConfigurationError, lambda: act("a", wait=0), words, "HTTPS_PROXY")
 
 
 @WAYS
@@ -115,15 +97,9 @@ def test_a_host_that_the_application_looked_up_before_is_not_taken_for_ours(way,
 @pytest.mark.parametrize("answer", ["EAI_AGAIN", "EAI_FAIL", "EAI_NODATA"])
 def test_a_name_that_cannot_be_looked_up_now_is_an_outage(way, answer, names, told):
     names.answer = getattr(socket, answer)
-    ran = []
-
-    @with_lock("a", client=client_of(way, decision_time=0.25), wait=0, on_unavailable="run")
-    def handler() -> None:
-        ran.append(1)
-
-    handler()
-    assert ran == [1]
-    told(TransportError, lambda: client_of(way, decision_time=0.25).acquire("a", wait=0))
+    client = client_of(way, decision_time=0.25)
+    assert with_lock("a", client=client, wait=0, on_unavailable="run")(lambda: "ran")() == "ran"
+    told(TransportError, lambda: client.acquire("a", wait=0))
 
 
 @pytest.mark.parametrize("way", ["https", "boto3"])

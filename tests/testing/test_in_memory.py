@@ -14,11 +14,13 @@ import pytest
 from lambda_lock import (
     PYTHON,
     AsyncLockClient,
+    CommitRefusedError,
     LockArgumentError,
     LockClient,
     LockConfigurationError,
     LockLostError,
     LockNotGrantedError,
+    MultiLock,
     TransportError,
     current_lock,
     deduplicate,
@@ -29,6 +31,7 @@ from lambda_lock import (
 from lambda_lock.client import session
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.testing import ManualClock, in_memory, lambda_context
+from tests.support.elsewhere import in_thread
 
 
 class Refusing:
@@ -41,6 +44,10 @@ class Refusing:
 @with_lock("order-{id}")
 def handler(event: Any, context: Any) -> int:
     return current_lock().fencing_token
+
+
+ORDER = {"Put": {"TableName": "orders", "Item": {"id": {"S": "1"}}}}
+ROW = {"TableName": "locks", "Key": {"key": {"S": "a"}}}
 
 
 @with_lock("order-{id}", wait=0)
@@ -57,6 +64,18 @@ def test_a_handler_runs_without_environment_and_its_lock_is_released():
         assert memory.requests == ("UpdateItem", "UpdateItem")
         (row,) = memory.rows()
     assert (row.key, row.is_released) == ("order-1", True)
+
+
+def test_a_handler_takes_several_locks_or_none():
+    transfer = with_lock(["account#{from}", "account#{to}"], wait=0)(lambda event: current_lock(MultiLock).keys)
+    with in_memory() as memory:
+        assert transfer({"from": "2", "to": "1"}) == ("account#1", "account#2")
+        assert all(row.is_released for row in memory.rows())
+        memory.hold("account#2", owner="somebody else")
+        with pytest.raises(LockNotGrantedError) as refused:
+            transfer({"from": "2", "to": "1"})
+        assert (refused.value.key, refused.value.holder) == ("account#2", "somebody else")
+        assert [row.key for row in memory.rows() if not row.is_released] == ["account#2"]
 
 
 @pytest.mark.parametrize(
@@ -87,10 +106,12 @@ def test_asyncio_is_answered_by_the_default_client_and_by_explicit_ones():
             with pytest.raises(LockNotGrantedError):
                 await async_handler({"id": 1}, lambda_context())
         assert await async_handler({"id": 1}, lambda_context()) > 0
+        async with AsyncLockClient().acquire_all(["a", "b"]) as locks:
+            assert locks.is_held
 
     with in_memory() as memory:
         asyncio.run(run())
-        assert memory.rows()[0].is_released
+        assert [(row.key, row.is_released) for row in memory.rows()] == [(key, True) for key in ("order-1", "a", "b")]
 
 
 def test_threads_share_it_and_never_hold_one_lock_at_once():
@@ -103,16 +124,9 @@ def test_threads_share_it_and_never_hold_one_lock_at_once():
         tokens.append(current_lock().fencing_token)
         inside.release()
 
-    def five() -> None:
-        for _ in range(5):
-            work(lambda_context())
-
     with in_memory() as memory:
-        threads = [threading.Thread(target=five) for _ in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        for ended in [in_thread(lambda: [work(lambda_context()) for _ in range(5)]) for _ in range(4)]:
+            ended()
         assert memory.rows()[0].is_released
     assert len(tokens) == len(set(tokens)) == 20
     assert tokens == sorted(tokens)
@@ -250,9 +264,10 @@ def test_a_dead_holders_lock_is_taken_over_at_once_also_by_a_fail_fast_call():
         memory.hold("a", lease_duration=3600)
         token = memory.rows()[0].fencing_token or 0
         assert client.try_acquire("a") is None
+        assert client.try_acquire_all(["b", "a"]) is None
         memory.expire("a")
-        lock = client.acquire("a", wait=0)
-        assert lock.fencing_token == token + 1
+        with client.acquire_all(["b", "a"], wait=0) as locks:
+            assert locks.fencing_tokens["a"] == token + 1
 
 
 def test_the_dead_holders_of_a_semaphore_are_replaced_at_once():
@@ -274,18 +289,19 @@ def test_hold_takes_the_lock_from_its_holder_who_then_has_lost_it():
         lock = client.acquire("a")
         memory.hold("a")
         with pytest.raises(LockLostError) as lost:
-            lock.commit([{"Put": {"TableName": "orders", "Item": {"id": {"S": "1"}}}}])
+            lock.commit([ORDER])
         assert lost.value.holder == "somebody else"
         assert memory.items("orders") == ()
 
 
-def test_a_waiter_outlives_a_held_lease_on_a_manual_clock_without_waiting():
+@pytest.mark.parametrize("keys", ["a", ["a", "b"]])
+def test_a_waiter_outlives_a_held_lease_on_a_manual_clock_without_waiting(keys):
     clock = ManualClock()
     with in_memory(clock=clock) as memory, LockClient(clock=clock) as client:
         memory.hold("a", lease_duration=3600)
         before = clock.monotonic()
-        lock = client.acquire("a", wait=7200)
-        assert lock.is_held
+        lock = client.acquire(keys, wait=7200) if keys == "a" else client.acquire_all(keys, wait=7200)
+        assert lock.remaining > 17
         assert 3600 <= clock.monotonic() - before <= 3700
 
 
@@ -325,27 +341,26 @@ def test_a_lost_reply_is_sent_again_and_done_once():
         assert memory.items("orders") == ({"id": {"S": "1"}, "n": {"N": "1"}, "b": {"B": "eA=="}},)
 
 
-def test_what_lost_its_reply_was_carried_out():
+@pytest.mark.parametrize(
+    ("operation", "request_"),
+    [("GetItem", ROW), ("DeleteItem", ROW), ("DeleteItem", ROW | {"ConditionExpression": "attribute_exists(no)"})],
+)
+def test_what_lost_its_reply_was_carried_out_and_is_ambiguous_whatever_it_said(operation, request_):
     with in_memory() as memory, LockClient() as client:
         client.acquire("a").release()
         memory.lose_reply()
-        delete = {"TableName": "locks", "Key": {"key": {"S": "a"}}}
-        with pytest.raises(TransportError):
-            client.transport.send("DeleteItem", delete, timeout=1)
-        assert memory.rows() == ()
+        with pytest.raises(TransportError) as lost:
+            client.transport.send(operation, request_, timeout=1)
+        assert lost.value.ambiguous
+        assert len(memory.rows()) == (0 if (operation, request_) == ("DeleteItem", ROW) else 1)
 
 
-def test_a_throttled_request_is_sent_again():
+def test_a_throttled_request_is_sent_again_and_throttling_without_end_is_no_contention():
     clock = ManualClock()
     with in_memory(clock=clock) as memory, LockClient(clock=clock) as client:
         memory.fail("throttled", times=2)
         client.acquire("a", wait=0).release()
         assert memory.requests == ("UpdateItem",) * 4
-
-
-def test_throttling_without_end_is_no_contention():
-    clock = ManualClock()
-    with in_memory(clock=clock) as memory, LockClient(clock=clock) as client:
         memory.fail("throttled", times=None)
         with pytest.raises(TransportError, match="ThrottlingException") as refused:
             client.acquire("a", wait=0)
@@ -360,7 +375,7 @@ def test_a_denied_permission_is_named_and_not_asked_for_again():
         assert memory.requests == ("UpdateItem",)
         memory.fail("denied", operation="TransactWriteItems")
         with pytest.raises(LockConfigurationError, match=r"PutItem on arn:aws:dynamodb:.*:table/orders is missing"):
-            client.acquire("a").commit([{"Put": {"TableName": "orders", "Item": {"id": {"S": "1"}}}}])
+            client.acquire("a").commit([ORDER])
 
 
 def test_where_dynamodb_cannot_be_reached_nothing_is_sent():
@@ -419,33 +434,20 @@ def test_a_number_has_a_magnitude_that_dynamodb_stores(number, is_stored):
         assert len(memory.items("orders")) == is_stored
 
 
-def test_a_lost_reply_is_ambiguous_whatever_it_said():
-    with in_memory() as memory, LockClient() as client:
-        memory.hold("a")
-        memory.lose_reply()
-        with pytest.raises(TransportError) as lost:
-            client.transport.send("GetItem", {"TableName": "locks", "Key": {"key": {"S": "a"}}}, timeout=1)
-        assert lost.value.ambiguous
-        memory.lose_reply()
-        refused = {"TableName": "locks", "Key": {"key": {"S": "a"}}} | {"ConditionExpression": "attribute_exists(no)"}
-        with pytest.raises(TransportError):
-            client.transport.send("DeleteItem", refused, timeout=1)
-
-
 def test_a_commit_writes_all_tables_or_none():
     tables = {"orders": "id", "lines": ("order", "line")}
     line = {"order": {"S": "1"}, "line": {"N": "1"}}
-    unseen = {"ConditionExpression": "attribute_not_exists(id)"}
     items = [
         {"Put": {"TableName": "lines", "Item": line}},
-        {"Put": {"TableName": "orders", "Item": {"id": {"S": "1"}}, **unseen}},
+        {"Put": {**ORDER["Put"], "ConditionExpression": "attribute_not_exists(id)"}},
     ]
     with in_memory(tables=tables) as memory, LockClient() as client:
-        client.acquire("a").commit(items)
+        client.acquire_all(["a", "b"]).commit(items)
         assert (memory.items("lines"), memory.items("orders")) == ((line,), ({"id": {"S": "1"}},))
-        with pytest.raises(Exception, match="refused"):
-            client.acquire("a").commit([{"Delete": {"TableName": "lines", "Key": line}}, items[1]])
+        with pytest.raises(CommitRefusedError):
+            client.acquire_all(["a", "b"], wait=0).commit([{"Delete": {"TableName": "lines", "Key": line}}, items[1]])
         assert memory.items("lines") == (line,)
+        assert all(row.is_released for row in memory.rows())
 
 
 def test_a_table_with_a_sort_key_and_another_schema_is_served():
@@ -464,34 +466,3 @@ def test_a_table_with_a_sort_key_and_another_schema_is_served():
             locks = [client.try_acquire("a", sort_key="2"), client.try_acquire("b", sort_key="3")]
             assert all(locks)
             assert [row.sort_key for row in client.list(key="a")] == ["1", "2"]
-
-
-@pytest.mark.parametrize(
-    ("act", "error", "words"),
-    [
-        (lambda memory: memory.hold(""), LockArgumentError, "key is empty"),
-        (lambda memory: memory.hold("a", lease_duration=0.5), LockArgumentError, "lease_duration=0.5"),
-        (lambda memory: memory.hold("a", owner=""), LockArgumentError, "owner is empty"),
-        (lambda memory: memory.hold("a", data="x"), TypeError, "data must be bytes"),
-        (lambda memory: memory.hold("a", sort_key="b"), LockArgumentError, "tables="),
-        (lambda memory: memory.expire("a"), LockArgumentError, "key='a' is not held"),
-        (lambda memory: memory.lose_reply(0), LockArgumentError, "times=0"),
-        (lambda memory: memory.fail("slow"), LockArgumentError, "error='slow'"),
-        (lambda memory: memory.fail("denied", operation="Update"), LockArgumentError, "operation='Update'"),
-        (lambda memory: memory.fail("denied", times=True), TypeError, "times must be an int"),
-        (lambda memory: memory.put("orders", {}), LockArgumentError, "tables="),
-        (lambda memory: in_memory(tables={"orders": ()}), LockArgumentError, "partition key"),
-        (lambda memory: in_memory(clock=3), TypeError, "ManualClock"),  # type: ignore[arg-type]
-        (lambda memory: in_memory(schema="JAVA"), TypeError, "schema must be"),  # type: ignore[arg-type]
-        (
-            lambda memory: (
-                LockClient().acquire("a").commit([{"Delete": {"TableName": "orders", "Key": {"id": {"S": "1"}}}}])
-            ),
-            LockArgumentError,
-            "there is no table 'orders'",
-        ),
-    ],
-)
-def test_what_cannot_be_is_a_clear_error(act, error, words):
-    with in_memory() as memory, pytest.raises(error, match=words):
-        act(memory)

@@ -129,9 +129,16 @@ def test_within_a_decorated_test_the_default_client_is_answered():
 
 
 @pytest.mark.usefixtures("mocked")
-def test_with_a_fixture_the_default_client_is_answered():
+def test_with_a_fixture_default_and_async_clients_are_answered():
+    async def contend() -> None:
+        async with AsyncLockClient("locks") as client, await client.acquire("a") as lock:
+            with pytest.raises(LockNotGrantedError) as refused:
+                await client.acquire("a", wait=0)
+            assert refused.value.holder == lock.owner
+
     with default_client().acquire("order-1"), pytest.raises(LockNotGrantedError):
         handler({"id": 1}, lambda_context())
+    asyncio.run(contend())
 
 
 @pytest.mark.usefixtures("mocked")
@@ -139,17 +146,6 @@ def test_with_a_fixture_the_default_client_is_answered():
 def test_an_event_is_done_once(commits):
     assert once({"id": 1, "n": 7, "commits": commits}, lambda_context()) == 7
     assert once({"id": 1, "n": 8, "commits": commits}, lambda_context()) == 7
-
-
-@pytest.mark.usefixtures("mocked")
-def test_async_clients_are_answered():
-    async def contend() -> None:
-        async with AsyncLockClient("locks") as client, await client.acquire("a") as lock:
-            with pytest.raises(LockNotGrantedError) as refused:
-                await client.acquire("a", wait=0)
-            assert refused.value.holder == lock.owner
-
-    asyncio.run(contend())
 
 
 @mock_aws
@@ -198,26 +194,23 @@ def test_a_lock_that_is_left_in_moto_is_not_released_elsewhere():
     client.close()
 
 
-def test_a_client_serves_one_test_after_another():
-    for _ in range(2):
-        with mock_aws():
-            make_table()
-            assert handler({"id": 1}, lambda_context()) == "done"
-            assert once({"id": 1, "n": 7}, lambda_context()) == 7
-
-
 @deduplicate("{id}", result="json", cache_size=10)
 def remembered(event: Any, context: Any) -> int:
     return int(event["n"])
 
 
-def test_a_test_finds_no_event_done_that_another_test_has_done():
+def test_a_client_serves_one_test_after_another_which_find_no_event_done_by_another():
     """Also where nothing was sent between the two, so that no request found moto inactive."""
     for number in (1, 2):
         with mock_aws():
             make_table()
             for _ in range(2):
                 assert remembered({"id": 1, "n": number}, lambda_context()) == number
+    for _ in range(2):
+        with mock_aws():
+            make_table()
+            assert handler({"id": 1}, lambda_context()) == "done"
+            assert once({"id": 1, "n": 7}, lambda_context()) == 7
 
 
 def test_a_lock_that_a_test_leaves_is_none_in_the_next():
@@ -258,17 +251,13 @@ def test_a_local_engine_stays_reachable_for_a_client_that_names_it(engine, table
 
 
 @pytest.mark.usefixtures("mocked")
-def test_a_missing_region_is_named_at_once(monkeypatch):
+def test_a_missing_table_or_region_is_named_at_once(monkeypatch):
+    with pytest.raises(LockConfigurationError, match="nothing-here"):
+        LockClient("nothing-here").acquire("a")
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name)
     with pytest.raises(LockConfigurationError, match="no Region is configured"):
         LockClient("locks").acquire("a")
-
-
-@pytest.mark.usefixtures("mocked")
-def test_a_missing_table_is_named_at_once():
-    with pytest.raises(LockConfigurationError, match="nothing-here"):
-        LockClient("nothing-here").acquire("a")
 
 
 @pytest.mark.usefixtures("mocked")
