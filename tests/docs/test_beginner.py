@@ -6,51 +6,23 @@ tests, because nothing is downloaded here.
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from rig.engine import ROOT, inherited_environment
+from rig.engine import ROOT
 from rig.lambda_runtime import LambdaEnvironment
 from rig.packages import unzip
 from tests.support.installed import finish
 
+from .conftest import first_terminal
+
 PAGE = (ROOT / "docs" / "getting-started.md").read_text()
 INSTALLING, TESTING, STARTING, USING, PACKAGING = re.findall(r"^```sh\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 APP, TEST, CDK = re.findall(r"^```py\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> dict[str, str]:
-    """A shell that knows nothing about AWS. Its `python3` makes environments whose pip finds the wheel alone."""
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", tmp_path / "dist", ROOT]
-    finish(build, inherited_environment())
-    engine = os.environ.get("LAMBDA_LOCK_ENGINE_BIN") or ROOT / ".venv-engine" / "bin" / "ministack"
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    home = tmp_path / "home"
-    home.mkdir()
-    for name, lines in {
-        "python3": f'exec {sys.executable} "$@"',
-        "python3.13": f'exec {sys.executable} "$@"',
-        "ministack": f'exec {engine} "$@"',
-    }.items():
-        (programs / name).write_text(f"#!/bin/sh\n{lines}\n")
-        (programs / name).chmod(0o755)
-    return inherited_environment() | {
-        "HOME": str(home),
-        "PATH": f"{programs}:{os.environ['PATH']}",
-        "TMPDIR": str(tmp_path),
-        "PIP_NO_INDEX": "1",
-        "PIP_FIND_LINKS": str(tmp_path / "dist"),
-        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-        "PIP_ROOT_USER_ACTION": "ignore",
-    }
 
 
 def _with_packages_of_the_extras(folder: Path, command: str) -> str:
@@ -79,17 +51,7 @@ def test_each_step_of_a_beginner_works_as_it_is_written(shell, tmp_path):
     install, dev = STARTING.strip().splitlines()  # 3
     assert dev == "lambda-lock dev"
     finish(["sh", "-ec", f". .venv/bin/activate\n{_with_packages_of_the_extras(project, install)}"], shell, cwd=project)
-    activated = f". .venv/bin/activate\nexec {dev}"
-    first = subprocess.Popen(
-        ["sh", "-ec", activated], env=shell, cwd=project, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
-    try:
-        assert first.stdout is not None
-        pasted = ""
-        while "LAMBDA_LOCK_TABLE" not in pasted:
-            line = first.stdout.readline()
-            assert line, first.communicate()[1]
-            pasted += line
+    with first_terminal(f". .venv/bin/activate\nexec {dev}", shell, project) as pasted:
         printed = finish(["sh", "-ec", f". .venv/bin/activate\n{pasted}\n{USING}"], shell, cwd=project)
         assert re.search(r"^under token \d+\nnightly-report\t\tfree\t", printed, re.MULTILINE)
 
@@ -98,10 +60,6 @@ def test_each_step_of_a_beginner_works_as_it_is_written(shell, tmp_path):
         assert _invoked(tmp_path / "task", pasted) == "invoiced 42"
         printed = finish(["sh", "-ec", f". .venv/bin/activate\n{pasted}\nlambda-lock ls"], shell, cwd=project)
         assert "invoice#42\t" in printed
-    finally:
-        first.terminate()
-        first.communicate(timeout=60)
-    assert first.returncode == 0
 
 
 def _invoked(folder: Path, pasted: str) -> object:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import gc
 import json
-import os
 import re
-import subprocess
 import sys
 import tomllib
 import warnings
-from pathlib import Path
 
-import pytest
-
-from rig.engine import ROOT, inherited_environment
+from rig.engine import ROOT
 from tests.support.installed import finish, install_alone
+
+from .conftest import first_terminal
 
 README = (ROOT / "README.md").read_text()
 BLOCKS = re.findall(r"^```python\n(.*?)^```\n", README, re.MULTILINE | re.DOTALL)
@@ -36,21 +33,6 @@ def test_the_first_block_runs_where_nothing_but_the_wheel_is_installed(tmp_path)
     )
 
 
-@pytest.fixture
-def shell(tmp_path: Path) -> dict[str, str]:
-    """The environment of a shell with the extras installed, which knows nothing about AWS."""
-    programs, scratch = tmp_path / "bin", tmp_path / "tmp"
-    programs.mkdir()
-    scratch.mkdir()
-    engine = os.environ.get("LAMBDA_LOCK_ENGINE_BIN") or ROOT / ".venv-engine" / "bin" / "ministack"
-    (programs / "ministack").symlink_to(engine)
-    (programs / "lambda-lock").write_text(
-        f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m lambda_lock.cli "$@"\n'
-    )
-    (programs / "lambda-lock").chmod(0o755)
-    return inherited_environment() | {"PATH": f"{programs}:{os.environ['PATH']}", "TMPDIR": str(scratch)}
-
-
 def test_two_commands_start_an_engine_with_a_table_and_what_they_print_leads_another_terminal_to_it(shell, tmp_path):
     install, dev = (line.partition("  #")[0].strip() for line in STARTING.splitlines())
     match = re.fullmatch(r'pip install "lambda-lock\[([\w,]+)\]"', install)
@@ -60,27 +42,12 @@ def test_two_commands_start_an_engine_with_a_table_and_what_they_print_leads_ano
 
     run, watch = (line.partition("  #")[0].strip() for line in USING.splitlines())
     assert watch.endswith("--watch")
-    first = subprocess.Popen(
-        ["bash", "-c", f"exec {dev}"],
-        env=shell,
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        assert first.stderr is not None
-        assert first.stdout is not None
-        assert "Ctrl-C stops it" in first.stderr.readline()
-        pasted = ""
-        while "LAMBDA_LOCK_TABLE" not in pasted:
-            pasted += first.stdout.readline()
+    command = tmp_path / "bin" / "lambda-lock"
+    command.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} -m lambda_lock.cli "$@"\n')
+    command.chmod(0o755)
+    with first_terminal(f"exec {dev}", shell, tmp_path) as pasted:
         second = f"{pasted}\n{run}\n{watch.removesuffix('--watch')}"
         printed = finish(["bash", "-c", second], shell, cwd=tmp_path)
-    finally:
-        first.terminate()
-        first.communicate(timeout=60)
-    assert first.returncode == 0
     assert re.search(r"^under token \d+\nnightly-report\t\tfree\t", printed, re.MULTILINE)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -15,7 +14,7 @@ import hcl2
 import pytest
 import yaml
 
-from rig.engine import ROOT, Ministack, inherited_environment
+from rig.engine import ROOT, Ministack
 from rig.lambda_runtime import LambdaEnvironment
 from rig.packages import accepted, sources, unzip
 from tests.support.installed import finish
@@ -25,32 +24,6 @@ _FOLDER = ROOT / "docs" / "packaging"
 _DEPLOY = ROOT / "docs" / "deploy"
 _BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", _PAGE, re.MULTILINE | re.DOTALL)
 _FOUR_LINES = next(code for kind, code in _BLOCKS if kind == "sh")
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dist")
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT]
-    finish(build, inherited_environment())
-    (built,) = folder.glob("*.whl")
-    return built
-
-
-@pytest.fixture
-def shell(wheel: Path, tmp_path: Path) -> dict[str, str]:
-    """The environment of a shell in which this Python is every Python, and the wheel is what pip finds."""
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    for name in ("python", "python3.13"):
-        (programs / name).write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
-        (programs / name).chmod(0o755)
-    return inherited_environment() | {
-        "PATH": f"{programs}:{os.environ['PATH']}",
-        "PIP_NO_INDEX": "1",
-        "PIP_FIND_LINKS": str(wheel.parent),
-        "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-        "PIP_ROOT_USER_ACTION": "ignore",
-    }
 
 
 def _run(folder: Path, engine: Ministack, table: str) -> list[str]:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from functools import cache
+from itertools import pairwise
 
 import pytest
 
@@ -50,23 +51,18 @@ def test_each_option_in_a_command_exists(module):
     assert [option for option in options if option not in help_of(module)] == []
 
 
-def values(option: str) -> list[str]:
-    return [words[words.index(option) + 1] for words in commands("tests.simulation") if option in words]
-
-
-def test_each_rule_that_a_command_breaks_is_one_that_the_simulator_can_break():
-    assert set(values("--broken")) <= MUTATIONS.keys()
-    assert set(values("--bias")) <= BIASES.keys()
-    for part in values("--mutations"):
-        assert [name for name, rule in MUTATIONS.items() if any(part in text for text in (name, *rule.biases))], part
-
-
-def test_a_rule_that_the_page_breaks_as_an_example_is_caught_by_its_command():
+def test_each_rule_that_a_command_breaks_is_one_that_the_simulator_can_break_and_is_caught_by_it():
     for words in commands("tests.simulation"):
-        if "--broken" in words and "--runs" in words:
-            rule = MUTATIONS[words[words.index("--broken") + 1]]
-            assert words[words.index("--bias") + 1] in rule.biases
-            assert int(words[words.index("--runs") + 1]) >= rule.runs
+        options = dict(pairwise(words))
+        assert options.get("--broken") in {None, *MUTATIONS}
+        assert options.get("--bias") in {None, *BIASES}
+        if part := options.get("--mutations"):
+            named = [name for name, rule in MUTATIONS.items() if any(part in text for text in (name, *rule.biases))]
+            assert named, part
+        if "--broken" in options and "--runs" in options:
+            rule = MUTATIONS[options["--broken"]]
+            assert options["--bias"] in rule.biases
+            assert int(options["--runs"]) >= rule.runs
 
 
 def test_each_rule_that_the_page_counts_on_is_at_the_head_of_the_protocol():
@@ -77,18 +73,15 @@ def test_each_rule_that_the_page_counts_on_is_at_the_head_of_the_protocol():
     assert ("(twelve rules)" in PAGE, max(rules)) == (True, 12)
 
 
-def test_each_file_that_the_page_names_exists():
+def test_each_file_and_test_that_the_page_names_exists():
     named = [text.partition("::")[0] for text in SAID if re.fullmatch(r"[\w./-]+\.py(::\w+)?|\.ci/\w+", text)]
     named += [word for text in SAID for word in text.split() if word.startswith("tests/") and "::" not in word]
     assert len(named) > 20
     for name in named:
         assert any((folder / name).exists() for folder in (ROOT, ROOT / "lambda_lock")), name
-
-
-def test_each_test_that_the_page_names_exists():
-    named = re.findall(r"(tests/[\w/]+\.py)::(\w+)", PAGE)
-    assert len(named) > 15
-    for file, test in named:
+    tests = re.findall(r"(tests/[\w/]+\.py)::(\w+)", PAGE)
+    assert len(tests) > 15
+    for file, test in tests:
         assert re.search(rf"^(?:async )?def {test}\(", (ROOT / file).read_text(), re.MULTILINE), test
 
 
@@ -145,12 +138,9 @@ def test_the_picture_is_the_one_that_the_code_computes_now():
     assert picture.draw().count("prefers-color-scheme:dark") == 2
 
 
-@pytest.mark.parametrize("grant", [picture.ORDINARY, picture.UNLUCKY])
-def test_in_the_picture_nobody_may_take_over_while_the_holder_is_valid(grant):
-    assert grant.valid_until < min(grant.taken_over, grant.unchanged)
-    assert grant.valid_until <= picture.LEASE
-
-
-def test_the_picture_shows_a_lease_for_which_a_smaller_margin_would_not_do(monkeypatch):
+def test_in_the_picture_nobody_may_take_over_while_the_holder_is_valid_and_a_smaller_margin_would_not_do(monkeypatch):
+    for grant in (picture.ORDINARY, picture.UNLUCKY):
+        assert grant.valid_until < min(grant.taken_over, grant.unchanged)
+        assert grant.valid_until <= picture.LEASE
     monkeypatch.setattr(lease, "MARGIN", 1.4)
     assert picture.UNLUCKY.valid_until > picture.UNLUCKY.taken_over
