@@ -109,13 +109,10 @@ def test_no_two_modules_need_each_other_also_not_for_types_or_within_a_function(
     graphlib.TopologicalSorter(needs).prepare()  # raises CycleError, which names them
 
 
-def test_a_schema_can_be_pickled_compared_and_changed():
+def test_a_schema_and_a_record_can_be_pickled_and_compared(table):
     schema = pickle.loads(pickle.dumps(lambda_lock.JAVA))
     assert schema == lambda_lock.JAVA
     assert schema.replace(ttl="expires") != lambda_lock.JAVA
-
-
-def test_a_record_can_be_pickled(table):
     with lambda_lock.LockClient() as client, client.acquire("a", data=b"x", attributes={"n": 1}):
         record = client.get("a")
         assert pickle.loads(pickle.dumps(record)) == record

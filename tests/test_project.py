@@ -29,26 +29,17 @@ _PAGES = [
 
 def _of_ci_run() -> set[str]:
     """The targets of .ci/run."""
-    calls = re.findall(
-        r"^(?:run|tests) ([\w -]+?)(?: --.*)?(?: #.*)?$", (ROOT / ".ci" / "run").read_text(), re.MULTILINE
-    )
+    text = (ROOT / ".ci" / "run").read_text()
+    calls = re.findall(r"^(?:run|tests) ([\w -]+?)(?: --.*)?(?: #.*)?$", text, re.MULTILINE)
     return {target for call in calls for target in call.split()} - {"environments"}  # what the others need
 
 
-def _of_the_workflow() -> set[str]:
-    (job,) = _WORKFLOW["jobs"].values()
-    return {target for targets in job["strategy"]["matrix"]["targets"] for target in targets.split()}
-
-
-def test_the_workflow_and_ci_run_call_the_same_targets_and_make_has_them():
-    assert _of_the_workflow() == _of_ci_run()
-    assert len(_of_ci_run()) >= 8
-    assert _of_ci_run() <= set(re.findall(r"^([a-z-]+):", _MAKEFILE, re.MULTILINE))
-
-
-def test_the_workflow_runs_make_with_the_settings_of_ci_run():
+def test_the_workflow_and_ci_run_call_the_same_targets_with_the_same_settings_and_make_has_them():
     (job,) = _WORKFLOW["jobs"].values()
     assert job["steps"][-1] == {"run": "make ${{ matrix.targets }}"}
+    assert {target for targets in job["strategy"]["matrix"]["targets"] for target in targets.split()} == _of_ci_run()
+    assert len(_of_ci_run()) >= 8
+    assert _of_ci_run() <= set(re.findall(r"^([a-z-]+):", _MAKEFILE, re.MULTILINE))
     exported = dict(re.findall(r"^export (\w+)=(\S+)", (ROOT / ".ci" / "run").read_text(), re.MULTILINE))
     assert _WORKFLOW["env"] == exported
 
@@ -163,28 +154,18 @@ def test_the_versions_that_are_claimed_are_those_that_the_workflow_installs_and_
         assert (ROOT / name).exists()
 
 
-def test_the_hooks_have_the_tools_in_the_versions_of_the_checks():
-    wanted = [tool for repo in _HOOKS for hook in repo["hooks"] for tool in hook.get("additional_dependencies", [])]
+def test_the_hooks_run_the_checks_of_make_check_on_its_files_with_its_tools():
+    assert {repo["repo"] for repo in _HOOKS} == {"local"}  # so that nothing else pins a tool
+    hooks = [hook for repo in _HOOKS for hook in repo["hooks"]]
+    wanted = dict(tool.split("==") for hook in hooks for tool in hook.get("additional_dependencies", []))
     assert wanted
-    for tool in wanted:
-        name, _, version = tool.partition("==")
-        assert _PINNED[name] == version, f"run 'make requirements', then set {name} in .pre-commit-config.yaml"
-
-
-def test_the_hooks_look_at_the_files_that_make_check_looks_at():
+    assert wanted.items() <= _PINNED.items(), "run 'make requirements', then set them in .pre-commit-config.yaml"
     (sources,) = re.findall(r"^SOURCES := \$\(wildcard (.*)\)$", _MAKEFILE, re.MULTILINE)
     pattern = f"^({'|'.join(map(re.escape, sources.split()))})(/|$)"
-    assert {hook["files"] for repo in _HOOKS for hook in repo["hooks"] if "files" in hook} == {pattern}
-
-
-def test_the_hooks_of_a_commit_and_make_check_run_the_same_checks():
-    entries = {shlex.split(hook["entry"])[1] for repo in _HOOKS for hook in repo["hooks"] if "files" in hook}
+    assert {hook["files"] for hook in hooks if "files" in hook} == {pattern}
     recipe = _MAKEFILE.partition("\ncheck:")[2].partition("\n\n")[0]
+    entries = {shlex.split(hook["entry"])[1] for hook in hooks if "files" in hook}
     assert entries == set(re.findall(r"\$\(BIN\)/ruff (\w+)", recipe))
-
-
-def test_every_hook_is_local_so_that_nothing_else_pins_a_tool():
-    assert {repo["repo"] for repo in _HOOKS} == {"local"}
 
 
 def test_the_version_is_written_in_one_file():
@@ -212,16 +193,13 @@ def test_an_extra_takes_no_next_version_of_a_library_that_is_still_changing():
         assert all(re.search(r",<\d+$", wanted) for wanted in extras[name]), name
 
 
-def test_the_readme_and_the_changelog_know_the_version():
+def test_the_readme_and_the_changelog_know_the_version_and_what_is_not_released():
     major_and_minor = ".".join(lambda_lock.__version__.split(".")[:2])
     assert f"Version {major_and_minor}." in (ROOT / "README.md").read_text().partition("## State")[2]
-    released = re.findall(r"^## (\d\S+?),", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
-    assert released[:1] in ([], [lambda_lock.__version__])
-
-
-def test_the_changelog_begins_with_what_is_not_released_and_not_there_yet():
     headings = re.findall(r"^##+ .*", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert headings[:2] == ["## Unreleased", "### Not yet"]
+    released = [found[1] for heading in headings if (found := re.match(r"## (\d\S+?),", heading))]
+    assert released[:1] in ([], [lambda_lock.__version__])
 
 
 def test_what_is_not_there_yet_is_refused_or_absent():
@@ -250,10 +228,10 @@ def test_a_form_is_one_that_the_host_can_show(form):
     assert {"name", "description", "body"} <= read.keys()
     ids = [field["id"] for field in read["body"]]
     assert len(ids) == len(set(ids))
-    for field in read["body"]:
-        assert field["type"] in ("textarea", "input", "dropdown", "checkboxes", "markdown")
-        assert field["attributes"]["label"]
-        assert field["type"] not in ("dropdown", "checkboxes") or field["attributes"]["options"]
+    for kind, attributes in ((field["type"], field["attributes"]) for field in read["body"]):
+        assert kind in ("textarea", "input", "dropdown", "checkboxes", "markdown")
+        assert attributes["label"]
+        assert kind not in ("dropdown", "checkboxes") or attributes["options"]
 
 
 @pytest.mark.parametrize("page", _PAGES, ids=lambda page: page.name)

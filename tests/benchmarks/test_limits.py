@@ -38,28 +38,19 @@ def test_more_than_the_limit_and_its_excess_is_exceeded(requests, instructions, 
     assert found == {"requests: of a cycle": first, "instructions: of a cycle": second}
 
 
-def test_what_cannot_be_measured_here_and_what_another_python_takes_is_skipped():
-    found = states({"requests: of a cycle": 2, "instructions: of a cycle": 9_000_000}, python="3.14")
-    assert found["instructions: of a cycle"] is State.SKIPPED
-    assert states({"requests: of a cycle": 2})["instructions: of a cycle"] is State.SKIPPED
-
-
-def test_a_figure_without_a_limit_fails():
-    found = states({"requests: of a cycle": 2, "requests: of a renewal": 1})
-    assert found["requests: of a renewal"] is State.NO_LIMIT
+def test_what_cannot_be_measured_here_is_skipped_and_a_figure_without_a_limit_fails():
+    for measured, python in (({}, "3.11"), ({"instructions: of a cycle": 9_000_000}, "3.14")):
+        found = states({"requests: of a cycle": 2, "requests: of a renewal": 1, **measured}, python=python)
+        assert found["instructions: of a cycle"] is State.SKIPPED
+        assert found["requests: of a renewal"] is State.NO_LIMIT
     assert not State.NO_LIMIT.is_good
 
 
-def test_an_update_changes_figures_only():
-    text = update(TEXT, {"requests: of a cycle": 3, "instructions: of a cycle": 900_000}, "3.11")
-    changed = TEXT.replace("measured = 2", "measured = 3").replace("measured = 1_000_000", "measured = 900_000")
-    assert text == changed
-    assert set(states({"requests: of a cycle": 3, "instructions: of a cycle": 900_000}, text=text).values()) == {
-        State.HELD
-    }
-
-
-def test_an_update_leaves_the_limits_of_another_python():
+def test_an_update_changes_figures_only_and_those_of_this_python():
+    figures: dict[str, float] = {"requests: of a cycle": 3, "instructions: of a cycle": 900_000}
+    text = update(TEXT, figures, "3.11")
+    assert text == TEXT.replace("measured = 2", "measured = 3").replace("measured = 1_000_000", "measured = 900_000")
+    assert set(states(figures, text=text).values()) == {State.HELD}
     assert update(TEXT, {"instructions: of a cycle": 5}, "3.14") == TEXT
 
 
