@@ -15,12 +15,8 @@ if TYPE_CHECKING:
 _PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 _FLAGS = (
     "--no-sandbox",  # for root
-    "--disable-gpu",
-    "--disable-quic",
+    *(f"--disable-{what}" for what in ("gpu", "quic", "background-networking", "component-update", "sync")),
     "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
 )
 
 

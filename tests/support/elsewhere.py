@@ -10,27 +10,33 @@ from typing import Any
 
 from .waiting import DEADLINE
 
+Outcome = tuple[Any, BaseException | None]
+
+
+def _outcome(function: Callable[[], Any]) -> Outcome:
+    try:
+        return function(), None
+    except BaseException as error:  # noqa: BLE001 - raised again by result()
+        return None, error
+
+
+def _opened(outcome: Outcome) -> Any:
+    value, error = outcome
+    if error is not None:
+        raise error
+    return value
+
 
 def in_thread(function: Callable[[], Any]) -> Callable[[], Any]:
     """Start ``function`` on a thread. Returns a function that waits for its result or raises its error."""
-    outcome: list[Any] = []
-
-    def run() -> None:
-        try:
-            outcome.append((function(), None))
-        except BaseException as error:  # noqa: BLE001 - raised again by result()
-            outcome.append((None, error))
-
-    thread = threading.Thread(target=run, daemon=True)
+    outcomes: list[Outcome] = []
+    thread = threading.Thread(target=lambda: outcomes.append(_outcome(function)), daemon=True)
     thread.start()
 
     def result() -> Any:
         thread.join(DEADLINE)
-        assert outcome, "the thread did not end"
-        value, error = outcome[0]
-        if error is not None:
-            raise error
-        return value
+        assert outcomes, "the thread did not end"
+        return _opened(outcomes[0])
 
     return result
 
@@ -46,12 +52,8 @@ def in_child(function: Callable[[], Any]) -> Callable[[], Any]:
     if pid == 0:  # pragma: no cover - another process
         try:
             os.close(reader)
-            try:
-                outcome: Any = (function(), None)
-            except BaseException as error:  # noqa: BLE001 - raised again by result()
-                outcome = (None, error)
             with os.fdopen(writer, "wb") as pipe:
-                pickle.dump(outcome, pipe)
+                pickle.dump(_outcome(function), pipe)
         finally:
             os._exit(0)
     os.close(writer)
@@ -62,9 +64,6 @@ def in_child(function: Callable[[], Any]) -> Callable[[], Any]:
         os.waitpid(pid, 0)
         if not raw:
             raise ChildDied("the child died")
-        value, error = pickle.loads(raw)
-        if error is not None:
-            raise error
-        return value
+        return _opened(pickle.loads(raw))
 
     return result

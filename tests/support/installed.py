@@ -28,15 +28,7 @@ def install_alone(folder: Path) -> Path:
 
 def finish(command: list[Any], environment: dict[str, str], **options: Any) -> str:
     """Run a command that must succeed. Returns what it printed."""
-    done = subprocess.run(
-        command,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=_SECONDS,
-        check=False,
-        **options,
-    )
+    quiet: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
+    done = subprocess.run(command, env=environment, timeout=_SECONDS, check=False, **quiet, **options)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

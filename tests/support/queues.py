@@ -17,6 +17,7 @@ from rig.wire import Wire
 
 CHANGE = "ChangeMessageVisibilityBatch"
 HOUR = 3600
+_FIELDS = ("messageId", "receiptHandle", "body", "attributes")  # of a record, as of a message
 
 
 def number_of(record: Event) -> int:
@@ -43,20 +44,11 @@ class RealQueue:
 
     def receive(self) -> Event:
         """The visible messages, as an event for Lambda."""
-        messages = self.sqs.receive_message(
-            QueueUrl=self.url, MaxNumberOfMessages=10, MessageSystemAttributeNames=["All"]
-        ).get("Messages", [])
-        sample = events.load("sqs")["Records"][0]
+        options = {"QueueUrl": self.url, "MaxNumberOfMessages": 10, "MessageSystemAttributeNames": ["All"]}
+        sample = events.load("sqs")["Records"][0] | {"eventSourceARN": self.arn}
         records = [
-            sample
-            | {
-                "messageId": message["MessageId"],
-                "receiptHandle": message["ReceiptHandle"],
-                "body": message["Body"],
-                "attributes": message["Attributes"],
-                "eventSourceARN": self.arn,
-            }
-            for message in messages
+            sample | {field: message[field[0].upper() + field[1:]] for field in _FIELDS}
+            for message in self.sqs.receive_message(**options).get("Messages", [])
         ]
         return {"Records": sorted(records, key=number_of)}
 

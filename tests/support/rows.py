@@ -17,8 +17,11 @@ class Rows:
         self.engine = engine
         self.table = table
 
+    def item_key(self, key: str) -> Item:
+        return {"key": {"S": key}}
+
     def get(self, key: str) -> Item | None:
-        request = {"TableName": self.table, "Key": {"key": {"S": key}}, "ConsistentRead": True}
+        request = {"TableName": self.table, "Key": self.item_key(key), "ConsistentRead": True}
         item: Item | None = self.engine.dynamodb("GetItem", request).get("Item")
         return item
 
@@ -28,10 +31,10 @@ class Rows:
         return item
 
     def put(self, key: str, **attributes: dict[str, Any]) -> None:
-        self.engine.dynamodb("PutItem", {"TableName": self.table, "Item": {"key": {"S": key}, **attributes}})
+        self.engine.dynamodb("PutItem", {"TableName": self.table, "Item": {**self.item_key(key), **attributes}})
 
     def delete(self, key: str) -> None:
-        self.engine.dynamodb("DeleteItem", {"TableName": self.table, "Key": {"key": {"S": key}}})
+        self.engine.dynamodb("DeleteItem", {"TableName": self.table, "Key": self.item_key(key)})
 
     def put_foreign(self, key: str, *, lease_seconds: float) -> None:
         """Store a lock held by an older client. Only its lease is known."""
