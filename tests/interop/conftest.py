@@ -13,6 +13,7 @@ import pytest
 from lambda_lock import LockClient, Schema
 from rig.engine import Item, Ministack, client_environment
 from tests.interop.peers import KINDS, Kind, Missing, Peer, ours
+from tests.support import rows as support
 from tests.support.waiting import DEADLINE
 
 LEASE = 2.0
@@ -132,36 +133,21 @@ def client(kind: Kind, shared: str, make: Make) -> LockClient:
     return make(shared, kind.schema)
 
 
-class Rows:
+class Rows(support.Rows):
     """A table as it is stored in the engine. Its requests use no lock client."""
 
     def __init__(self, engine: Ministack, table: str, schema: Schema) -> None:
-        self._engine = engine
-        self._table = table
+        super().__init__(engine, table)
         self._schema = schema
 
-    def _item_key(self, key: str) -> Item:
-        sort_key = self._schema.sort_key
-        return {self._schema.partition_key: {"S": key}} | (
-            {} if sort_key is None else {sort_key: {"S": self._schema.sort_key_value}}
-        )
-
-    def put(self, key: str, **attributes: dict[str, Any]) -> None:
-        self._engine.dynamodb("PutItem", {"TableName": self._table, "Item": {**self._item_key(key), **attributes}})
+    def item_key(self, key: str) -> Item:
+        schema = self._schema
+        sort = {} if schema.sort_key is None else {schema.sort_key: {"S": schema.sort_key_value}}
+        return {schema.partition_key: {"S": key}} | sort
 
     def remove(self, key: str, attribute: str) -> None:
         update = {"UpdateExpression": "REMOVE #a", "ExpressionAttributeNames": {"#a": attribute}}
-        self._engine.dynamodb("UpdateItem", {"TableName": self._table, "Key": self._item_key(key), **update})
-
-    def get(self, key: str) -> Item | None:
-        request = {"TableName": self._table, "Key": self._item_key(key), "ConsistentRead": True}
-        item: Item | None = self._engine.dynamodb("GetItem", request).get("Item")
-        return item
-
-    def __getitem__(self, key: str) -> Item:
-        item = self.get(key)
-        assert item is not None, f"there is no row {key!r}"
-        return item
+        self.engine.dynamodb("UpdateItem", {"TableName": self.table, "Key": self.item_key(key), **update})
 
     def owner(self, key: str) -> str:
         owner: str = self[key][self._schema.owner]["S"]

@@ -12,6 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import boto3
@@ -27,17 +28,17 @@ class LockNotGrantedError(Exception):
     """Somebody else holds the lock."""
 
 
+@dataclass
 class Held:
-    """A lock as its holder knows it."""
+    """A lock as its holder knows it. keep: whether the row is kept when the lock is released."""
 
-    def __init__(self, key: str, version: str, data: bytes | None, since: float) -> None:
-        self.key = key
-        self.version = version
-        self.data = data
-        self.since = since
-        self.keep = True  # whether the row is kept when the lock is released
-        self.guard = threading.Lock()
-        self.released = False
+    key: str
+    version: str
+    data: bytes | None
+    since: float
+    keep: bool = True
+    released: bool = False
+    guard: threading.Lock = field(default_factory=threading.Lock)
 
 
 class Seen:
@@ -80,19 +81,17 @@ class GoPeer(Talker):
             seen = self._get(key)
             if seen is not None:
                 others = {**seen.others, **others}  # attributes that the first poll saw win over those of later ones
+            held: Held | None = None
             if seen is None or seen.released:
-                held = self._put(key, others, data, seen, "attribute_not_exists(#k) OR #r = :r", {":r": {"S": "1"}})
-            elif first is None:
-                if not wait:
-                    raise LockNotGrantedError("the lock is held, and no retry was requested")
-                first, held = seen, None
-                patience += seen.lease
-            elif first.version != seen.version:
-                first, held = seen, None
+                held = self._put(key, others, data, seen, "attribute_not_exists(#k) OR isReleased = :r", {":r": "1"})
+            elif first is None and not wait:
+                raise LockNotGrantedError("the lock is held, and no retry was requested")
+            elif first is None or first.version != seen.version:
+                patience += seen.lease if first is None else 0
+                first = seen
             elif time.monotonic() - first.since > first.lease:
-                held = self._put(key, others, data, seen, "#v = :v", {":v": {"S": seen.version}})
-            else:
-                held = None
+                condition = "attribute_exists(#k) AND recordVersionNumber = :v"
+                held = self._put(key, others, data, seen, condition, {":v": seen.version})
             if held is not None:
                 held.keep = keep
                 if not silent:
@@ -105,26 +104,15 @@ class GoPeer(Talker):
     def describe(self, handle: Held) -> Answer:
         return {"version": handle.version, "data": None if handle.data is None else handle.data.decode()}
 
-    def _renew(self, handle: Held) -> None:
-        with handle.guard:
-            if handle.released:
-                return
-            version, now = _new_version(), time.monotonic()
-            self._update(handle, "SET leaseDuration = :l, recordVersionNumber = :n", version)
-            handle.version, handle.since = version, now
-
     def give_back(self, handle: Held, data: str | None = None) -> bool:
         self.renewed.pop(handle.key, None)
         with handle.guard:
             handle.released = True
-            try:
-                if handle.keep:
-                    self._update(handle, "SET isReleased = :r" + (", #d = :d" if data else ""), data=data)
-                else:
-                    self._delete(handle)
-            except LockNotGrantedError:
-                return False
-        return True
+            if not handle.keep:
+                return self._as_owner(self.dynamodb.delete_item, handle, {}, {})
+            stored = {":d": {"B": data.encode()}} if data else {}
+            text = "SET isReleased = :r" + (", #d = :d" if data else "")
+            return self._update(handle, text, {":r": {"S": "1"}, **stored})
 
     def is_fresh(self, handle: Held) -> bool:
         return time.monotonic() - handle.since < 0.6 * self.lease
@@ -145,10 +133,18 @@ class GoPeer(Talker):
         while True:
             time.sleep(period)
             for held in list(self.renewed.values()):
-                try:
-                    self._renew(held)
-                except LockNotGrantedError:
+                if not self._renew(held):
                     self.renewed.pop(held.key, None)
+
+    def _renew(self, handle: Held) -> bool:
+        with handle.guard:
+            if handle.released:
+                return True
+            version, now = _new_version(), time.monotonic()
+            values = {":l": {"S": _format_duration(self.lease)}, ":n": {"S": version}}
+            if renewed := self._update(handle, "SET leaseDuration = :l, recordVersionNumber = :n", values):
+                handle.version, handle.since = version, now
+            return renewed
 
     def _get(self, key: str) -> Seen | None:
         reply = self.dynamodb.get_item(TableName=self.table, Key={"key": {"S": key}}, ConsistentRead=True)
@@ -161,70 +157,44 @@ class GoPeer(Talker):
         data: str | None,
         seen: Seen | None,
         condition: str,
-        values: dict[str, Any],
+        texts: dict[str, str],
     ) -> Held | None:
         """Write the whole row again. Returns None if another client was faster."""
         stored = data.encode() if data is not None else None
         if seen is not None and seen.data is not None:
             stored = seen.data  # the client keeps the data, unless it is told to replace it
         version, now = _new_version(), time.monotonic()
-        item = {
-            **others,
-            "key": {"S": key},
-            "ownerName": {"S": self.owner},
-            "leaseDuration": {"S": _format_duration(self.lease)},
-            "recordVersionNumber": {"S": version},
-            **({} if stored is None else {"data": {"B": stored}}),
-        }
-        names = {"#k": "key", "#r": "isReleased"} if ":r" in values else {"#v": "recordVersionNumber"}
-        try:
-            self.dynamodb.put_item(
-                TableName=self.table,
-                Item=item,
-                ConditionExpression=condition,
-                ExpressionAttributeNames=names,
-                ExpressionAttributeValues=values,
-            )
-        except ClientError as error:
-            if _was_refused(error):
-                return None
-            raise
-        return Held(key, version, stored, now)
+        own = {"ownerName": self.owner, "leaseDuration": _format_duration(self.lease), "recordVersionNumber": version}
+        item = {**others, "key": {"S": key}, **{name: {"S": text} for name, text in own.items()}}
+        item |= {} if stored is None else {"data": {"B": stored}}
+        values = {name: {"S": text} for name, text in texts.items()}
+        written = self._send(self.dynamodb.put_item, condition, {"#k": "key"}, values, Item=item)
+        return Held(key, version, stored, now) if written else None
 
-    def _update(self, handle: Held, expression: str, version: str | None = None, data: str | None = None) -> None:
-        """Update the row under owner and version. Raises LockNotGrantedError if another client has the row now."""
-        values: dict[str, Any] = (
-            {":r": {"S": "1"}} if version is None else {":l": {"S": _format_duration(self.lease)}, ":n": {"S": version}}
-        )
-        names = {}
-        if data:
-            names["#d"] = "data"
-            values[":d"] = {"B": data.encode()}
-        self._as_owner(self.dynamodb.update_item, handle, values, names, UpdateExpression=expression)
-
-    def _delete(self, handle: Held) -> None:
-        self._as_owner(self.dynamodb.delete_item, handle, {}, {})
+    def _update(self, handle: Held, expression: str, values: dict[str, Any]) -> bool:
+        names = {"#d": "data"} if ":d" in values else {}
+        return self._as_owner(self.dynamodb.update_item, handle, values, names, UpdateExpression=expression)
 
     def _as_owner(
         self, send: Callable[..., Any], handle: Held, values: dict[str, Any], names: dict[str, str], **more: Any
-    ) -> None:
+    ) -> bool:
+        """Change the row under owner and version. Returns False if another client has the row now."""
+        condition = "attribute_exists(#k) AND recordVersionNumber = :v AND ownerName = :o"
+        values = {":o": {"S": self.owner}, ":v": {"S": handle.version}, **values}
+        return self._send(send, condition, {"#k": "key", **names}, values, Key={"key": {"S": handle.key}}, **more)
+
+    def _send(
+        self, send: Callable[..., Any], condition: str, names: dict[str, str], values: dict[str, Any], **more: Any
+    ) -> bool:
+        """Send a write. Returns False if its condition does not hold."""
+        terms = {"ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
         try:
-            send(
-                TableName=self.table,
-                Key={"key": {"S": handle.key}},
-                ConditionExpression="attribute_exists(#k) AND recordVersionNumber = :v AND ownerName = :o",
-                ExpressionAttributeNames={"#k": "key", **names},
-                ExpressionAttributeValues={":o": {"S": self.owner}, ":v": {"S": handle.version}, **values},
-                **more,
-            )
+            send(TableName=self.table, ConditionExpression=condition, **terms, **more)
         except ClientError as error:
-            if _was_refused(error):
-                raise LockNotGrantedError("another client has the row now") from error
+            if error.response["Error"]["Code"] == "ConditionalCheckFailedException":
+                return False
             raise
-
-
-def _was_refused(error: ClientError) -> bool:
-    return bool(error.response["Error"]["Code"] == "ConditionalCheckFailedException")
+        return True
 
 
 def _random_text() -> str:

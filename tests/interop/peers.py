@@ -16,7 +16,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from lambda_lock import GO, JAVA, PYTHON, Schema
 from rig.engine import ROOT, inherited_environment
@@ -88,7 +88,7 @@ def ours() -> list[str]:
 
 
 class Peer:
-    """The process of a client, as a context manager. Commands are answered one after another."""
+    """The process of a client. Commands are answered one after another."""
 
     def __init__(self, command: list[str], environment: dict[str, str]) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
@@ -106,12 +106,6 @@ class Peer:
         self._undisturbed = True
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.kill()
 
     def ask(self, do: str, **options: Any) -> Answer:
         """Send a command and wait for its answer."""

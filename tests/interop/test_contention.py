@@ -28,10 +28,8 @@ def test_minutes_of_mixed_contention_lose_no_increment(minutes, engine, make_tab
     for kind in KINDS:
         table = make_table(kind.schema)
         counters[kind.name] = engine.create_table(f"{table}-counter")
-        lease = {"lease": LEASE, "heartbeat": LEASE / 4}
-        for _ in range(2):
-            running.append((kind.name, start(kind, table, **lease)))
-            running.append((kind.name, start(None, table, schema=kind.schema.name, **lease)))
+        for each, options in ((kind, {}), (None, {"schema": kind.schema.name})) * 2:
+            running.append((kind.name, start(each, table, lease=LEASE, heartbeat=LEASE / 4, **options)))
     terms = {"seconds": seconds, "wait": LEASE, "refresh": 0.05, "abandon": ABANDON}
     tallies: list[tuple[str, Answer]] = []
     for _ in range(MOST_RUNS):

@@ -60,16 +60,12 @@ def test_while_we_hold_and_renew_it_is_refused_for_longer_than_a_lease(client, p
     take(peer)
 
 
-def test_a_wait_of_ours_ends_when_it_releases(client, peer):
+def test_a_wait_ends_when_the_other_releases(client, peer):
     take(peer)
     assert client.try_acquire("k") is None
     peer.tell("release", key="k")
-    client.acquire("k", wait=DEADLINE).release()
+    lock = client.acquire("k", wait=DEADLINE)
     assert peer.answer() == {"released": True}
-
-
-def test_a_wait_of_its_own_ends_when_we_release(client, peer):
-    lock = client.acquire("k")
     peer.tell("acquire", key="k", **WAIT)
     assert lock.release() is True
     assert peer.answer().get("granted")
@@ -130,14 +126,18 @@ def test_a_holder_of_ours_that_was_paused_and_robbed_knows_it_and_does_it_no_har
 # -- each reads the rows that the other leaves ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KEEPERS, ids=str, indirect=True)
-def test_a_row_that_was_released_and_kept_is_acquired_by_the_other(client, peer, rows):
-    for _ in range(2):
-        take(peer, keep=True)
+def test_a_row_that_was_released_and_kept_or_deleted_is_acquired_by_the_other(client, peer, rows, kind):
+    def left() -> bool:
+        row = rows.get("k")
+        assert row is None or row["isReleased"] == {"S": "1"}
+        return row is not None
+
+    for keep in (True, True, False, False) if kind.keeps_rows else (False, False):
+        take(peer, keep=keep)
         assert peer.ask("release", key="k") == {"released": True}
-        assert rows["k"]["isReleased"] == {"S": "1"}
-        assert client.acquire("k", wait=0).release() is True
-        assert rows["k"]["isReleased"] == {"S": "1"}
+        assert left() == keep
+        assert client.acquire("k", wait=0).release(delete=not keep) is True
+        assert left() == keep
 
 
 @pytest.mark.parametrize("held", [True, False])
@@ -157,15 +157,6 @@ def test_a_semaphore_is_refused_by_the_other_and_left_as_it_is(held, client, pee
         assert len(rows["k"]["permits"]["M"]) == 1 + held
     if held:
         lock.release()
-
-
-def test_a_row_that_was_released_and_deleted_is_acquired_by_the_other(client, peer, rows):
-    for _ in range(2):
-        take(peer, keep=False)
-        assert peer.ask("release", key="k") == {"released": True}
-        assert rows.get("k") is None
-        assert client.acquire("k", wait=0).release(delete=True) is True
-        assert rows.get("k") is None
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.stores_data], ids=str, indirect=True)
@@ -208,19 +199,13 @@ def test_attributes_of_its_application_are_read_by_us_and_outlive_our_take_over(
         assert lock.attributes == {"colour": "green", "shape": "round"}
 
 
-def test_attributes_of_our_application_do_no_harm_to_it(client, peer):
-    with client.acquire("k", wait=0, attributes={"team": "blue", "weight": 3, "tags": ["a", "b"]}):
-        assert {"tags", "team", "weight"} <= set(peer.ask("read", key="k")["others"].split(","))
-    take(peer)
-    assert client.try_acquire("k") is None
-    assert peer.ask("release", key="k") == {"released": True}
-    client.acquire("k", wait=0).release()
-
-
-def test_what_older_rows_of_ours_carry_does_no_harm_to_a_holder_of_its_kind(kind, shared, make, peer, rows):
+def test_attributes_of_our_application_and_what_older_rows_of_ours_carry_do_no_harm_to_it(
+    kind, shared, make, peer, rows
+):
     """Rows from before the table was shared have a ttl and a fencing token."""
     before = make(shared, kind.schema, ttl=86_400)
-    before.acquire("k", wait=0).release()
+    with before.acquire("k", wait=0, attributes={"team": "blue", "weight": 3, "tags": ["a", "b"]}):
+        assert {"tags", "team", "weight"} <= set(peer.ask("read", key="k")["others"].split(","))
     take(peer)
     assert before.try_acquire("k") is None
     rows.after_a_renewal("k")
