@@ -96,6 +96,16 @@ class Shop:
         }
         return judge.wrongs(self.orders, self.notes(), effects, dead_letters(queue) if queue else ())
 
+    def serve(
+        self, *orders: Order, dead_letter_after: int, visibility: int = 1, **mapping: Any
+    ) -> list[dict[str, Any]]:
+        """Let a queue call the function until all has settled, and nothing went wrong. Returns the notes."""
+        queue = self.queue(*orders, dead_letter_after=dead_letter_after, visibility=visibility)
+        self.cloud.subscribe(queue, self.function, **mapping)
+        self.settle(queue)
+        assert self.wrongs(queue) == []
+        return self.notes()
+
 
 Open = Callable[..., Shop]
 

@@ -35,29 +35,19 @@ def test_each_group_keeps_its_order_whatever_fails_in_its_middle(open_shop):
     for order in sent:
         group, number = order["id"].split("-")
         order["plan"] = PLANS[group].get(int(number), [])
-    queue = shop.queue(*sent, dead_letter_after=PATIENT)
-    shop.cloud.subscribe(queue, shop.function)
-    shop.settle(queue)
-    assert shop.wrongs(queue) == []
+    shop.serve(*sent, dead_letter_after=PATIENT)
 
 
 def test_a_group_whose_batch_ran_out_of_time_goes_on_where_it_stopped(open_shop):
     shop = open_shop("orders.decorated", timeout=2)
-    queue = shop.queue(*orders(4, groups="ab", seconds=0.3), dead_letter_after=PATIENT)
-    shop.cloud.subscribe(queue, shop.function)
-    shop.settle(queue)
-    assert shop.wrongs(queue) == []
-    assert judge.returns(shop.notes()) > 0
+    assert judge.returns(shop.serve(*orders(4, groups="ab", seconds=0.3), dead_letter_after=PATIENT)) > 0
 
 
 def test_a_group_goes_on_in_its_order_behind_poison(open_shop):
     shop = open_shop()
     sent = orders(4, groups="ab")
     sent[2]["plan"] = judge.POISON
-    queue = shop.queue(*sent, dead_letter_after=2)
-    shop.cloud.subscribe(queue, shop.function, batch_size=1)
-    shop.settle(queue)
-    assert shop.wrongs(queue) == []
+    shop.serve(*sent, dead_letter_after=2, batch_size=1)
 
 
 def test_in_larger_batches_what_follows_poison_in_its_group_dies_with_it(open_shop):

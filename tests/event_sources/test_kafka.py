@@ -27,16 +27,10 @@ PLANS = {
 
 def orders(count: int, keys: dict[str, str]) -> list[Order]:
     """``count`` orders of each key, alternating. keys: the partition of each key."""
+    names = [(f"{key}-{number}", key) for number in range(count) for key in keys]
     return [
-        {
-            "id": f"{key}-{number}",
-            "customer": f"c-{key}",
-            "group": key,
-            "partition": partition,
-            "plan": PLANS.get(f"{key}-{number}", []),
-        }
-        for number in range(count)
-        for key, partition in keys.items()
+        {"id": name, "customer": f"c-{key}", "group": key, "partition": keys[key], "plan": PLANS.get(name, [])}
+        for name, key in names
     ]
 
 

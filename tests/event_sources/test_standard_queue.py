@@ -26,20 +26,12 @@ def orders(count: int, customers: int, **more: object) -> list[Order]:
 def test_an_order_that_was_sent_twice_is_done_once(open_shop):
     shop = open_shop("orders.decorated", dedup_key="order#{body[id]}")
     sent = orders(8, customers=8, seconds=0.1)
-    queue = shop.queue(*sent, *sent, dead_letter_after=PATIENT)
-    shop.cloud.subscribe(queue, shop.function, batch_size=4)
-    shop.settle(queue)
-    assert shop.wrongs(queue) == []
-    assert judge.deliveries(shop.notes()) >= 16
+    assert judge.deliveries(shop.serve(*sent, *sent, dead_letter_after=PATIENT, batch_size=4)) >= 16
 
 
 def test_a_message_that_comes_again_while_its_handler_works_is_not_worked_on_twice(open_shop):
     shop = open_shop(timeout=20, lock_key=None)
-    queue = shop.queue(*orders(1, customers=1, until={"ended": 2}), dead_letter_after=PATIENT)
-    shop.cloud.subscribe(queue, shop.function)
-    shop.settle(queue)
-    assert shop.wrongs(queue) == []
-    assert judge.returns(shop.notes()) >= 2
+    assert judge.returns(shop.serve(*orders(1, customers=1, until={"ended": 2}), dead_letter_after=PATIENT)) >= 2
 
 
 @pytest.mark.long
@@ -48,22 +40,14 @@ def test_deliveries_that_contend_come_back_until_each_had_its_turn(open_shop):
     shop.warm_up()
     sent = orders(24, customers=3, seconds=0.1)
     sent[0]["until"] = CONTENDED
-    queue = shop.queue(*sent, visibility=2, dead_letter_after=24 // 3 + SLOW)
-    shop.cloud.subscribe(queue, shop.function, batch_size=5)
-    shop.settle(queue)
-    assert shop.wrongs(queue) == []
-    assert judge.returns(shop.notes()) > 0
+    assert judge.returns(shop.serve(*sent, visibility=2, dead_letter_after=24 // 3 + SLOW, batch_size=5)) > 0
 
 
 def test_a_returned_message_comes_back_as_soon_as_it_was_asked_for(open_shop):
     shop = open_shop("orders.decorated", retry_visibility=1, max_workers=4)
     sent = orders(12, customers=2, seconds=0.1)
     sent[0]["until"] = CONTENDED
-    queue = shop.queue(*sent, visibility=300, dead_letter_after=12 // 2 + SLOW)
-    shop.cloud.subscribe(queue, shop.function, batch_size=4)
-    shop.settle(queue)
-    assert shop.wrongs(queue) == []
-    assert judge.returns(shop.notes()) > 0
+    assert judge.returns(shop.serve(*sent, visibility=300, dead_letter_after=12 // 2 + SLOW, batch_size=4)) > 0
 
 
 @pytest.mark.long
@@ -87,22 +71,16 @@ def test_what_breaks_off_is_done_later_and_what_was_done_is_not_repeated(open_sh
             order | {"id": f"committed-{number}", "commit": True},
             order | {"id": f"well-{number}", "plan": []},
         ]
-    queue = shop.queue(*sent, dead_letter_after=PATIENT)
-    shop.cloud.subscribe(queue, shop.function, batch_size=3)
-    shop.settle(queue)
-    assert shop.wrongs(queue) == []
-    assert len(judge.open_processes(shop.notes())) >= 10  # they killed themselves, or were killed at their timeout
+    notes = shop.serve(*sent, dead_letter_after=PATIENT, batch_size=3)
+    assert len(judge.open_processes(notes)) >= 10  # they killed themselves, or were killed at their timeout
 
 
 @pytest.mark.long
 def test_a_batch_that_runs_out_of_time_returns_the_rest_and_is_not_killed(open_shop):
     shop = open_shop(timeout=4)
-    queue = shop.queue(*orders(4, customers=4, seconds=1.3), visibility=2, dead_letter_after=PATIENT)
-    shop.cloud.subscribe(queue, shop.function)
-    shop.settle(queue)
-    assert shop.wrongs(queue) == []
-    assert judge.open_processes(shop.notes()) == []
-    assert judge.returns(shop.notes()) > 0
+    notes = shop.serve(*orders(4, customers=4, seconds=1.3), visibility=2, dead_letter_after=PATIENT)
+    assert judge.open_processes(notes) == []
+    assert judge.returns(notes) > 0
 
 
 @pytest.mark.long
@@ -113,11 +91,10 @@ def test_only_poison_goes_to_the_dead_letter_queue(open_shop):
     sent = orders(12, customers=6, seconds=0.1)
     sent[0]["until"] = CONTENDED
     receives = 12 // 6 + SLOW
-    queue = shop.queue(*sent[:6], *poison, *sent[6:], visibility=2, dead_letter_after=receives)
-    shop.cloud.subscribe(queue, shop.function, batch_size=2)
-    shop.settle(queue)
-    assert shop.wrongs(queue) == []
-    assert judge.returns(shop.notes()) > 2 * receives
+    assert (
+        judge.returns(shop.serve(*sent[:6], *poison, *sent[6:], visibility=2, dead_letter_after=receives, batch_size=2))
+        > 2 * receives
+    )
 
 
 def test_without_dedup_what_comes_twice_is_done_twice(open_shop):

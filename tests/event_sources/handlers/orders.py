@@ -52,13 +52,11 @@ def decorated(event: dict[str, Any], context: Any) -> dict[str, Any]:
     return end(batch(event, context))
 
 
-@sqs_batch(**OPTIONS)
-def batch(record: Record) -> None:
-    do_record(record)
-
-
 def do_record(record: Record) -> None:
     do(json.loads(record["body"]))
+
+
+batch = sqs_batch(**OPTIONS)(do_record)
 
 
 def of_kafka(event: dict[str, Any], context: Any) -> dict[str, Any]:
@@ -116,13 +114,12 @@ def planned(order: dict[str, Any], run: int) -> tuple[str, str]:
 
 
 def break_off(what: str, now: bool, order: dict[str, Any], run: str) -> None:
-    if not now:
-        return
-    note("breaks off", order, run)
-    interrupt(what)
-    while what == "hang":
-        time.sleep(LOOK_SECONDS)
-        note("inside", order, run)
+    if now:
+        note("breaks off", order, run)
+        interrupt(what)
+        while what == "hang":
+            time.sleep(LOOK_SECONDS)
+            note("inside", order, run)
 
 
 def interrupt(what: str) -> None:
