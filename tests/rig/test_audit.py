@@ -48,7 +48,7 @@ def service() -> Iterator[Service]:
 @pytest.fixture
 def pins(tmp_path: Path) -> Path:
     path = tmp_path / "some.txt"
-    path.write_text("click==8.1.0 \\\n    --hash=sha256:" + "0" * 64 + "\nrich==13.0 --hash=sha256:" + "1" * 64 + "\n")
+    path.write_text(f"click==8.1.0 \\\n    --hash=sha256:{'0' * 64}\nrich==13.0 --hash=sha256:{'1' * 64}\n")
     return path
 
 
@@ -72,24 +72,19 @@ def test_a_pin_with_a_known_vulnerability_is_found(service, pins):
     assert line.startswith("some.txt: rich 13.0 has PYSEC-0-1")
 
 
-@pytest.mark.long
-def test_pins_without_one_pass(service, pins):
-    service.know = knowing("urllib3")
-    assert of_python(service.url, pins) == Audit(asked=2)
-
-
 def test_a_service_that_knows_nothing_at_all_is_not_believed(service, pins):
     with pytest.raises(NotAudited, match=r"no vulnerability of urllib3 1\.24"):
         of_python(service.url, pins)
 
 
 @pytest.mark.long
-def test_a_service_that_fails_or_is_not_there_is_told(service, pins):
+def test_pins_without_a_vulnerability_pass_and_a_service_that_fails_or_is_not_there_is_told(service, pins):
+    service.know = knowing("urllib3")
+    assert of_python(service.url, pins) == Audit(asked=2)
     service.know = lambda asked: 405
-    with pytest.raises(NotAudited):
-        of_python(service.url, pins)
-    with pytest.raises(NotAudited):
-        of_python("http://127.0.0.1:1", pins)
+    for url in (service.url, "http://127.0.0.1:1"):
+        with pytest.raises(NotAudited):
+            of_python(url, pins)
 
 
 def of_npm(service: Service, folder: Path) -> Audit:
@@ -107,13 +102,8 @@ def lock(tmp_path: Path) -> Path:
 
 
 def bulk(*names: str) -> Callable[[Any], Any]:
-    hole = {
-        "id": 1,
-        "url": "https://example.com/GHSA-1",
-        "title": "a hole",
-        "severity": "high",
-        "vulnerable_versions": "*",
-    }
+    hole = {"id": 1, "url": "https://example.com/GHSA-1", "title": "a hole"}
+    hole |= {"severity": "high", "vulnerable_versions": "*"}
     return lambda asked: {name: [hole] for name in asked if name in names}
 
 
@@ -124,12 +114,10 @@ def test_npms_pins_are_asked_about_in_the_same_way(service, lock):
     found = of_npm(service, lock)
     assert found.asked == 1
     assert found.found == ["package-lock.json: left-pad has https://example.com/GHSA-1 (a hole)"]
-    service.know = bulk()
-    with pytest.raises(NotAudited, match="lodash"):
-        of_npm(service, lock)
-    service.know = lambda asked: 405
-    with pytest.raises(NotAudited):
-        of_npm(service, lock)
+    for know, why in ((bulk(), "lodash"), (lambda asked: 405, None)):
+        service.know = know
+        with pytest.raises(NotAudited, match=why):
+            of_npm(service, lock)
 
 
 def fails(*_: object) -> Audit:
@@ -137,21 +125,18 @@ def fails(*_: object) -> Audit:
 
 
 @pytest.mark.parametrize(
-    ("found", "arguments", "code"),
+    ("found", "code", "required"),
     [
-        (Audit(3), [], 0),
-        (Audit(3), ["--required"], 0),
-        (Audit(3, ["some.txt: a 1 has X"]), [], 1),
-        (Audit(3, [], ["some.txt: b"]), [], 0),
-        (Audit(3, [], ["some.txt: b"]), ["--required"], 1),
-        (None, [], 0),
-        (None, ["--required"], 1),
+        (Audit(3), 0, 0),
+        (Audit(3, ["some.txt: a 1 has X"]), 1, 1),
+        (Audit(3, [], ["some.txt: b"]), 0, 1),
+        (None, 0, 1),
     ],
 )
-def test_what_was_found_and_what_was_not_asked_is_said(found, arguments, code, monkeypatch, capsys):
+def test_what_was_found_and_what_was_not_asked_is_said(found, code, required, monkeypatch, capsys):
     for name in ("python", "npm"):
         monkeypatch.setattr(audit, name, fails if found is None else lambda *_: found)
-    assert audit.main(arguments) == code
+    assert (audit.main([]), audit.main(["--required"])) == (code, required)
     said = capsys.readouterr().out
     assert ("NOT AUDITED" in said) is (found is None)
     assert all(line in said for line in ((*found.found, *found.left_out) if found else ("HTTP 405",)))

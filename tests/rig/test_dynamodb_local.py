@@ -9,7 +9,7 @@ import tempfile
 import pytest
 
 from rig import engine as engine_module
-from rig.engine import DynamoDBLocal, EngineError
+from rig.engine import DynamoDBLocal
 
 pytestmark = pytest.mark.dynamodb_local_only
 
@@ -38,15 +38,3 @@ def test_the_answer_of_another_engine_on_the_port_is_not_taken_for_its_own(engin
     with DynamoDBLocal() as another:
         assert another.port != engine.port
         another.create_table("locks")
-
-
-def test_without_java_the_error_says_what_is_missing(monkeypatch, tmp_path):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(EngineError, match="needs Java 17 or newer"), DynamoDBLocal():
-        pass
-
-
-def test_unbuilt_it_says_what_to_run(monkeypatch, tmp_path):
-    monkeypatch.setattr(DynamoDBLocal, "_BUILT", tmp_path)
-    with pytest.raises(EngineError, match="run 'make test-dynamodb-local'"), DynamoDBLocal():
-        pass

@@ -20,7 +20,7 @@ def instance() -> Iterator[ManagedInstance]:
         yield running
 
 
-def test_two_invocations_at_once_are_served_by_two_processes(instance, tmp_path):
+def test_two_invocations_at_once_are_served_by_two_processes_and_an_error_is_that_of_one(instance, tmp_path):
     event = {"until": str(tmp_path / "go-on")}
     first = instance.invoke(event, LONG, request_id="r-1")
     second = instance.invoke(event, LONG / 2, request_id="r-2")
@@ -31,9 +31,6 @@ def test_two_invocations_at_once_are_served_by_two_processes(instance, tmp_path)
     assert one["pid"] != two["pid"]
     assert (one["request_id"], two["request_id"]) == ("r-1", "r-2")
     assert one["remaining"] > LONG / 2 * 1000 > two["remaining"]
-
-
-def test_an_error_is_that_of_its_invocation(instance):
     with pytest.raises(FunctionError, match="ValueError: out of luck"):
         instance.invoke({"raise": "out of luck"}, LONG).result()
 

@@ -37,16 +37,13 @@ def test_the_wheel_holds_the_typed_package_and_nothing_else(wheel):
     assert "lambda_lock/py.typed" in wheel.namelist()
 
 
-def test_the_wheel_says_where_the_project_is(wheel):
+def test_the_wheel_says_where_the_project_is_and_depends_on_nothing_but_by_extras(wheel):
     (name,) = (name for name in wheel.namelist() if name.endswith("/METADATA"))
-    urls = dict(line.split(", ") for line in message_from_bytes(wheel.read(name)).get_all("Project-URL", []))
+    metadata = message_from_bytes(wheel.read(name))
+    urls = dict(line.split(", ") for line in metadata.get_all("Project-URL", []))
     assert {"Homepage", "Documentation", "Changelog", "Issues"} <= urls.keys()
     assert all(url.startswith("https://") for url in urls.values())
-
-
-def test_the_wheel_depends_on_nothing_but_by_extras(wheel):
-    (name,) = (name for name in wheel.namelist() if name.endswith("/METADATA"))
-    required = message_from_bytes(wheel.read(name)).get_all("Requires-Dist", [])
+    required = metadata.get_all("Requires-Dist", [])
     assert required
     assert all("extra ==" in requirement for requirement in required)
 

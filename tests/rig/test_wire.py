@@ -68,22 +68,15 @@ def cut_off(client: Client) -> None:
         client.count_up()
 
 
-def test_requests_are_recorded_with_operation_body_and_status(wire, client, table):
-    client.count_up()
+def test_requests_are_recorded_with_operation_body_and_status_and_share_a_connection(wire, client, table):
+    assert [client.count_up() for _ in range(20)] == list(range(1, 21))
     client.send("GetItem", Key={"wrong": {"S": "x"}})
-    assert wire.operations == ["UpdateItem", "GetItem"]
-    assert [request.status for request in wire.requests] == [200, 400]
+    assert wire.operations == ["UpdateItem"] * 20 + ["GetItem"]
+    assert [request.status for request in wire.requests] == [200] * 20 + [400]
     assert wire.requests[0].body["TableName"] == table
-    assert wire.count() == 2
-    assert wire.count("GetItem") == 1
+    assert (wire.count(), wire.count("GetItem"), wire.connections) == (21, 1, 1)
     wire.clear()
     assert wire.count() == 0
-
-
-def test_one_connection_serves_many_requests(wire, client):
-    for expected in range(1, 21):
-        assert client.count_up() == expected
-    assert wire.connections == 1
 
 
 def test_many_threads_lose_no_request(wire, engine, table):
@@ -98,20 +91,23 @@ def test_many_threads_lose_no_request(wire, engine, table):
     assert wire.connections == 8
 
 
-def test_a_dropped_request_never_reaches_the_engine(wire, client, engine, table):
-    wire.drop_request()
-    cut_off(client)
-    assert counter(engine, table) == 0
-    assert client.count_up() == 1  # the next request passes
-
-
-def test_a_request_whose_reply_is_dropped_was_carried_out(wire, client, engine, table):
-    fault = wire.drop_reply("UpdateItem")
-    cut_off(client)
-    assert fault.finished.is_set()
-    assert counter(engine, table) == 1
-    assert wire.requests[0].status is None
-    assert wire.requests[0].delivered == 1
+@pytest.mark.parametrize(
+    ("fault", "answered", "delivered"),
+    [(Wire.drop_request, False, 0), (Wire.drop_reply, False, 1), (Wire.deliver_twice, True, 2)],
+)
+def test_a_request_or_its_reply_is_dropped_or_the_request_repeated(
+    fault, answered, delivered, wire, client, engine, table
+):
+    met = fault(wire, "UpdateItem")
+    if answered:
+        assert client.count_up() == 1  # the first reply
+    else:
+        cut_off(client)
+    assert met.finished.is_set()
+    (request,) = wire.requests
+    assert (request.status, request.delivered) == (200 if answered else None, delivered)
+    assert counter(engine, table) == delivered
+    assert client.count_up() == delivered + 1  # the next request passes
 
 
 def test_a_fault_meets_only_the_requests_it_is_for(wire, client):
@@ -156,13 +152,6 @@ def test_a_request_can_be_delivered_late_and_more_than_once(wire, client, engine
     assert counter(engine, table) == 3
 
 
-def test_a_request_delivered_twice_is_answered_with_the_first_reply(wire, client, engine, table):
-    wire.deliver_twice()
-    assert client.count_up() == 1
-    assert counter(engine, table) == 2
-    assert wire.count() == 1
-
-
 def test_errors_are_answered_without_the_engine(wire, client, engine, table):
     wire.unavailable()
     wire.throttle()
@@ -174,14 +163,8 @@ def test_errors_are_answered_without_the_engine(wire, client, engine, table):
 
 
 def test_a_reply_can_be_altered(wire, client):
-    def without_date(answer: Answer) -> Answer:
-        return Answer(answer.status, [(n, v) for n, v in answer.headers if n.lower() != "date"], answer.body)
-
-    wire.alter_reply(without_date)
-    client.connection.request("POST", "/", "{}", request_headers("ListTables"))
-    response = client.connection.getresponse()
-    response.read()
-    assert response.getheader("Date") is None
+    wire.alter_reply(lambda answer: Answer(418, answer.headers, b'{"short": "and stout"}'))
+    assert client.send("GetItem", Key={"key": {"S": "x"}}) == (418, {"short": "and stout"})
 
 
 def test_a_closed_wire_leaves_no_thread_and_drops_what_it_held(engine, table):
