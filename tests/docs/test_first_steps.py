@@ -8,6 +8,9 @@ import re
 import sys
 import tomllib
 import warnings
+from pathlib import Path
+
+import pytest
 
 from rig.engine import ROOT
 from tests.support.installed import finish, install_alone
@@ -21,11 +24,17 @@ COMMANDS = re.findall(r"(?:^    .*\n)+", README, re.MULTILINE)
 (USING,) = (block for block in COMMANDS if "lambda-lock run" in block)
 
 
-def test_the_first_block_runs_where_nothing_but_the_wheel_is_installed(tmp_path):
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment in which nothing but the wheel is installed."""
+    return install_alone(tmp_path_factory.mktemp("alone"))
+
+
+def test_the_first_block_runs_where_nothing_but_the_wheel_is_installed(alone, tmp_path):
     assert len([line for line in BLOCKS[0].splitlines() if line]) <= 6
     program = tmp_path / "first.py"
     program.write_text(BLOCKS[0])
-    printed = finish([install_alone(tmp_path), program], {"HOME": str(tmp_path)}, cwd=tmp_path)
+    printed = finish([alone, program], {"HOME": str(tmp_path)}, cwd=tmp_path)
     assert re.fullmatch(
         r"mine: <Lock 'order#42' held for \d+\.\d s, token \d+> anybody else gets: None\n"
         r"then: <Lock 'order#42' released, token \d+>\n",
@@ -51,10 +60,9 @@ def test_two_commands_start_an_engine_with_a_table_and_what_they_print_leads_ano
     assert re.search(r"^under token \d+\nnightly-report\t\tfree\t", printed, re.MULTILINE)
 
 
-def test_links_and_pictures_of_the_readme_lead_somewhere_where_a_package_index_shows_it(tmp_path):
-    python = install_alone(tmp_path)
+def test_links_and_pictures_of_the_readme_lead_somewhere_where_a_package_index_shows_it(alone, tmp_path):
     ask = "import importlib.metadata, json; print(json.dumps(importlib.metadata.metadata('lambda-lock').json))"
-    metadata = json.loads(finish([python, "-c", ask], {"HOME": str(tmp_path)}, cwd=tmp_path))
+    metadata = json.loads(finish([alone, "-c", ask], {"HOME": str(tmp_path)}, cwd=tmp_path))
     assert metadata["description_content_type"] == "text/markdown"
     shown = metadata["description"]
     repository = "https://(?:github.com|raw.githubusercontent.com)/lambda-lock/lambda-lock/(?:blob/)?"

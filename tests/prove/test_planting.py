@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -18,13 +19,13 @@ from tests.simulation.mutations import MUTATIONS
 from tests.simulation.waking import plans
 from tests.stopping import mistakes as stopping
 
-SIMULATED = {name: mutation.change for name, mutation in MUTATIONS.items()}
-SWITCHED = {name: mutant.change for name, mutant in MUTANTS.items()}
-FUZZED = {name: each[0] for name, each in PLAYED.items()} | {name: each[0] for name, each in FED.items()}
-WAKING = {name: mutation.change for name, mutation in plans.MUTATIONS.items()}
-DRIVEN = {name: mistake.change for name, mistake in drivers.MISTAKES.items()}
-STOPPED = {name: mistake.change for name, mistake in stopping.MISTAKES.items()}
-ALL: list[dict[str, mistakes.Change]] = [MISTAKES, DEFECTS, OWN, SIMULATED, SWITCHED, FUZZED, WAKING, DRIVEN, STOPPED]
+HAVING_CHANGES: list[Mapping[str, Any]] = [MUTATIONS, MUTANTS, plans.MUTATIONS, drivers.MISTAKES, stopping.MISTAKES]
+ALL: list[tuple[str, mistakes.Change]] = [
+    *(*MISTAKES.items(), *DEFECTS.items(), *OWN.items()),
+    *((name, each.change) for named in HAVING_CHANGES for name, each in named.items()),
+    *((name, played[0]) for name, played in PLAYED.items()),
+    *((name, fed[0]) for name, fed in FED.items()),
+]
 
 
 class Greeter:
@@ -124,7 +125,7 @@ def test_an_attribute_that_is_inherited_is_taken_away_again():
 
 
 def test_every_mistake_can_be_planted():
-    for name, change in itertools.chain.from_iterable(changes.items() for changes in ALL):
+    for name, change in ALL:
         with planted(change):
             pass
         assert not mistakes._sources, name

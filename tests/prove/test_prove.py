@@ -15,7 +15,7 @@ import pytest
 
 from rig.engine import ROOT
 from tests.prove import bench
-from tests.prove.__main__ import alone, main
+from tests.prove.__main__ import alone, judge, main
 from tests.prove.parts import COUNTED, PARTS, Part, objection
 from tests.prove.report import BEGIN, END
 from tests.support.signals import signals_restored
@@ -114,15 +114,13 @@ def test_a_part_that_gives_way_runs_beside_the_others(tmp_path, capsys):
     assert (tmp_path / "prove" / "aside.log").read_text() == "one\n"
 
 
-WELL = '{"simulated grants": %s, "real kills and freezes": 1, "double holders": 0}'
+def figures(grants: object = 1, holders: int = 0) -> str:
+    return f'{{"simulated grants": {grants}, "real kills and freezes": 1, "double holders": {holders}}}'
+
+
 BAD = {
-    "ended with 1": program(WELL % 5, 1),
-    "wrote no figures": program(""),
-    "wrote half its figures": program("{"),
-    "wrote a list": program("[1]"),
-    "wrote a figure less": program('{"simulated grants": 1, "real kills and freezes": 1}'),
-    **{f"wrote {wrong}": program(WELL % wrong) for wrong in ('"5"', "null", "-1", "true", "NaN", "1.5", "{}", "0")},
-    "had a double holder": program((WELL % 1).replace(": 0", ": 1")),
+    "ended with 1": program(figures(), 1),
+    "has a double holder": program(figures(holders=1)),
     "did not kill a mutant": program('{"mutants killed": 2, "mutants": 3}', counts=("mutants killed", "mutants")),
     "is missing": Part("bad", "tests.not_there", counts=COUNTS),
 }
@@ -134,6 +132,17 @@ def test_one_part_that_did_not_pass_fails_the_proof(part, tmp_path, capsys):
     output = capsys.readouterr().out
     assert "bad: missing (" in output or "bad: failed (" in output
     assert not json.loads((tmp_path / "prove.json").read_text())["passed"]
+
+
+def test_figures_that_are_missing_or_no_counts_are_no_proof(tmp_path):
+    part, file = program(""), tmp_path / "figures.json"
+    assert judge(part, file)[2]
+    counts = ('"5"', "null", "-1", "true", "NaN", "1.5", "{}", "0")
+    for wrong in ("{", "[1]", '{"simulated grants": 1, "real kills and freezes": 1}', *map(figures, counts)):
+        file.write_text(wrong)
+        assert judge(part, file)[2], wrong
+    file.write_text(figures())
+    assert not judge(part, file)[2]
 
 
 def test_figures_of_a_run_before_are_not_counted_again(tmp_path):

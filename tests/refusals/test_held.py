@@ -143,23 +143,11 @@ def test_a_client_that_was_closed_acquires_nothing(client, told):
     told(ClientClosedError, lambda: client.acquire("a"), "this LockClient was closed: create a new one")
 
 
-def test_a_forked_child_is_told_whose_lock_it_is(client):
+def test_a_forked_child_is_told_whose_lock_it_is(client, told):
     lock = client.acquire("a")
-
-    def said() -> list[str]:
-        found = []
-        for act in (lock.release, lock.heartbeat, lock.hand_over, lambda: entered(lock)):
-            try:
-                act()
-            except OwnerMismatchError as error:
-                found.append(str(error))
-        return found
-
-    found = in_child(said)()
-    assert len(found) == 4
-    for each in found:
-        assert f"lock 'a' was acquired by process {os.getpid()}" in each
-        assert "Acquire it here, or leave it to the parent" in each
+    words = (f"lock 'a' was acquired by process {os.getpid()}", "Acquire it here, or leave it to the parent")
+    acts = (lock.release, lock.heartbeat, lock.hand_over, lambda: entered(lock))
+    assert len(in_child(lambda: [told(OwnerMismatchError, act, *words) for act in acts])()) == 4
 
 
 def test_what_only_python_can_tell_is_an_error_all_the_same(client, told):

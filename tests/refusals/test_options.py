@@ -36,6 +36,7 @@ OUT_OF_RANGE = (
     *(("refresh_period", wrong, "pass 0.01 to") for wrong in (0, NAN)),
     *(("safe_time", wrong, "lease_duration=20") for wrong in (0, 20)),
     ("safe_time", NAN, "pass 0 to"),
+    ("wait", 1e9, "pass 0 to 31536000 seconds (365 days)"),  # and not 3.1536e+07
 )
 NO_ATTRIBUTES = (
     (Colour.RED, "Colour", "str, numbers"),
@@ -133,6 +134,7 @@ OF_A_CLIENT = [
         ({"table": "arn:aws:lambda:eu-west-1:123456789012:function:x"}, "is not a valid table name"),
         ({"lease_duration": 0.99}, "lease_duration=0.99"),
         ({"lease_duration": NAN}, "lease_duration=nan"),
+        ({"lease_duration": 1e9}, "pass 1 to 31622400 seconds (366 days)"),
         (
             {"heartbeat_period": 11},
             *("heartbeat_period=11", "lease_duration=20", "Pass at most 10, 0 for no heartbeat, or None"),
@@ -184,6 +186,7 @@ OF_DEDUPLICATE = [
     *refused(
         LockArgumentError,
         *(({"window": wrong}, f"window={wrong!r}", "pass 1 to") for wrong in (0, -1, 0.5, INF, NAN, -INF, 1e300)),
+        ({"window": 1e9}, "pass 1 to 315360000 seconds (3650 days)"),
         *(({"scope": wrong}, "scope") for wrong in ("x" * 2049, "\ud800")),
     ),
     *refused(

@@ -29,19 +29,29 @@ def test_a_generator_under_a_rate_limit_has_no_lock_to_release():
         with_lock("{account}")(pages)
 
 
+def work(self: Any, order: str) -> str:
+    return order
+
+
 class Orders:
     @deduplicate("{order}")
-    def charge(self, order: str, customer: str = "") -> str:
+    def __charge(self, order: str) -> str:
         return order
 
+    renamed = deduplicate("{order}")(work)
 
-def test_forget_of_a_method_is_given_its_object():
+    def both(self, order: str) -> tuple[str | None, str | None]:
+        return self.__charge(order), self.renamed(order)
+
+
+@pytest.mark.parametrize(("name", "called"), [("_Orders__charge", r"Orders\.__charge"), ("renamed", "work")])
+def test_forget_of_a_method_by_any_name_is_given_its_object(name, called):
     orders: Any = Orders()
     with in_memory():
-        orders.charge("o-1", "c-1")
-        with pytest.raises(TypeError, match=r"write Orders\.charge\.forget\(object, \.\.\.\)"):
-            orders.charge.forget("o-1", "c-1")
-        assert Orders.charge.forget(orders, "o-1", "c-1")
+        assert orders.both("o-1") == ("o-1", "o-1")
+        with pytest.raises(TypeError, match=rf"write {called}\.forget\(object, \.\.\.\)"):
+            getattr(orders, name).forget("o-1")
+        assert getattr(orders, name).forget(orders, "o-1")
 
 
 def test_a_permit_that_is_lost_is_told_as_a_permit_of_its_semaphore():
@@ -86,36 +96,6 @@ def test_a_task_of_celery_is_decorated_below_the_decorator_that_makes_it():
             assert a_task(decorator(lambda order: "paid"))(f"o-{decorators.index(decorator)}") == "paid"
 
 
-def test_forget_knows_a_method_by_another_name_too():
-    def work(self: Any, order: str) -> str:
-        return order
-
-    class Renamed:
-        @deduplicate("{order}")
-        def __private(self, order: str) -> str:
-            return order
-
-        public = deduplicate("{order}")(work)
-
-        def both(self) -> tuple[str | None, str | None]:
-            return self.__private("o-1"), self.public("o-1")
-
-    renamed: Any = Renamed()
-    with in_memory():
-        assert renamed.both() == ("o-1", "o-1")
-        assert renamed.public.forget(renamed, "o-1")
-        assert renamed._Renamed__private.forget(renamed, "o-1")
-        with pytest.raises(TypeError, match=r"work\.forget\(object, \.\.\.\)"):
-            renamed.public.forget("o-1")
-
-
-def wsgi(environ: Any, start_response: Any) -> list[bytes]:
-    return []
-
-
-async def asgi(scope: Any, receive: Any, send: Any) -> None: ...
-
-
 class Wsgi:
     def __call__(self, environ: Any, start_response: Any) -> list[bytes]:
         return []
@@ -125,7 +105,10 @@ class Asgi:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None: ...
 
 
-@pytest.mark.parametrize("app", [wsgi, Wsgi(), Wsgi().__call__])
+async def asgi(scope: Any, receive: Any, send: Any) -> None: ...
+
+
+@pytest.mark.parametrize("app", [lambda environ, start_response: [], Wsgi(), Wsgi().__call__])
 def test_a_wsgi_application_is_not_wrapped_for_asgi(app):
     with pytest.raises(TypeError, match=r"app is a WSGI application, .*: wrap it in LambdaContextWsgi"):
         LambdaContextMiddleware(app)

@@ -57,12 +57,9 @@ def nothing_reaches_aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 def make_table() -> None:
-    boto3.client("dynamodb").create_table(
-        TableName="locks",
-        BillingMode="PAY_PER_REQUEST",
-        KeySchema=[{"AttributeName": "key", "KeyType": "HASH"}],
-        AttributeDefinitions=[{"AttributeName": "key", "AttributeType": "S"}],
-    )
+    key = {"AttributeName": "key"}
+    schema = {"KeySchema": [key | {"KeyType": "HASH"}], "AttributeDefinitions": [key | {"AttributeType": "S"}]}
+    boto3.client("dynamodb").create_table(TableName="locks", BillingMode="PAY_PER_REQUEST", **schema)
 
 
 @pytest.fixture

@@ -47,11 +47,7 @@ def where(request: pytest.FixtureRequest, engine: Engine) -> Iterator[Where]:
             yield Where("orders", lambda: list(memory.items("orders")))
         return
     orders = request.getfixturevalue("table") + "-orders"
-    keys = {"AttributeName": "id"}
-    create: dict[str, Any] = {"TableName": orders, "BillingMode": "PAY_PER_REQUEST"}
-    create["KeySchema"] = [keys | {"KeyType": "HASH"}]
-    create["AttributeDefinitions"] = [keys | {"AttributeType": "N"}]
-    engine.dynamodb("CreateTable", create)
+    engine.create_table(orders, "id", kind="N")
     yield Where(orders, lambda: list(engine.scan(orders)))
     default_client().close()
     engine.delete_table(orders)
