@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,15 +18,8 @@ LONG = 60.0  # a timeout that no test reaches
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., LambdaEnvironment]]:
-    environments: list[LambdaEnvironment] = []
-
-    def make(handler: str = "echo.handler", **options: object) -> LambdaEnvironment:
-        environments.append(LambdaEnvironment(handler, HANDLERS, **options))  # type: ignore[arg-type]
-        return environments[-1]
-
-    yield make
-    for environment in environments:
-        environment.close()
+    with contextlib.ExitStack() as stack:
+        yield lambda **options: stack.enter_context(LambdaEnvironment("echo.handler", HANDLERS, **options))
 
 
 def state(pid: int) -> str:

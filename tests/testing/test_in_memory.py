@@ -219,23 +219,16 @@ def test_a_default_client_that_was_set_serves_inside_and_stays():
     assert default_client() is client
 
 
-def test_a_lock_left_behind_is_neither_renewed_nor_released_elsewhere():
+def test_a_lock_left_behind_is_neither_renewed_nor_released_elsewhere_and_the_time_is_forgotten():
     client = LockClient("mine", transport=Refusing())
-    with in_memory():
+    with in_memory(clock=ManualClock(1_000_000_000.0)):
         lock = client.acquire("a")
     assert not lock.is_held
     assert client.held() == ()
-    client.close()
-
-
-def test_a_client_forgets_the_time_that_it_learned():
-    client = LockClient()
-    clock = ManualClock(1_000_000_000.0)
-    with in_memory(clock=clock):
-        client.acquire("a").release()
     with in_memory() as memory:
         client.acquire("a").release()
         assert memory.requests == ("UpdateItem", "UpdateItem")
+    client.close()
 
 
 def test_one_block_is_entered_once():
@@ -355,16 +348,23 @@ def test_what_lost_its_reply_was_carried_out_and_is_ambiguous_whatever_it_said(o
         assert len(memory.rows()) == (0 if (operation, request_) == ("DeleteItem", ROW) else 1)
 
 
-def test_a_throttled_request_is_sent_again_and_throttling_without_end_is_no_contention():
+def test_a_throttled_request_is_sent_again():
     clock = ManualClock()
     with in_memory(clock=clock) as memory, LockClient(clock=clock) as client:
         memory.fail("throttled", times=2)
         client.acquire("a", wait=0).release()
         assert memory.requests == ("UpdateItem",) * 4
-        memory.fail("throttled", times=None)
-        with pytest.raises(TransportError, match="ThrottlingException") as refused:
+
+
+@pytest.mark.parametrize(("failure", "is_sent"), [("throttled", True), ("unreachable", False)])
+def test_a_failure_without_end_is_no_contention_and_where_dynamodb_is_unreachable_nothing_is_sent(failure, is_sent):
+    clock = ManualClock()
+    with in_memory(clock=clock) as memory, LockClient(clock=clock) as client:
+        memory.fail(failure, times=None)
+        with pytest.raises(TransportError, match="ThrottlingException" if is_sent else "nothing was sent") as refused:
             client.acquire("a", wait=0)
         assert not refused.value.ambiguous
+        assert bool(memory.requests) == is_sent
 
 
 def test_a_denied_permission_is_named_and_not_asked_for_again():
@@ -376,16 +376,6 @@ def test_a_denied_permission_is_named_and_not_asked_for_again():
         memory.fail("denied", operation="TransactWriteItems")
         with pytest.raises(LockConfigurationError, match=r"PutItem on arn:aws:dynamodb:.*:table/orders is missing"):
             client.acquire("a").commit([ORDER])
-
-
-def test_where_dynamodb_cannot_be_reached_nothing_is_sent():
-    clock = ManualClock()
-    with in_memory(clock=clock) as memory, LockClient(clock=clock) as client:
-        memory.fail("unreachable", times=None)
-        with pytest.raises(TransportError) as failed:
-            client.acquire("a", wait=0)
-        assert not failed.value.ambiguous
-        assert memory.requests == ()
 
 
 def test_a_failure_concerns_its_operation_and_ends_with_its_count():
