@@ -71,12 +71,9 @@ def _invoked(folder: Path, pasted: str) -> object:
         return function.invoke({"detail": {"customer_id": "42"}}, timeout_seconds=20).result()
 
 
-def test_what_other_tests_run_is_the_same_on_their_pages():
+def test_what_other_tests_and_ci_run_is_the_same_on_their_pages():
     assert PACKAGING in (ROOT / "docs" / "packaging.md").read_text()
     assert CDK in (ROOT / "docs" / "deploy.md").read_text()
-
-
-def test_the_commands_that_deploy_the_sample_are_those_that_ci_runs_and_its_page_has():
     assert "`make deploy-local`" in PAGE
     assert re.search(r"^run .*\bdeploy-local\b", (ROOT / ".ci" / "run").read_text(), re.MULTILINE)
     assert "npx cdk deploy\n" in (ROOT / "docs" / "infra.md").read_text()

@@ -20,8 +20,6 @@ LEASE = 2.0
 HEARTBEAT = 0.5
 REFRESH = 0.1
 
-_numbers = itertools.count(1)
-
 Start = Callable[..., Peer]
 Make = Callable[..., LockClient]
 
@@ -39,11 +37,8 @@ def kind(request: pytest.FixtureRequest) -> Kind:
 
 
 @pytest.fixture
-def make_table(engine: Ministack) -> Callable[..., str]:
-    def make(schema: Schema, sort_key: str | None = None) -> str:
-        return engine.create_table(f"shared-{next(_numbers)}", schema.partition_key, sort_key or schema.sort_key)
-
-    return make
+def make_table(new_table: Callable[..., str]) -> Callable[..., str]:
+    return lambda schema, sort_key=None: new_table(*filter(None, (schema.partition_key, sort_key or schema.sort_key)))
 
 
 @pytest.fixture

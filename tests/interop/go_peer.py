@@ -218,8 +218,6 @@ def _parse_duration(text: str) -> float:
     """Parse a duration as Go does. A lease that is absent or not a string counts as zero."""
     if text in ("", "0"):
         return 0.0
-    if re.fullmatch(r"[\d.]+", text):
-        raise ValueError(f'time: missing unit in duration "{text}"')
     if not re.fullmatch(r"([\d.]+(ns|us|µs|ms|s|m|h))+", text):
         raise ValueError(f'time: invalid duration "{text}"')
     return sum(float(number) * _UNITS[unit] for number, unit in re.findall(r"([\d.]+)(ns|us|µs|ms|s|m|h)", text))

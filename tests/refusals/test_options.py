@@ -79,9 +79,7 @@ OF_ACQUIRE = [
     ),
     *refused(
         TypeError,
-        ({"key": None}, "key must be a str, not None"),
-        ({"key": 5}, "key must be a str, not 5 (int)"),
-        ({"key": b"a"}, "key", "str", "b'a'"),
+        *(({"key": wrong}, f"key must be a str, not {wrong!r} ({type(wrong).__name__})") for wrong in (None, 5, b"a")),
         ({"key": ["a", "b"]}, "['a', 'b']", "acquire_all takes a list"),
         *(
             ({name: "1"}, f"{name} must be a number of seconds, not '1'")
@@ -132,15 +130,13 @@ OF_A_CLIENT = [
         ({"table": "no spaces"}, "table='no spaces'", "3 to 255"),
         ({"table": "t" * 256}, "3 to 255"),
         ({"table": "arn:aws:lambda:eu-west-1:123456789012:function:x"}, "is not a valid table name"),
-        ({"lease_duration": 0.99}, "lease_duration=0.99"),
-        ({"lease_duration": NAN}, "lease_duration=nan"),
+        *(({"lease_duration": wrong}, f"lease_duration={wrong}") for wrong in (0.99, NAN)),
         ({"lease_duration": 1e9}, "pass 1 to 31622400 seconds (366 days)"),
         (
             {"heartbeat_period": 11},
             *("heartbeat_period=11", "lease_duration=20", "Pass at most 10, 0 for no heartbeat, or None"),
         ),
-        ({"heartbeat_period": -1}, "heartbeat_period=-1"),
-        ({"heartbeat_period": NAN}, "heartbeat_period=nan"),
+        *(({"heartbeat_period": wrong}, f"heartbeat_period={wrong}") for wrong in (-1, NAN)),
         ({"refresh_period": 0}, "refresh_period=0"),
         ({"safe_time": 20}, "safe_time=20"),
         ({"owner_prefix": ""}, "owner_prefix is empty"),

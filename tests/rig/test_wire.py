@@ -37,14 +37,9 @@ class Client:
 
     def count_up(self) -> int:
         """Add one to a counter. Returns its new value, so that every delivery is visible."""
-        status, reply = self.send(
-            "UpdateItem",
-            Key={"key": {"S": "counter"}},
-            UpdateExpression="ADD #n :one",
-            ExpressionAttributeNames={"#n": "n"},
-            ExpressionAttributeValues={":one": {"N": "1"}},
-            ReturnValues="ALL_NEW",
-        )
+        values = {":one": {"N": "1"}}
+        update = {"UpdateExpression": "ADD n :one", "ExpressionAttributeValues": values, "ReturnValues": "ALL_NEW"}
+        status, reply = self.send("UpdateItem", Key={"key": {"S": "counter"}}, **update)
         assert status == 200, reply
         return int(reply["Attributes"]["n"]["N"])
 

@@ -65,13 +65,18 @@ def _flat(body: list[ast.stmt]) -> Iterator[ast.stmt]:
             yield node
 
 
+def _targets(node: ast.AST) -> list[ast.expr]:
+    if isinstance(node, ast.AnnAssign):
+        return [node.target]
+    return node.targets if isinstance(node, ast.Assign) else []
+
+
 def _named(node: ast.stmt) -> list[str]:
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return [node.name]
     if isinstance(node, ast.ImportFrom):
         return [alias.asname or alias.name for alias in node.names]
-    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-    return [target.id for target in targets if isinstance(target, ast.Name)]
+    return [target.id for target in _targets(node) if isinstance(target, ast.Name)]
 
 
 def _find(module: str, name: str) -> Found | None:
@@ -95,27 +100,14 @@ def _find(module: str, name: str) -> Found | None:
 
 def _public(module: str) -> list[str]:
     names = _names(module)
+    imported = {name for name, nodes in names.items() if all(isinstance(node, ast.ImportFrom) for node in nodes)}
     if "__all__" not in names:
-        return sorted(
-            name
-            for name, nodes in names.items()
-            if name[0] != "_" and name != "TYPE_CHECKING" and not _is_import(nodes)
-        )
+        return sorted(name for name in names.keys() - imported if name[0] != "_" and name != "TYPE_CHECKING")
     (listed,) = names["__all__"]
     assert isinstance(listed, ast.Assign)
-    again = [
-        alias.name
-        for nodes in names.values()
-        for node in nodes
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-        if alias.name == alias.asname  # exported without being in __all__
-    ]
+    imports = [node for nodes in names.values() for node in nodes if isinstance(node, ast.ImportFrom)]
+    again = {alias.name for node in imports for alias in node.names if alias.name == alias.asname}  # not in __all__
     return sorted({*ast.literal_eval(listed.value), *again} - {"__version__"})
-
-
-def _is_import(nodes: list[ast.stmt]) -> bool:
-    return all(isinstance(node, ast.ImportFrom) for node in nodes)
 
 
 class _Writer:
@@ -243,10 +235,7 @@ class _Writer:
 def _attributes(init: ast.FunctionDef) -> Iterator[tuple[str, ast.stmt]]:
     """The public attributes that an __init__ sets."""
     for node in ast.walk(init):
-        targets = (
-            node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
-        )
-        for target in targets:
+        for target in _targets(node):
             if isinstance(target, ast.Attribute) and ast.unparse(target.value) == "self" and target.attr[0] != "_":
                 typed = f"{target.attr}: {ast.unparse(node.annotation)}" if isinstance(node, ast.AnnAssign) else None
                 yield target.attr, ast.parse(typed or f"self.{target.attr}").body[0]
