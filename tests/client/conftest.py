@@ -5,10 +5,11 @@ from __future__ import annotations
 from lambda_lock import Lock
 from rig.wire import Request, Wire
 from tests.support.clients import client, impatient, make, pytest_generate_tests, wired
+from tests.support.elsewhere import start
 from tests.support.fresh import fresh_process
 from tests.support.rows import rows
 
-__all__ = ["client", "fresh_process", "impatient", "make", "pytest_generate_tests", "rows", "wired"]
+__all__ = ["client", "fresh_process", "impatient", "make", "pytest_generate_tests", "rows", "start", "wired"]
 
 
 def reading(lock: Lock) -> Lock:

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 from unittest.mock import Mock, create_autospec
 
-import boto3
 import pytest
 
 from lambda_lock import AsyncLockClient, LockClient
 from lambda_lock.client.settings import Settings
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.errors import LockArgumentError, LockConfigurationError, LockError, LockFormatError
-from rig.engine import REGION, Ministack
-from tests.support.clients import Make
 
 NAN, INF = float("nan"), float("inf")
 
@@ -88,41 +84,30 @@ def test_get_looks_at_its_arguments_as_acquire_does(wire, wired):
 
 
 @pytest.mark.parametrize(
-    ("options", "kind", "says"),
+    ("act", "options", "kind", "says"),
     [
-        ({"lease_duration": 0.9}, LockArgumentError, ("lease_duration=0.9",)),
-        ({"lease_duration": NAN}, LockArgumentError, ("lease_duration=nan",)),
-        ({"lease_duration": "20"}, TypeError, ("lease_duration",)),
-        ({"data": "text"}, TypeError, ("data must be bytes",)),
-        ({"data": b"x" * 409_600}, LockArgumentError, ("409600",)),
-        ({"data": b"x", "delete_data": True}, LockArgumentError, ("data=", "delete_data=True", "not both")),
-        ({"lease_duration": 15}, LockArgumentError, ("heartbeat_period", "lease_duration=15", "7.5")),
+        ("heartbeat", {"lease_duration": 0.9}, LockArgumentError, ("lease_duration=0.9",)),
+        ("heartbeat", {"lease_duration": NAN}, LockArgumentError, ("lease_duration=nan",)),
+        ("heartbeat", {"lease_duration": "20"}, TypeError, ("lease_duration",)),
+        (
+            "heartbeat",
+            {"data": b"x", "delete_data": True},
+            LockArgumentError,
+            ("data=", "delete_data=True", "not both"),
+        ),
+        ("heartbeat", {"lease_duration": 15}, LockArgumentError, ("heartbeat_period", "lease_duration=15", "7.5")),
+        *((act, {"data": "text"}, TypeError, ("data must be bytes",)) for act in ("heartbeat", "release")),
+        *((act, {"data": b"x" * 409_600}, LockArgumentError, ("409600",)) for act in ("heartbeat", "release")),
     ],
 )
-def test_a_heartbeat_with_bad_arguments_sends_nothing_and_loses_nothing(options, kind, says, wire, make):
+def test_a_heartbeat_with_bad_arguments_sends_nothing_and_loses_nothing(act, options, kind, says, wire, make):
     lock = make(heartbeat_period=10).acquire("a")
     wire.clear()
-    refused(lambda: lock.heartbeat(**options), kind, *says)
+    refused(lambda: getattr(lock, act)(**options), kind, *says)
     assert wire.operations == []
     assert lock.is_held
     assert lock.lease_duration == 20
     assert lock.release() is True
-
-
-def test_a_release_with_bad_arguments_leaves_the_lock_held(wire, wired):
-    lock = wired.acquire("a")
-    wire.clear()
-    refused(lambda: lock.release(data="text"), TypeError, "data must be bytes")
-    refused(lambda: lock.release(data=b"x" * 409_600), LockArgumentError, "409600")
-    assert wire.operations == []
-    assert lock.is_held
-    assert lock.release() is True
-
-
-def test_a_lease_under_the_clients_heartbeat_period_is_refused(wire, make):
-    client = make(heartbeat_period=8)
-    refused(lambda: client.acquire("a", lease_duration=10), LockArgumentError, "heartbeat_period=8", "5", "None")
-    assert wire.operations == []
 
 
 # Arguments of a client: refused where it is built
@@ -134,13 +119,10 @@ def test_a_misspelled_setting_is_refused_in_the_name_of_the_client(kind):
     refused(lambda: kind("locks", "other"), TypeError, f"{kind.__name__}.__init__() takes from 1 to 2 positional")
 
 
-def test_a_misspelled_option_is_refused_in_the_name_of_the_method(make):
-    async def acquire() -> None:
-        await AsyncLockClient.over(make()).acquire("a", lease=30)  # type: ignore[call-arg]
-
-    refused(lambda: asyncio.run(acquire()), TypeError, "acquire() got an unexpected keyword argument 'lease'")
-    refused(lambda: make().acquire("a", lease=30), TypeError, "acquire() got an unexpected keyword argument 'lease'")
-    refused(lambda: make().adopt("a", lease=30), TypeError, "adopt() got an unexpected keyword argument 'lease'")
+@pytest.mark.parametrize("method", ["acquire", "adopt"])
+def test_a_misspelled_option_is_refused_in_the_name_of_the_method(method, make):
+    act = partial(getattr(make(), method), "a", lease=30)
+    refused(act, TypeError, f"{method}() got an unexpected keyword argument 'lease'")
 
 
 def test_the_signature_of_a_client_names_its_settings():
@@ -163,14 +145,13 @@ def test_a_table_of_the_environment_that_is_no_name_is_refused(make, monkeypatch
 
 def test_an_unknown_table_is_named_with_the_remedy(make):
     client = make("no-such-table")
-    for act in (lambda: client.acquire("a"), lambda: client.try_acquire("a"), lambda: client.get("a")):
-        error = refused(
-            act,
-            LockConfigurationError,
-            *("'no-such-table'", "was not found", "Create it", "LockTable", "LAMBDA_LOCK_TABLE"),
-            f"in this account and Region {os.environ['AWS_REGION']}.",
-            "lambda-lock table create no-such-table,",
-        )
+    says = (
+        *("'no-such-table'", "was not found", "Create it", "LockTable", "LAMBDA_LOCK_TABLE"),
+        f"in this account and Region {os.environ['AWS_REGION']}.",
+        "lambda-lock table create no-such-table,",
+    )
+    for act in (client.acquire, client.try_acquire, client.get):
+        error = refused(partial(act, "a"), LockConfigurationError, *says)
         assert isinstance(error, LockError)
         assert error.key == "a"
         assert isinstance(error.__cause__, ServiceError)
@@ -195,23 +176,15 @@ def homeless(table: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> pyte
     return monkeypatch
 
 
-def test_without_region_the_error_says_how_to_give_one(make, homeless):
-    homeless.delenv("AWS_REGION")
-    homeless.delenv("AWS_DEFAULT_REGION")
-    refused(lambda: make().acquire("a"), LockConfigurationError, "Region", "AWS_REGION")
-
-
-def test_an_empty_region_is_said_to_be_empty(make, homeless):
-    homeless.setenv("AWS_REGION", "")
-    homeless.delenv("AWS_DEFAULT_REGION")
-    refused(lambda: make().acquire("a"), LockConfigurationError, "Region", "AWS_REGION is set, but empty")
-    homeless.setenv("AWS_DEFAULT_REGION", "")
-    refused(
-        lambda: make().acquire("a"),
-        LockConfigurationError,
-        "AWS_REGION is set, but empty",
-        "AWS_DEFAULT_REGION is set, but empty",
-    )
+def test_without_region_the_error_says_how_to_give_one_and_which_variables_are_empty(make, homeless):
+    act = partial(make().acquire, "a")
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        homeless.delenv(name)
+    assert "empty" not in str(refused(act, LockConfigurationError, "Region", "AWS_REGION"))
+    for number, name in enumerate(("AWS_REGION", "AWS_DEFAULT_REGION")):
+        homeless.setenv(name, "")
+        words = ("AWS_REGION is set, but empty", "AWS_DEFAULT_REGION is set, but empty")
+        refused(act, LockConfigurationError, "Region", *words[: number + 1])
 
 
 def test_an_empty_region_counts_as_unset(make, homeless):
@@ -228,28 +201,12 @@ def test_without_credentials_the_error_says_how_to_give_them(make, homeless, wir
     assert client.held() == ()
 
 
-def test_half_a_key_pair_is_named(make, homeless, wire):
-    homeless.delenv("AWS_SECRET_ACCESS_KEY")
-    refused(lambda: make().acquire("a"), LockConfigurationError, "AWS_SECRET_ACCESS_KEY")
-    assert wire.operations == []
-
-
-def test_region_and_endpoint_of_the_wrong_type_are_refused_at_the_first_use(make):
-    refused(lambda: make(region_name=5).acquire("a"), TypeError, "egion", "int")
-    refused(lambda: make(endpoint_url=5).acquire("a"), TypeError, "endpoint_url", "int")
-
-
-def test_an_endpoint_that_is_no_url_is_refused(make):
-    refused(lambda: make(endpoint_url="nowhere").acquire("a"), LockConfigurationError, "'nowhere'", "http(s)://host")
-
-
-def test_a_table_with_other_keys_is_named_with_the_remedy(engine, table, make):
-    name = engine.create_table(f"{table}-other", "pk", "sk")
+def test_a_table_with_other_keys_is_named_with_the_remedy(engine, new_table, make):
+    name = new_table("pk", "sk")
+    says = (repr(name), "key schema", "partition_key_name=", "sort_key_name=")
     for client in (make(name), make(name, partition_key_name="pk")):
-        for act in (lambda client=client: client.acquire("a"), lambda client=client: client.get("a")):
-            error = refused(
-                act, LockConfigurationError, repr(name), "key schema", "partition_key_name=", "sort_key_name="
-            )
+        for act in (client.acquire, client.get):
+            error = refused(partial(act, "a"), LockConfigurationError, *says)
             assert isinstance(error.__cause__, ServiceError)
     assert engine.scan(name) == []
 
@@ -268,93 +225,17 @@ def test_refused_credentials_are_no_outage(code, wire, wired, rows):
     assert rows.get("a") is None
 
 
-# Permissions, as the engine's own IAM has them
+# Permissions: tests/permissions has those that each call needs
 
 
-@pytest.fixture(scope="module")
-def guarded() -> Iterator[Ministack]:
-    with Ministack(auth=True) as engine:
-        engine.create_table("locks")
-        yield engine
-
-
-Allow = Callable[..., LockClient]
-
-
-@pytest.fixture
-def allow(guarded: Ministack, make: Make, monkeypatch: pytest.MonkeyPatch) -> Allow:
-    """A client of a new user who may do just these actions on the table."""
-    place = {"endpoint_url": guarded.url, "region_name": REGION}
-    iam = boto3.client("iam", **place, aws_access_key_id="test", aws_secret_access_key="test")
-
-    def build(*actions: str) -> LockClient:
-        name = f"user-{os.urandom(4).hex()}"
-        iam.create_user(UserName=name)
-        if actions:
-            allowed = ", ".join(f'"dynamodb:{action}"' for action in actions)
-            resource = f"arn:aws:dynamodb:{REGION}:000000000000:table/locks"
-            statement = f'{{"Effect": "Allow", "Action": [{allowed}], "Resource": "{resource}"}}'
-            policy = f'{{"Version": "2012-10-17", "Statement": [{statement}]}}'
-            iam.put_user_policy(UserName=name, PolicyName="locks", PolicyDocument=policy)
-        key = iam.create_access_key(UserName=name)["AccessKey"]
-        monkeypatch.setenv("AWS_ACCESS_KEY_ID", key["AccessKeyId"])
-        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", key["SecretAccessKey"])
-        monkeypatch.setenv("AWS_ENDPOINT_URL", guarded.url)
-        return make("locks")
-
-    return build
-
-
-def denied(act: Callable[[], object], action: str) -> None:
-    error = refused(
-        act,
-        LockConfigurationError,
-        f"dynamodb:{action}",
-        "'locks'",
-        "missing",
-        "GetItem, PutItem, UpdateItem and DeleteItem",
-    )
-    assert isinstance(error.__cause__, ServiceError)
-
-
-def test_a_denied_claim_names_the_permission_and_holds_nothing(allow, guarded):
-    client = allow("GetItem")
-    denied(lambda: client.acquire("a"), "UpdateItem")
-    denied(lambda: client.try_acquire("a"), "UpdateItem")
-    assert client.held() == ()
-    assert guarded.scan("locks") == []
-
-
-@pytest.mark.long
-def test_a_denied_read_names_the_permission(allow):
-    client = allow()
-    denied(lambda: client.get("a"), "GetItem")
-
-
-@pytest.mark.long
-def test_a_denied_poll_is_an_error_at_once(allow):
-    holder = allow("UpdateItem", "GetItem")
-    with holder.acquire("polled"):
-        client = allow("UpdateItem")
-        denied(lambda: client.acquire("polled", wait=60), "GetItem")
-
-
-def test_a_denied_deletion_leaves_the_lock_to_be_released_otherwise(allow):
-    client = allow("UpdateItem")
-    lock = client.acquire("deleted", delete_on_release=True)
-    denied(lock.release, "DeleteItem")
-    assert not lock.is_held
-    assert lock.release(delete=False) is True
-
-
-def test_the_documented_permissions_suffice(allow):
-    client = allow("GetItem", "UpdateItem", "DeleteItem", "PutItem")
-    with client.acquire("b", data=b"x", delete_on_release=True) as lock:
-        lock.heartbeat(data=b"y")
-        record = client.get("b")
-        assert record is not None
-        assert record.data == b"y"
-    assert client.get("b") is None
+def test_a_denied_claim_names_the_permission_and_holds_nothing(table, wire, wired, rows):
+    wire.answer(400, "AccessDeniedException", times=INF)
+    says = ("dynamodb:UpdateItem", repr(table), "missing", "GetItem, PutItem, UpdateItem and DeleteItem")
+    for acquire in (wired.acquire, wired.try_acquire):
+        error = refused(partial(acquire, "a"), LockConfigurationError, *says)
+        assert isinstance(error.__cause__, ServiceError)
+    assert wired.held() == ()
+    assert rows.get("a") is None
 
 
 def test_a_row_whose_version_is_no_string_is_left_alone(client, rows):

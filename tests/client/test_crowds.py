@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +12,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import LockClient
+from tests.support.elsewhere import Start
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.plain, pytest.mark.long]  # the crowd, which is other processes, uses a LockClient
@@ -25,22 +24,20 @@ PATIENCE = 120.0  # seconds: whoever is not let in by then starves
 
 
 @contextmanager
-def crowd(file: Path, kind: str, processes: int, each: int, until: Callable[[], bool] | None = None) -> Iterator[None]:
+def crowd(
+    start: Start, file: Path, kind: str, processes: int, each: int, until: Callable[[], bool] | None = None
+) -> Iterator[None]:
     """So many processes of so many threads, which are at work before this goes on. At the end they are killed.
 
     until: what shows that they are at work. None: grants.
     """
     file.touch()
-    command = [sys.executable, str(PROGRAM), str(file), KEY, str(each), kind]
-    started = [subprocess.Popen(command) for _ in range(processes)]
-    try:
-        wait_until(until or (lambda: len(grants(file)) >= 2 * processes), PATIENCE)
-        yield
-    finally:
-        for process in started:
-            process.kill()
-        for process in started:
-            process.wait()
+    started = [start(PROGRAM, file, KEY, each, kind) for _ in range(processes)]
+    wait_until(until or (lambda: len(grants(file)) >= 2 * processes), PATIENCE)
+    yield
+    for process in started:
+        process.kill()
+        process.wait()
 
 
 def grants(file: Path) -> list[tuple[float, float]]:
@@ -74,24 +71,26 @@ def passed(file: Path, rows: Any, client: LockClient, shared: bool) -> int:
     ("kind", "each"), [("tries", 25), ("holders", 8), ("polls", 5), ("short waits", 5), ("long waits", 5)]
 )
 def test_a_writer_beside_a_crowd_of_readers_is_let_in_once_those_ahead_of_it_have_left(
-    kind, each, table, rows, tmp_path
+    kind, each, table, rows, tmp_path, start
 ):
-    with LockClient(table) as client, crowd(tmp_path / "grants", kind, 2, each):
+    with LockClient(table) as client, crowd(start, tmp_path / "grants", kind, 2, each):
         for _ in range(2):
             assert passed(tmp_path / "grants", rows, client, shared=False) == 0
 
 
 @pytest.mark.parametrize("kind", ["writers", "writers that try", "writers that poll"])
-def test_a_reader_beside_a_stream_of_writers_is_let_in_once_those_ahead_of_it_have_left(kind, table, rows, tmp_path):
-    with LockClient(table) as client, crowd(tmp_path / "grants", kind, 2, 4):
+def test_a_reader_beside_a_stream_of_writers_is_let_in_once_those_ahead_of_it_have_left(
+    kind, table, rows, tmp_path, start
+):
+    with LockClient(table) as client, crowd(start, tmp_path / "grants", kind, 2, 4):
         for _ in range(2):
             assert passed(tmp_path / "grants", rows, client, shared=True) == 0
 
 
-def test_a_writer_that_dies_in_line_costs_the_readers_its_ticket_once(table, rows, tmp_path):
+def test_a_writer_that_dies_in_line_costs_the_readers_its_ticket_once(table, rows, tmp_path, start):
     """The ticket counts for 10 to 35 s after its last renewal."""
     with LockClient(table) as client, client.acquire(KEY, shared=True, lease_duration=600):
-        with crowd(tmp_path / "grants", "writers", 1, 1, until=lambda: stands_in_line(rows, shared=False)):
+        with crowd(start, tmp_path / "grants", "writers", 1, 1, until=lambda: stands_in_line(rows, shared=False)):
             assert client.try_acquire(KEY, shared=True) is None
         # It is killed.
         assert client.try_acquire(KEY, shared=True) is None

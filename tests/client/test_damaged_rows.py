@@ -15,20 +15,20 @@ from .test_listing import held_row
 HANDFUL = 8  # requests
 
 BAD_TOKENS = [{"S": "7"}, {"N": "7.5"}, {"N": "9" * 38}, {"N": "1E+40"}, {"BOOL": True}, {"SS": ["7"]}]
+HIGHEST = {"S": f"L1:9999999999999:{'f' * 32}"}  # a version
 
 
 @pytest.mark.parametrize("token", BAD_TOKENS, ids=str)
 @pytest.mark.parametrize("state", ["new", "released", "dead"])
 @pytest.mark.parametrize("replace", [False, True])
 def test_a_free_lock_whose_token_cannot_be_counted_on_is_not_granted(token, state, replace, wire, wired, rows):
-    rows.put("a", **held_row(fencingToken=token))
     if state == "new":
         rows.put("a", fencingToken=token)
     elif state == "released":
         rows.put("a", **held_row(fencingToken=token, isReleased={"S": "1"}))
     else:
         rows.put_held("a", expires_at=time.time() - 10)
-        rows.put("a", **{name: value for name, value in rows["a"].items() if name != "key"} | {"fencingToken": token})
+        rows.change("a", fencingToken=token)
     with pytest.raises(LockFormatError, match=r"'a' has a fencingToken.*[Dd]elete the row") as caught:
         wired.acquire("a", wait=0, replace=replace)
     assert caught.value.key == "a"
@@ -50,8 +50,7 @@ def test_a_lock_whose_version_none_can_be_above_is_lost_and_starves_no_other(wir
     told: list[Any] = []
     lock = wired.acquire("a", lease_duration=4, on_lost=told.append)
     other = wired.acquire("b", lease_duration=4)
-    item = {name: value for name, value in rows["a"].items() if name != "key"}
-    rows.put("a", **item | {"recordVersionNumber": {"S": f"L1:9999999999999:{'f' * 32}"}})
+    rows.change("a", recordVersionNumber=HIGHEST)
     wire.clear()
     wait_until(lambda: told)
     assert lock.lost
@@ -65,8 +64,7 @@ def test_what_cannot_be_renewed_cannot_be_handed_over_or_adopted(wire, impatient
     string = impatient.acquire("a").hand_over()
     lock = impatient.acquire("b")
     for key in ("a", "b"):
-        item = {name: value for name, value in rows[key].items() if name != "key"}
-        rows.put(key, **item | {"recordVersionNumber": {"S": f"L1:9999999999999:{'f' * 32}"}})
+        rows.change(key, recordVersionNumber=HIGHEST)
     wire.clear()
     with pytest.raises(LockFormatError, match="'b'"):
         lock.hand_over()

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import signal
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,7 +14,7 @@ from typing import Any
 import pytest
 
 from lambda_lock.core.row import TICKET_NAME, ticket_expiry
-from rig.engine import ROOT
+from tests.support.elsewhere import Start
 from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
@@ -25,31 +22,27 @@ from .waiter import Job
 
 pytestmark = pytest.mark.plain  # the workers, which are other processes, use a LockClient
 
+KEY = "a"
 PROGRAM = Path(__file__).with_name("waiter.py")
 WAITS = (0.3, 1.0, 1.5, 30.0)
 LONG = 120.0  # seconds after which whoever was not granted is starved
 
-Process = subprocess.Popen[bytes]
+Process = subprocess.Popen[str]
 
 
 class Line:
     """The processes of a test, what they wrote, and who waits."""
 
-    def __init__(self, rows: Rows, folder: Path, key: str) -> None:
-        self.rows, self.key = rows, key
-        self.log = folder / "log"
+    def __init__(self, rows: Rows, log: Path, start: Start) -> None:
+        self.rows, self.log, self._start = rows, log, start
         self.log.touch()
-        self.processes: list[Process] = []
 
     def start(self, **job: Any) -> Process:
-        arguments = json.dumps(asdict(Job(self.key, str(self.log), **job)))
-        environment = os.environ | {"PYTHONPATH": str(ROOT)}
-        self.processes.append(subprocess.Popen([sys.executable, str(PROGRAM), arguments], env=environment))
-        return self.processes[-1]
+        return self._start(PROGRAM, json.dumps(asdict(Job(KEY, str(self.log), **job))))
 
     def places(self) -> list[str]:
         """Who waits, as the row has it."""
-        return [place["S"] for place in self.rows[self.key].get("waiters", {"L": []})["L"]]
+        return [place["S"] for place in self.rows[KEY].get("waiters", {"L": []})["L"]]
 
     def names(self) -> list[str]:
         return [place[:TICKET_NAME] for place in self.places()]
@@ -77,17 +70,10 @@ class Line:
         moments = [(grant["began"], 1) for grant in self.grants()] + [(grant["ended"], -1) for grant in self.grants()]
         return max(itertools.accumulate(change for _, change in sorted(moments)))
 
-    def end(self) -> None:
-        for process in self.processes:
-            process.kill()
-            process.wait()
-
 
 @pytest.fixture
-def line(rows: Rows, tmp_path: Path) -> Iterator[Line]:
-    made = Line(rows, tmp_path, "a")
-    yield made
-    made.end()
+def line(rows: Rows, tmp_path: Path, start: Start) -> Line:
+    return Line(rows, tmp_path / "log", start)
 
 
 def full(*values: Any) -> Any:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 import time
 from typing import Any
 
@@ -20,17 +18,10 @@ from lambda_lock import (
     deduplicate,
 )
 from lambda_lock.core.schema import ASLEEP
-from lambda_lock.testing import in_memory
-from rig.engine import ROOT
 from rig.wire import Answer
-from tests.support.rows import Rows
+from tests.support.elsewhere import ran
 
 pytestmark = pytest.mark.usefixtures("table")
-
-
-def put(rows: Rows, key: str, **attributes: dict[str, Any]) -> None:
-    """Change attributes of a row that is there."""
-    rows.put(key, **{name: value for name, value in rows[key].items() if name != "key"} | attributes)
 
 
 def passed() -> dict[str, str]:
@@ -43,16 +34,13 @@ def test_the_row_of_a_done_event_goes_with_its_result_and_the_event_runs_again(k
     handler = deduplicate("{key}", scope="mails", result="json")(lambda key: runs.append(key))
     handler("anna@example.com")
 
+    async def run(key: str, **options: Any) -> bool:
+        async with AsyncLockClient() as client:
+            return await client.erase(key, **options)
+
     def erase(key: str, **options: Any) -> bool:
-        if kind == "plain":
-            with LockClient() as client:
-                return client.erase(key, **options)
-
-        async def run() -> bool:
-            async with AsyncLockClient() as client:
-                return await client.erase(key, **options)
-
-        return asyncio.run(run())
+        with LockClient() as client:
+            return client.erase(key, **options) if kind == "plain" else asyncio.run(run(key, **options))
 
     assert erase("anna@example.com", scope="other") is False
     assert erase("anna@example.com", scope="mails") is True
@@ -122,7 +110,7 @@ def test_a_rate_limit_is_erased_once_no_start_is_taken(rows):
         assert client.erase("r", force=True) is True
     with LockClient() as client:  # the first one remembers until when the limit was taken
         client.rate_limit("r", 1000)
-        put(rows, "r", nextAt=passed())
+        rows.change("r", nextAt=passed())
         assert client.erase("r") is True
 
 
@@ -152,7 +140,7 @@ def test_a_row_that_cannot_be_judged_goes_only_by_force(row, said, rows):
 def test_a_row_that_executions_sleep_for_is_refused(rows):
     with LockClient() as client:
         client.acquire("a").release()
-        put(rows, "a", **{ASLEEP: {"N": "2"}})
+        rows.change("a", **{ASLEEP: {"N": "2"}})
         with pytest.raises(LockNotGrantedError, match="2 sleep until it is free"):
             client.erase("a")
         with pytest.raises(LockArgumentError, match="~sleepers"):
@@ -160,22 +148,24 @@ def test_a_row_that_executions_sleep_for_is_refused(rows):
 
 
 @pytest.mark.parametrize("force", [False, True])
-@pytest.mark.parametrize("kind", ["lock", "semaphore", "event", "rate"])
-def test_what_came_after_the_read_is_left_alone(kind, force, wire, rows):
-    act = {
-        "lock": lambda client: client.acquire("k"),
-        "semaphore": lambda client: client.acquire("k", permits=2),
-        "event": lambda client: deduplicate("{k}", scope="", client=client, result="json")(lambda k: 1)("k"),
-        "rate": lambda client: client.rate_limit("k", 1, per=3600),
-    }[kind]
+@pytest.mark.parametrize(
+    ("before", "act"),
+    [
+        (lambda client: client.acquire("k").release(), lambda client: client.acquire("k")),
+        (lambda client: client.acquire("k", permits=2).release(), lambda client: client.acquire("k", permits=2)),
+        (
+            lambda client: client.acquire("k").release(),
+            lambda client: deduplicate("{k}", scope="", client=client, result="json")(lambda k: 1)("k"),
+        ),
+        (lambda client: client.rate_limit("k", 1000), lambda client: client.rate_limit("k", 1, per=3600)),
+    ],
+    ids=["lock", "semaphore", "event", "rate"],
+)
+def test_what_came_after_the_read_is_left_alone(before, act, force, wire, rows):
     with LockClient() as client, LockClient() as other:
-        if kind == "event":
-            client.acquire("k").release()
-        elif kind != "rate":
-            act(client).release()
-        else:
-            client.rate_limit("k", 1000)
-            put(rows, "k", nextAt=passed())
+        before(client)
+        if "nextAt" in rows["k"]:
+            rows.change("k", nextAt=passed())
         kept: list[Any] = []  # a handle that is dropped is warned of
 
         def taken_meanwhile(answer: Answer) -> Answer:
@@ -220,13 +210,6 @@ def test_a_closed_client_erases_nothing(table):
         client.erase("k")
 
 
-def test_erase_works_in_memory_too():
-    with in_memory() as memory, LockClient("locks") as client:
-        client.acquire("a", permits=2).release()
-        assert client.erase("a") is True
-        assert not memory.rows()
-
-
 def test_who_does_not_erase_loads_nothing_of_it():
     code = (  # outside Lambda, making a client loads it
         "import os, sys\n"
@@ -237,5 +220,4 @@ def test_who_does_not_erase_loads_nothing_of_it():
         "    LockClient('locks').acquire('a').release()\n"
         "print([name for name in sys.modules if 'erase' in name])\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout == "[]\n"
+    assert ran(code) == "[]\n"

@@ -10,25 +10,7 @@ import pytest
 
 import lambda_lock
 from lambda_lock import errors
-from lambda_lock.errors import (
-    ClientClosedError,
-    CommitRefusedError,
-    DuplicateEventError,
-    KeyTemplateError,
-    LockAlreadyReleasedError,
-    LockArgumentError,
-    LockConfigurationError,
-    LockError,
-    LockFormatError,
-    LockLostError,
-    LockNotGrantedError,
-    LockTimeoutError,
-    OwnerMismatchError,
-    PayloadMismatchError,
-    RateLimitedError,
-    SessionMonitorNotSetError,
-    TransportError,
-)
+from lambda_lock.errors import LockError, LockNotGrantedError, TransportError
 from tests.support.context import Context
 from tests.support.elsewhere import in_child
 
@@ -36,20 +18,20 @@ CONTENTION = {"key": "a", "holder": "b#1", "waited": 1.5, "retry_after": 2.5}
 STATES: list[tuple[type[LockError], dict[str, Any]]] = [
     (LockError, {"key": "a"}),
     (LockNotGrantedError, CONTENTION),
-    (LockTimeoutError, CONTENTION),
-    (RateLimitedError, {"key": "a", "retry_after": 3, "waited": 1.5}),
-    (LockLostError, {"key": "a", "holder": "b#1"}),
-    (LockAlreadyReleasedError, {"key": "a"}),
-    (OwnerMismatchError, {"key": "a"}),
-    (SessionMonitorNotSetError, {"key": "a"}),
-    (ClientClosedError, {"key": None}),
-    (LockConfigurationError, {"key": "a"}),
-    (LockArgumentError, {"key": "a"}),
-    (KeyTemplateError, {"key": None, "field": "detail[id]"}),
-    (LockFormatError, {"key": "a"}),
-    (DuplicateEventError, {"key": "a", "result": {"x": 1}, "completed_until": 5.0}),
-    (PayloadMismatchError, {"key": "a", "completed_until": 5.0}),
-    (CommitRefusedError, {"key": "a", "reasons": ("None", "ConditionalCheckFailed")}),
+    (errors.LockTimeoutError, CONTENTION),
+    (errors.RateLimitedError, {"key": "a", "retry_after": 3, "waited": 1.5}),
+    (errors.LockLostError, {"key": "a", "holder": "b#1"}),
+    (errors.LockAlreadyReleasedError, {"key": "a"}),
+    (errors.OwnerMismatchError, {"key": "a"}),
+    (errors.SessionMonitorNotSetError, {"key": "a"}),
+    (errors.ClientClosedError, {"key": None}),
+    (errors.LockConfigurationError, {"key": "a"}),
+    (errors.LockArgumentError, {"key": "a"}),
+    (errors.KeyTemplateError, {"key": None, "field": "detail[id]"}),
+    (errors.LockFormatError, {"key": "a"}),
+    (errors.DuplicateEventError, {"key": "a", "result": {"x": 1}, "completed_until": 5.0}),
+    (errors.PayloadMismatchError, {"key": "a", "completed_until": 5.0}),
+    (errors.CommitRefusedError, {"key": "a", "reasons": ("None", "ConditionalCheckFailed")}),
 ]
 
 

@@ -6,7 +6,8 @@ import asyncio
 import gc
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +16,6 @@ from lambda_lock import AsyncLockClient, Lock, LockClient
 from lambda_lock.errors import LockError, LockLostError, TransportError
 from lambda_lock.runtime import heartbeat
 from lambda_lock.runtime.heartbeat import Renewals
-from lambda_lock.runtime.signalsafe import Caller, Turn
 from lambda_lock.transport import Reply, Transport
 from tests.support.waiting import wait_until
 
@@ -83,26 +83,11 @@ def test_a_lock_is_renewed_also_where_no_thread_for_its_renewals_can_be_started(
     assert no_threads.refused
 
 
-class Exits(logging.Handler):
-    """A handler of the application's that ends the thread which logs."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        raise SystemExit
-
-
-@pytest.fixture
-def exits() -> Iterator[logging.Logger]:
-    logger = logging.getLogger("an-application-that-exits")
-    handler = Exits()
-    logger.addHandler(handler)
-    logger.propagate = False
-    yield logger
-    logger.removeHandler(handler)
-
-
-def test_a_logging_handler_that_exits_ends_neither_renewals_nor_lost_signals(wire, make, rows, exits):
-    exits.setLevel(logging.INFO)
-    client = make(lease_duration=2.5, heartbeat_period=0.2, logger=exits)
+def test_a_logging_handler_that_exits_ends_neither_renewals_nor_lost_signals(wire, make, rows, logger):
+    """It ends the thread which logs."""
+    logger.addHandler(Handler(raising(SystemExit)))
+    logger.setLevel(logging.INFO)
+    client = make(lease_duration=2.5, heartbeat_period=0.2, logger=logger)
     failing = wire.unavailable("UpdateItem", times=2)
     with client.acquire("kept") as kept:
         assert failing.reached.wait(30)
@@ -168,53 +153,37 @@ def test_a_renewal_by_hand_waits_for_the_one_under_way_but_not_for_ever(make, cl
     lock.heartbeat()
 
 
-def senders() -> set[threading.Thread]:
-    return {thread for thread in threading.enumerate() if thread.name == SENDER}
-
-
-@pytest.mark.long
-def test_senders_do_not_grow_with_the_locks(make):
-    before = senders()
-    client = make(lease_duration=10, heartbeat_period=0.5)
-    locks = [client.acquire(f"a{number}") for number in range(100)]
-    first = {lock.key: lock.version for lock in locks}
-    wait_until(lambda: all(lock.version != first[lock.key] for lock in locks))
-    assert 1 <= len(senders() - before) <= 8
-    assert sum(thread.name == WATCHER for thread in threading.enumerate()) == 1
-    client.close()
-
-
-def test_a_closed_client_ends_its_senders(make):
-    client = make(heartbeat_period=0.1)
-    lock = client.acquire("a")
-    version = lock.version
-    wait_until(lambda: lock.version != version)
-    renewals = client.__session__.renewals
-    assert renewals.senders
-    client.close()
-    wait_until(lambda: not renewals.senders)
-
-
-def test_a_client_that_is_forgotten_ends_its_senders(table):
+@pytest.mark.parametrize("end", ["closed", "forgotten"])
+def test_a_client_that_is_closed_or_forgotten_ends_its_senders(end, table):
     client = LockClient(heartbeat_period=0.1)
     lock = client.acquire("a")
     version = lock.version
     while lock.version == version:
         threading.Event().wait(0.01)
     renewals = client.__session__.renewals
-    lock.release()
-    client.transport.close()  # type: ignore[attr-defined]
-    del client, lock
+    assert renewals.senders
+    if end == "closed":
+        client.close()
+    else:
+        lock.release()
+        client.transport.close()  # type: ignore[attr-defined]
+        del client, lock
     wait_until(lambda: gc.collect() >= 0 and not renewals.senders)  # a tick may have had the lock in hand
 
 
 class Handler(logging.Handler):
-    def __init__(self, act: Any) -> None:
-        super().__init__()
-        self.act = act
+    """A handler of the application's."""
 
-    def emit(self, record: logging.LogRecord) -> None:
-        self.act(record)
+    def __init__(self, act: Callable[[logging.LogRecord], object]) -> None:
+        super().__init__()
+        self.emit = act  # type: ignore[assignment, method-assign]
+
+
+def raising(error: type[BaseException]) -> Callable[[logging.LogRecord], object]:
+    def fail(record: logging.LogRecord) -> None:
+        raise error("the handler's own")
+
+    return fail
 
 
 @pytest.fixture
@@ -223,28 +192,17 @@ def logger() -> Iterator[logging.Logger]:
     logger.propagate = False
     yield logger
     logger.handlers.clear()
-
-
-class Heard:
-    """A hook that remembers what was lost."""
-
-    def __init__(self) -> None:
-        self.lost: list[Lock] = []
-
-    def on_lost(self, lock: Lock) -> None:
-        self.lost.append(lock)
+    logger.setLevel(logging.NOTSET)
 
 
 @pytest.mark.parametrize("error", [RuntimeError, SystemExit])
-def test_a_logging_handler_that_fails_keeps_no_loss_from_being_told(make, rows, logger, error, capsys):
-    def fail(record: logging.LogRecord) -> None:
-        raise error("the handler's own")
-
-    logger.addHandler(Handler(fail))
-    lost, heard = Told(), Heard()
-    lock = make(logger=logger, lease_duration=1, heartbeat_period=0, hooks=[heard]).acquire("a", on_lost=lost)
+def test_a_logging_handler_that_fails_keeps_no_loss_from_being_told(make, logger, error, capsys):
+    logger.addHandler(Handler(raising(error)))
+    lost, heard = Told(), list[Lock]()
+    hook = SimpleNamespace(on_lost=heard.append)
+    lock = make(logger=logger, lease_duration=1, heartbeat_period=0, hooks=[hook]).acquire("a", on_lost=lost)
     assert lost.called.wait(10)
-    wait_until(lambda: heard.lost == [lock])
+    wait_until(lambda: heard == [lock])
 
 
 def test_a_logging_handler_that_blocks_delays_no_other_lock(wire, make, rows, logger):
@@ -321,14 +279,6 @@ def test_of_the_renewals_that_wait_the_one_whose_lock_ends_first_is_sent_first()
     places = {before: place for place, before in enumerate(order)}
     assert max(places[before] for before in (20.0, 30.0, 50.0, 90.0)) < 8 + 4 + 8
     renewals.close()
-
-
-def test_a_turn_ends_with_its_ticket():
-    turn, mine, another = Turn(), Caller(), Caller()
-    assert turn.take(mine)
-    assert not turn.take(another)
-    del mine  # as where an interrupt kept it from being given back
-    assert turn.take(another)
 
 
 @pytest.mark.long

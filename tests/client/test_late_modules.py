@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-
-from rig.engine import ROOT
+from tests.support.elsewhere import ran
 
 # After the client was made and has its connection, nothing more can be imported.
 SCRIPT = """
@@ -48,15 +44,7 @@ print("ended")
 
 
 def test_nothing_is_imported_after_a_client_was_made(table):
-    ran = subprocess.run(
-        [sys.executable, "-c", SCRIPT, table],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-    )
-    assert ran.stdout.endswith("ended\n"), ran.stderr
+    assert ran(SCRIPT, table).endswith("ended\n")
 
 
 EXHAUSTED = """
@@ -95,22 +83,8 @@ except LockConfigurationError as error:
 """
 
 
-def ran(script: str) -> str:
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    done = subprocess.run(
-        ["bash", "-c", 'ulimit -n 64; exec "$0" -c "$1"', sys.executable, script],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-        env=environment,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
 def test_without_a_file_descriptor_an_acquire_gets_no_answer_and_the_client_closes(table):
-    assert ran(EXHAUSTED) == "TransportError\nFalse\n"
+    assert ran(EXHAUSTED, within=("bash", "-c", 'ulimit -n 64; exec "$0" "$@"')) == "TransportError\nFalse\n"
 
 
 def test_a_module_that_is_not_there_any_more_is_told_with_its_remedy(table):

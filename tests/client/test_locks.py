@@ -9,7 +9,7 @@ from decimal import Decimal
 import pytest
 
 from lambda_lock import GO, PYTHON, LockClient
-from lambda_lock.errors import LockNotGrantedError, LockTimeoutError
+from lambda_lock.errors import LockAlreadyReleasedError, LockNotGrantedError, LockTimeoutError
 from rig.wire import Wire
 from tests.support.clocks import LeapingClock
 from tests.support.elsewhere import in_thread
@@ -123,20 +123,17 @@ def test_get_reads_without_taking(wire, wired):
     record = wired.get("a")
     assert wire.operations == ["GetItem"]
     assert wire.requests[0].body["ConsistentRead"] is True
-    assert record is not None
     assert (record.key, record.owner, record.version) == ("a", lock.owner, lock.version)
     assert (record.data, record.attributes) == (b"x", {"colour": "red"})
     assert (record.fencing_token, record.lease_duration) == (lock.fencing_token, 20.0)
-    assert not record.is_released
-    assert not record.is_expired
-    assert record.expires_at is not None
-    assert record.read_at is not None
+    assert (record.is_released, record.is_expired) == (False, False)
     assert 15 < record.expires_at - record.read_at < 25
-    lock.release()
+    lock.release(data=b"last")
     record = wired.get("a")
-    assert record is not None
-    assert record.is_released
-    assert not record.is_expired
+    assert wire.requests[-1].body["ConsistentRead"] is True
+    assert (record.data, record.attributes) == (b"last", {"colour": "red"})
+    assert (record.owner, record.fencing_token) == (lock.owner, lock.fencing_token)
+    assert (record.is_released, record.is_expired) == (True, False)
 
 
 def test_get_says_that_a_dead_holders_lease_is_over(client, rows):
@@ -187,13 +184,16 @@ def test_without_replace_data_only_a_row_without_data_gets_some(client):
 
 
 def test_release_and_heartbeat_can_store_data(client, rows):
-    lock = client.acquire("a", data=b"x")
+    lock = client.acquire("a", data=b"x", attributes={"colour": "red"})
     lock.heartbeat(data=b"y")
-    assert lock.data == b"y"
-    assert rows["a"]["data"] == {"B": "eQ=="}
-    lock.heartbeat(delete_data=True)
-    assert reading(lock).data is None
-    assert "data" not in rows["a"]
+    assert (lock.data, rows["a"]["data"]) == (b"y", {"B": "eQ=="})
+    for _ in range(2):  # the second time there is none: as well
+        lock.heartbeat(delete_data=True)
+        assert reading(lock).data is None
+        assert "data" not in rows["a"]
+    assert rows["a"]["colour"] == {"S": "red"}
+    lock.heartbeat(data=b"w")
+    assert (lock.data, rows["a"]["data"]) == (b"w", {"B": "dw=="})
     lock.release(data=b"z")
     assert rows["a"]["data"] == {"B": "eg=="}
     assert rows["a"]["isReleased"] == {"S": "1"}
@@ -263,19 +263,17 @@ def test_heartbeat_can_change_the_lease(client, rows):
     assert 5 < lock.remaining <= 10
 
 
-def test_a_row_is_kept_for_its_ttl_after_its_expiry(make, rows):
-    client = make(ttl=100)
-    lock = client.acquire("a")
-    assert 0 <= int(rows["a"]["ttl"]["N"]) - (rows.expiry("a") + 100) <= 1
+@pytest.mark.parametrize(("settings", "seconds"), [({"ttl": 100}, 100), ({}, 86_400)], ids=["", "by default"])
+def test_a_row_is_kept_for_its_ttl_after_its_expiry(settings, seconds, make, rows):
+    def is_kept() -> bool:
+        return 0 <= int(rows["a"]["ttl"]["N"]) - (rows.expiry("a") + seconds) <= 1
+
+    lock = make(**settings).acquire("a")
+    assert is_kept()
     lock.heartbeat(lease_duration=300)
-    assert 0 <= int(rows["a"]["ttl"]["N"]) - (rows.expiry("a") + 100) <= 1
+    assert is_kept()
     lock.release()
-    assert 0 <= int(rows["a"]["ttl"]["N"]) - (rows.expiry("a") + 100) <= 1
-
-
-def test_the_default_ttl_is_a_day(client, rows):
-    client.acquire("a")
-    assert 0 <= int(rows["a"]["ttl"]["N"]) - (rows.expiry("a") + 86_400) <= 1
+    assert is_kept()
 
 
 def test_without_ttl_none_is_written_and_an_old_one_goes(make, rows):
@@ -412,18 +410,25 @@ def test_leaving_a_lock_that_was_released_inside_is_no_error(client):
         lock.release()
 
 
-def test_leaving_the_client_releases_what_it_holds(rows, table):
+def test_leaving_the_client_releases_what_it_holds(wire, table, rows):
     with LockClient() as client:
         locks = [client.acquire("a"), client.acquire("b", delete_on_release=True)]
     assert not rows.is_held("a")
     assert rows.get("b") is None
     assert not any(lock.is_held for lock in locks)
+    wire.clear()
     client.close()  # a second time: nothing
-
-
-def test_closing_without_release_leaves_the_rows_to_their_lease(make, rows):
-    client = make()
-    lock = client.acquire("a")
     client.close(release=False)
-    assert not lock.is_held
-    assert rows.is_held("a")
+    assert wire.operations == []
+
+
+def test_closing_without_release_leaves_the_rows_to_their_lease(wire, wired, rows):
+    locks = [wired.acquire(key, lease_duration=3) for key in ("a", "b")]
+    wired.close(release=False)
+    wire.clear()
+    assert [lock.__held__.renewer.tick() for lock in locks] == [None, None]
+    assert wire.operations == []
+    assert all(rows.is_held(lock.key) for lock in locks)
+    assert not any(lock.is_held or lock.lost for lock in locks)
+    with pytest.raises(LockAlreadyReleasedError):
+        locks[0].release()

@@ -96,34 +96,19 @@ INTERNAL = ("method", "window", "owner", "prefix", "session")
 @pytest.mark.parametrize("name", INTERNAL)
 def test_what_is_no_option_is_refused_by_name(name):
     given: Mapping[str, Any] = {name: "7"}
+
+    async def awaited(act: Callable[..., Any], first: Any) -> None:
+        await act(first, **given)
+
     with in_memory(), LockClient("locks") as client:
-        for act in (client.acquire, client.try_acquire):
-            with pytest.raises(TypeError, match=f"got an unexpected keyword argument '{name}'"):
-                act("a", **given)
-        for act_all in (client.acquire_all, client.try_acquire_all):
-            with pytest.raises(TypeError, match=f"got an unexpected keyword argument '{name}'"):
-                act_all(["a"], **given)
-
-
-@pytest.mark.parametrize("name", INTERNAL)
-def test_what_is_no_option_is_refused_by_name_to_tasks(name):
-    given: Mapping[str, Any] = {name: "7"}
-
-    async def call() -> None:
-        async with AsyncLockClient("locks") as client:
-            for act in (client.acquire, client.try_acquire):
+        tasks = AsyncLockClient.over(client)
+        ones: list[Any] = [client.acquire, client.try_acquire, tasks.acquire, tasks.try_acquire]
+        alls: list[Any] = [client.acquire_all, client.try_acquire_all, tasks.acquire_all, tasks.try_acquire_all]
+        holds: list[Any] = [tasks.adopt, tasks.resume, tasks.release] if name != "owner" else []  # a part of its name
+        for acts, first in ((ones, "a"), (alls, ["a"]), (holds, None)):
+            for act in acts:
                 with pytest.raises(TypeError, match=f"got an unexpected keyword argument '{name}'"):
-                    await act("a", **given)
-            for act_all in (client.acquire_all, client.try_acquire_all):
-                with pytest.raises(TypeError, match=f"got an unexpected keyword argument '{name}'"):
-                    await act_all(["a"], **given)
-            if name != "owner":  # a part of a hold's name
-                for resume in (client.adopt, client.resume, client.release):
-                    with pytest.raises(TypeError, match=f"got an unexpected keyword argument '{name}'"):
-                        await resume(None, **given)
-
-    with in_memory():
-        asyncio.run(call())
+                    asyncio.run(awaited(act, first))
 
 
 @pytest.mark.parametrize("name", ["data", "permits", "holder", "reentrant"])

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -12,12 +14,13 @@ from lambda_lock.client.renewer import Renewer
 from lambda_lock.errors import (
     ClientClosedError,
     LockAlreadyReleasedError,
+    LockError,
     LockLostError,
-    LockNotGrantedError,
     SessionMonitorNotSetError,
 )
-from tests.support.clocks import StandingClock
-from tests.support.elsewhere import in_thread
+from rig.wire import Request
+from tests.support.clocks import LeapingClock, StandingClock
+from tests.support.elsewhere import held_up, in_thread
 from tests.support.waiting import wait_until
 
 from .conftest import reading
@@ -28,9 +31,8 @@ from .conftest import reading
 @pytest.mark.plain
 def test_the_same_thread_enters_again_and_only_the_last_release_sends(wire, wired):
     outer = wired.acquire("a", reentrant=True)
-    inner = wired.acquire("a", reentrant=True)
-    assert inner is outer
-    assert inner.release() is True
+    with wired.acquire("a", reentrant=True) as inner:
+        assert inner is outer
     assert outer.is_held
     assert wire.count() == 1
     assert outer.release() is True
@@ -40,27 +42,14 @@ def test_the_same_thread_enters_again_and_only_the_last_release_sends(wire, wire
         outer.release()
 
 
-@pytest.mark.plain
-def test_context_managers_nest(client, rows):
-    with client.acquire("a", reentrant=True):
-        with client.acquire("a", reentrant=True):
-            pass
-        assert rows.is_held("a")
-    assert not rows.is_held("a")
-
-
-def test_without_reentrant_the_same_thread_contends_with_itself(client):
-    with client.acquire("a", reentrant=True), pytest.raises(LockNotGrantedError):
-        client.acquire("a", wait=0)
-
-
 def test_another_thread_contends_whatever_it_asks(client):
     with client.acquire("a", reentrant=True):
         assert in_thread(lambda: client.try_acquire("a", reentrant=True))() is None
 
 
-def test_another_client_of_the_same_thread_contends(client, make):
+def test_without_reentrant_and_by_another_client_the_same_thread_contends_with_itself(client, make):
     with client.acquire("a", reentrant=True):
+        assert client.try_acquire("a") is None
         assert make().try_acquire("a", reentrant=True) is None
 
 
@@ -117,36 +106,24 @@ def test_an_old_handle_does_nothing_to_the_next_lock_of_its_key(client, rows):
     assert rows.is_held("a")
 
 
-def test_an_old_handle_that_was_lost_does_not_release_the_next_lock(client, rows):
+def test_an_old_handle_that_was_lost_does_not_release_the_next_lock_or_stop_its_heartbeat(client, rows):
     old = client.acquire("a")
     rows.delete("a")
-    new = client.acquire("a")
-    assert old.release() is False
-    assert new.is_held
-    assert rows.is_held("a")
-    assert new in client.held()
-    new.heartbeat()
-    assert new.release() is True
-
-
-def test_an_old_handle_does_not_stop_the_heartbeat_of_the_next_lock(wire, wired, rows):
-    old = wired.acquire("a")
-    rows.delete("a")
-    new = wired.acquire("a", lease_duration=3)
+    new = client.acquire("a", lease_duration=3)
     assert old.release() is False
     with pytest.raises(LockAlreadyReleasedError):
         old.release()
     first = rows.expiry("a")
     wait_until(lambda: rows.expiry("a") > first + 1.2)
-    assert new.is_held
+    assert client.held() == (new,)
+    new.heartbeat()
+    assert new.release() is True
 
 
 def test_the_same_owner_with_another_token_is_not_the_same_lock(client, rows):
     """As a late copy of the claim would leave it, after release and deletion."""
     lock = client.acquire("a")
-    item = rows["a"]
-    token = str(lock.fencing_token + 1)
-    rows.put("a", **{name: value for name, value in item.items() if name != "key"} | {"fencingToken": {"N": token}})
+    rows.change("a", fencingToken={"N": str(lock.fencing_token + 1)})
     with pytest.raises(LockLostError):
         lock.heartbeat()
     assert not lock.is_held
@@ -196,23 +173,21 @@ def test_a_refused_renewal_is_lost_and_names_the_new_holder(wire, wired, rows):
     assert wire.operations == []  # lost is final
 
 
-def test_a_handle_says_what_became_of_it(client, rows):
-    lost = client.acquire("a")
+def test_a_handle_says_what_became_of_it(wire, impatient, rows):
+    lost = impatient.acquire("a")
     rows.put_held("a", expires_at=time.time() + 60, owner="other#1")
     assert lost.release() is False
     assert repr(lost).endswith(f"Lock 'a' lost, token {lost.fencing_token}>")
 
-    handed_over = client.acquire("b")
-    adopted = client.adopt(handed_over.hand_over())
+    handed_over = impatient.acquire("b")
+    adopted = impatient.adopt(handed_over.hand_over())
     assert "'b' handed over" in repr(handed_over)
     assert "'b' held for" in repr(adopted)
 
-
-def test_a_handle_whose_release_got_no_answer_does_not_say_released(wire, impatient):
-    lock = impatient.acquire("a")
+    given_up = impatient.acquire("c")
     wire.drop_request("UpdateItem", times=float("inf"))
-    assert lock.release(best_effort=True) is False
-    assert "'a' given up, release not confirmed" in repr(lock)
+    assert given_up.release(best_effort=True) is False
+    assert "'c' given up, release not confirmed" in repr(given_up)
 
 
 def test_a_row_that_is_gone_is_lost(client, rows):
@@ -267,10 +242,10 @@ def test_wait_lost_wakes_when_a_renewal_is_refused(client, rows):
 
 
 def test_almost_expired_is_asked_of_locks_with_a_safe_time(client):
-    with client.acquire("a") as lock, pytest.raises(SessionMonitorNotSetError, match="safe_time"):
+    with client.acquire("a") as lock, pytest.raises(SessionMonitorNotSetError, match="safe_time=seconds") as caught:
         _ = lock.is_almost_expired
-    with client.acquire("a", safe_time=1) as lock:
-        assert lock.is_almost_expired is False
+    assert caught.value.key == "a"
+    assert isinstance(caught.value, LockError)
     with client.acquire("a", safe_time=19.99) as lock:
         wait_until(lambda: lock.is_almost_expired)
         assert lock.is_held
@@ -279,55 +254,68 @@ def test_almost_expired_is_asked_of_locks_with_a_safe_time(client):
 # Closed clients
 
 
-def test_a_closed_client_takes_reads_and_renews_nothing(make):
-    client = make()
+def test_a_closed_client_takes_reads_and_renews_nothing(client):
     client.close()
-    for act in (lambda: client.acquire("a"), lambda: client.try_acquire("a"), lambda: client.get("a")):
+    for act in (client.acquire, client.try_acquire, client.get):
         with pytest.raises(ClientClosedError):
-            act()
+            act("a")
+
+
+def about(key: str) -> Callable[[Request], bool]:
+    return lambda request: request.body["Key"]["key"]["S"] == key
 
 
 def test_closing_the_client_ends_a_waiting_acquire(wire, wired, make, rows):
-    held = make(endpoint_url=rows.engine.url).acquire("a")
-    polled = wire.delay_reply("GetItem", seconds=0)
-    result = in_thread(lambda: wired.acquire("a", wait=60))
-    assert polled.reached.wait(30)
+    others = make(endpoint_url=rows.engine.url)
+    theirs = [others.acquire(key) for key in ("x", "y")]
+    locks = [wired.acquire(key, lease_duration=3) for key in ("a", "b")]
+    first = rows.expiry("a")
+    wait_until(lambda: rows.expiry("a") > first)  # it is renewed
+    polls = [wire.delay_reply("GetItem", seconds=0, when=about(lock.key)) for lock in theirs]
+    results = [in_thread(partial(wired.acquire, lock.key, wait=60)) for lock in theirs]
+    assert all(poll.reached.wait(30) for poll in polls)
     wired.close()
-    with pytest.raises(ClientClosedError):
-        result()
-    assert rows["a"]["ownerName"]["S"] == held.owner
+    for result in results:
+        with pytest.raises(ClientClosedError):
+            result()
+    assert not any(rows.is_held(lock.key) for lock in locks)
+    assert not any(lock.is_held for lock in locks)
+    assert all(lock.is_held and rows.is_held(lock.key) for lock in theirs)
+    assert [lock.release() for lock in theirs] == [True, True]
 
 
 @pytest.mark.parametrize("wait", [0, 60])
 def test_a_grant_that_arrives_after_closing_is_given_back(wait, wire, wired, rows):
-    claim = wire.delay_reply("UpdateItem")
-    result = in_thread(lambda: wired.acquire("a", wait=wait))
-    assert claim.reached.wait(30)
-    wired.close()
-    claim.release()
+    with held_up(wire.delay_reply("UpdateItem"), lambda: wired.acquire("a", wait=wait)) as result:
+        wired.close()
     with pytest.raises(ClientClosedError):
         result()
     wait_until(lambda: not rows.is_held("a"))
     assert wired.held() == ()
 
 
-def test_closing_releases_the_other_locks_although_one_fails(wire, wired, rows):
-    locks = [wired.acquire(key) for key in "abc"]
-    wire.answer(400, "AccessDeniedException", "UpdateItem", when=lambda request: request.body["Key"]["key"]["S"] == "b")
-    wired.close()
+@pytest.mark.parametrize("outage", ["503", "cut off", "denied"])
+def test_closing_releases_the_other_locks_although_one_fails(outage, wire, make, rows, caplog):
+    client = make(clock=LeapingClock(), heartbeat_period=0)
+    locks = [client.acquire(key) for key in "abc"]
+    always = {"times": float("inf"), "when": about("b")}
+    if outage == "503":
+        wire.unavailable("UpdateItem", **always)
+    elif outage == "cut off":
+        wire.drop_request("UpdateItem", **always)
+    else:
+        wire.answer(400, "AccessDeniedException", "UpdateItem", **always)
+    client.close()
     assert [rows.is_held(key) for key in "abc"] == [False, True, False]
     assert not any(lock.is_held for lock in locks)
+    assert [record.lock_key for record in caplog.records if "was not released" in record.message] == ["b"]
 
 
 def test_closing_is_not_disturbed_by_a_release_at_the_same_moment(wire, wired, rows):
-    locks = [wired.acquire(key) for key in "abc"]
-    held = wire.hold("UpdateItem")
-    result = in_thread(wired.close)
-    assert held.reached.wait(30)
-    first = wire.requests[-1].body["Key"]["key"]["S"]
-    others = [lock for lock in locks if lock.key != first]
-    assert others[0].release() is True
-    held.release()
+    locks = {key: wired.acquire(key) for key in "abc"}
+    with held_up(wire.hold("UpdateItem"), wired.close) as result:
+        del locks[wire.requests[-1].body["Key"]["key"]["S"]]
+        assert locks.popitem()[1].release() is True
     result()
     assert not any(rows.is_held(key) for key in "abc")
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,7 +15,6 @@ import pytest
 from lambda_lock import Lock, LockClient
 from lambda_lock.core.protocol import Entropy
 from lambda_lock.errors import LockAlreadyReleasedError, LockError, LockLostError, OwnerMismatchError
-from rig.engine import ROOT
 from tests.support.elsewhere import in_child, in_thread
 from tests.support.waiting import wait_until
 
@@ -28,30 +25,12 @@ pytestmark = pytest.mark.plain  # the workers, which are other processes, use a 
 
 WORKER = Path(__file__).with_name("worker.py")
 
-Start = Any  # Callable[..., Popen[str]]
-
-
-@pytest.fixture
-def start(table: str) -> Iterator[Start]:
-    processes: list[subprocess.Popen[str]] = []
-
-    def run(*arguments: object) -> subprocess.Popen[str]:
-        command = [sys.executable, str(WORKER), *map(str, arguments)]
-        environment = os.environ | {"PYTHONPATH": str(ROOT)}
-        processes.append(subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment))
-        return processes[-1]
-
-    yield run
-    for process in processes:
-        process.kill()
-        process.communicate()
-
 
 @pytest.mark.long
-def test_many_processes_and_threads_lose_no_increment(engine, table, rows, start):
-    counters = engine.create_table(f"{table}-counters")
+def test_many_processes_and_threads_lose_no_increment(engine, new_table, rows, start):
+    counters = new_table()
     processes, threads, rounds = 4, 4, 15
-    workers = [start("count", engine.port, counters, threads, rounds) for _ in range(processes)]
+    workers = [start(WORKER, "count", engine.port, counters, threads, rounds) for _ in range(processes)]
     assert [worker.wait(250) for worker in workers] == [0] * processes
     (item,) = engine.scan(counters)
     assert item["value"] == {"N": str(processes * threads * rounds)}
@@ -61,7 +40,7 @@ def test_many_processes_and_threads_lose_no_increment(engine, table, rows, start
 
 
 def test_a_holder_killed_at_work_is_replaced(client, rows, start):
-    process = start("hold", "a", 1.5)
+    process = start(WORKER, "hold", "a", 1.5)
     token = int(process.stdout.readline())
     first = rows.version("a")
     wait_until(lambda: rows.version("a") != first)  # it renews
@@ -76,10 +55,8 @@ def test_a_holder_killed_at_work_is_replaced(client, rows, start):
 # Forked children
 
 
-def child_view(client: LockClient, key: str) -> dict[str, Any]:
-    """What a child sees of its parent's locks, and what happens when it meddles with them."""
-    locks = [held.handle() for held in client.__session__.open_locks.handled()]
-    (lock,) = [lock for lock in locks if lock.key == key]
+def child_view(client: LockClient, lock: Lock) -> dict[str, Any]:
+    """What a child sees of its parent's lock, and what happens when it meddles with it."""
     errors = []
     for act in (
         lock.release,
@@ -87,29 +64,33 @@ def child_view(client: LockClient, key: str) -> dict[str, Any]:
         lambda: lock.release(delete=True),
         lambda: lock.release(best_effort=True),
         lock.__enter__,
+        lambda: lock.__exit__(None, None, None),  # leaving a block that the parent had entered releases nothing either
+        lock.raise_if_lost,
     ):
         try:
             act()
         except LockError as error:
             errors.append(type(error))
-    lock.__exit__(None, None, None)  # leaving a block that the parent had entered releases nothing either
-    try:
-        lock.raise_if_lost()
-    except LockLostError as error:
-        errors.append(type(error))
+    taken = client.try_acquire(lock.key, reentrant=True)
     client_held = client.held()
     client.close()
-    return {"held": (lock.is_held, lock.remaining, lock.lost), "errors": errors, "list": client_held}
+    return {
+        "held": (lock.is_held, lock.remaining, lock.lost),
+        "errors": errors,
+        "list": client_held,
+        "contends": taken is None,
+    }
 
 
 def test_a_child_neither_holds_nor_releases_its_parents_lock(wire, wired, rows):
-    lock = wired.acquire("a")
+    lock = wired.acquire("a", reentrant=True)
     wire.clear()
-    view = in_child(lambda: child_view(wired, "a"))()
+    view = in_child(lambda: child_view(wired, lock))()
     assert view["held"] == (False, 0.0, True)
     assert view["errors"] == [OwnerMismatchError] * 5 + [LockLostError]
     assert view["list"] == ()
-    assert wire.operations == []
+    assert view["contends"]
+    assert wire.count() == 1  # that of try_acquire
     assert lock.is_held
     assert rows.is_held("a")
     assert lock.release() is True
@@ -148,15 +129,6 @@ def test_a_child_takes_and_renews_locks_of_its_own(client, rows):
     assert not rows.is_held("b")
     assert parents.is_held
     assert parents.release() is True
-
-
-def test_a_child_contends_with_its_parent(client):
-    client.acquire("a", reentrant=True)
-
-    def attempt() -> bool:
-        return client.try_acquire("a", reentrant=True) is None
-
-    assert in_child(attempt)()
 
 
 def test_forked_workers_share_neither_owner_nor_nonce(wire, wired):

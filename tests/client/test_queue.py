@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import LockTimeoutError
+from lambda_lock import ClientClosedError, LockTimeoutError
+from tests.support.elsewhere import held_up, in_thread
 from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
@@ -18,12 +19,15 @@ def waiting(rows: Rows, key: str = "a") -> int:
     return len(rows[key].get("waiters", {"L": []})["L"])
 
 
-def test_waiters_are_served_in_the_order_in_which_they_came(make, rows):
-    held, order = make().acquire("a"), list[int]()
+@pytest.mark.parametrize("permits", [None, 2])
+def test_waiters_are_served_in_the_order_in_which_they_came(permits, make, rows):
+    held, order = [make().acquire("a", permits=permits) for _ in range(permits or 1)], list[int]()
+    leave = threading.Event()
 
     def take(number: int) -> None:
-        with make().acquire("a", wait=60):
+        with make().acquire("a", permits=permits, wait=60):
             order.append(number)
+            leave.wait(0.05)  # so that the next one gets its permit
 
     with ThreadPoolExecutor(5) as pool:
         taken = []
@@ -31,7 +35,10 @@ def test_waiters_are_served_in_the_order_in_which_they_came(make, rows):
             taken.append(pool.submit(take, number))
             wait_until(lambda: waiting(rows) == len(taken))
         assert make().get("a").waiters == 5
-        held.release()
+        with pytest.raises(LockTimeoutError, match="and 5 wait before this one") as refused:
+            make().acquire("a", permits=permits, wait=0.1)
+        assert refused.value.ahead == 5
+        held[0].release()
         for future in taken:
             future.result(60)
     assert order == [0, 1, 2, 3, 4]
@@ -52,20 +59,13 @@ def test_a_caller_that_does_not_wait_may_come_first(make, rows):
 
 @pytest.mark.parametrize("of", ["client", "acquire"])
 def test_queue_false_takes_no_ticket(of, make, rows, wire):
-    settings: dict[str, Any] = {"queue": False} if of == "client" else {}
+    held, client = make().acquire("a"), make(**({"queue": False} if of == "client" else {}))
     options: dict[str, Any] = {"queue": False} if of == "acquire" else {}
-    held, client, seen = make().acquire("a"), make(**settings), threading.Event()
-
-    def reading() -> bool:
-        seen.set()
-        return False
-
-    with ThreadPoolExecutor(1) as pool:
-        later = pool.submit(lambda: client.acquire("a", wait=60, refresh_period=0.05, cancel_check=reading, **options))
-        assert seen.wait(30)
+    polled = wire.delay_reply("GetItem", seconds=0)
+    with held_up(polled, lambda: client.acquire("a", wait=60, refresh_period=0.05, **options)) as later:
         assert "waiters" not in rows["a"]
         held.release()
-        later.result(60).release()
+    later().release()
     assert not any("list_append" in str(request.body) for request in wire.requests)
 
 
@@ -79,18 +79,18 @@ def test_a_wait_that_is_cancelled_in_the_queue_leaves_no_ticket(make, rows):
 def test_a_client_that_is_closed_in_the_queue_leaves_no_ticket(make, rows):
     make().acquire("a")
     client = make()
-    with ThreadPoolExecutor(1) as pool:
-        later = pool.submit(lambda: client.acquire("a", wait=60))
-        wait_until(lambda: waiting(rows) == 1)
-        client.close()
-        assert later.exception(60) is not None
+    later = in_thread(lambda: client.acquire("a", wait=60))
+    wait_until(lambda: waiting(rows) == 1)
+    client.close()
+    with pytest.raises(ClientClosedError):
+        later()
     assert waiting(rows) == 0
 
 
 @pytest.mark.parametrize("waiters", [{"S": "x"}, {"N": "4"}, {"L": [{"N": "1"}]}, {"L": [{"S": "x"}] * 3000}])
 def test_waiters_that_cannot_be_read_count_as_nobody_and_are_logged_once(waiters, make, rows, caplog):
     make().acquire("a").release()
-    rows.put("a", **{name: value for name, value in rows["a"].items() if name != "key"}, waiters=waiters)
+    rows.change("a", waiters=waiters)
     client = make()
     with caplog.at_level(logging.WARNING, "lambda_lock"):
         for _ in range(3):
@@ -98,24 +98,14 @@ def test_waiters_that_cannot_be_read_count_as_nobody_and_are_logged_once(waiters
     assert [record.lock_event for record in caplog.records] == ["waiters_unreadable"]
     assert "the attribute waiters of lock 'a' is not a list of at most 64 tickets" in caplog.text
     assert rows["a"]["waiters"] == waiters
-    record = client.get("a")
-    assert record is not None
-    assert record.waiters == 0
+    assert client.get("a").waiters == 0
 
 
 def test_an_append_to_waiters_that_became_unreadable_ends_the_queueing_and_not_the_wait(wire, make, rows):
     held, client = make().acquire("a"), make()
-
     read = wire.delay_reply("GetItem", seconds=0.5)
-    with ThreadPoolExecutor(1) as pool:
-        later = pool.submit(lambda: client.acquire("a", wait=60, refresh_period=0.1))
-        assert read.reached.wait(30)
-        rows.put("a", **{name: value for name, value in rows["a"].items() if name != "key"}, waiters={"S": "x"})
+    with held_up(read, lambda: client.acquire("a", wait=60, refresh_period=0.1)) as later:
+        rows.change("a", waiters={"S": "x"})
         wait_until(lambda: any("list_append" in str(request.body) for request in wire.requests))
         held.release()
-        later.result(60).release()
-
-
-def test_an_uncontended_acquire_that_may_wait_is_one_request_and_loads_no_queue(wire, wired):
-    wired.acquire("a", wait=60)
-    assert [request.operation for request in wire.requests] == ["UpdateItem"]
+    later().release()

@@ -7,16 +7,12 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from lambda_lock import ClientClosedError, LockLostError
-from rig.engine import ROOT
+from lambda_lock import LockLostError
 from tests.support.clocks import StandingClock
-from tests.support.elsewhere import in_thread
 from tests.support.waiting import wait_until
 
 from .conftest import reading
@@ -53,53 +49,28 @@ def stopped(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
-def test_what_is_released_before_a_suspension_is_free_during_it_and_can_be_taken_anew_after_it(table, make, rows):
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    with subprocess.Popen(
-        [sys.executable, "-c", SERVER], env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as server:
-        assert server.stdin is not None
-        assert server.stdout is not None
+def test_what_is_released_before_a_suspension_is_free_during_it_and_can_be_taken_anew_after_it(
+    table, make, rows, start
+):
+    server = start("-c", SERVER)
 
-        def hook(name: str) -> None:
-            print(name, file=server.stdin, flush=True)
+    def said(hook: str, *lines: str) -> None:
+        print(hook, file=server.stdin, flush=True)
+        assert [server.stdout.readline() for _ in lines] == [f"{line}\n" for line in lines]
 
-        assert server.stdout.readline() == "holding\n"
-        hook("suspend")
-        assert server.stdout.readline() == "suspend False\n"
-        assert server.stdout.readline() == "LockLostError\n"
-        os.kill(server.pid, signal.SIGSTOP)
-        wait_until(lambda: stopped(server.pid))
-        lock = make().acquire("job", wait=0)
-        os.kill(server.pid, signal.SIGCONT)
-        hook("resume")
-        assert server.stdout.readline() == "resume False\n"
-        assert server.stdout.readline() == "LockLostError\n"
-        assert lock.is_held
-        lock.release()
-        hook("end")
-        assert server.stdout.readline() == "end False\n"
-        assert server.stdout.readline() == "holding\n"
-        hook("end")
-        assert server.stdout.readline() == "end True\n"
-    assert server.returncode == 0
+    assert server.stdout.readline() == "holding\n"
+    said("suspend", "suspend False", "LockLostError")
+    os.kill(server.pid, signal.SIGSTOP)
+    wait_until(lambda: stopped(server.pid))
+    lock = make().acquire("job", wait=0)
+    os.kill(server.pid, signal.SIGCONT)
+    said("resume", "resume False", "LockLostError")
+    assert lock.is_held
+    lock.release()
+    said("end", "end False", "holding")
+    said("end", "end True")
+    assert server.wait(30) == 0
     assert not rows.is_held("job")
-
-
-def test_an_acquire_that_waits_when_the_machine_is_to_be_suspended_ends_without_the_lock(make, rows):
-    holder, waiting = make().acquire("a"), make()
-
-    def wait() -> object:
-        with pytest.raises(ClientClosedError):
-            waiting.acquire("a", wait=30)
-        return None
-
-    ended = in_thread(wait)
-    wait_until(lambda: "waiters" in rows["a"])
-    waiting.close()
-    ended()
-    holder.release()
-    assert not rows.is_held("a")
 
 
 # A machine that came back with all clocks where they stood: no time has passed for it

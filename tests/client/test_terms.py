@@ -11,7 +11,16 @@ from unittest.mock import Mock
 
 import pytest
 
-from lambda_lock import AsyncLockClient, Lock, LockArgumentError, LockClient, deduplicate, rate_limit, with_lock
+from lambda_lock import (
+    AsyncLockClient,
+    LockArgumentError,
+    LockClient,
+    current_lock,
+    deduplicate,
+    rate_limit,
+    set_default_client,
+    with_lock,
+)
 from lambda_lock.batch import process_sqs, sqs_batch
 from lambda_lock.client.options import Terms, terms_of
 from lambda_lock.decorators.functions import undecorated
@@ -35,6 +44,7 @@ def on_record(record: object) -> None: ...
 
 
 FLAGS = ["replace_data", "delete_on_release", "replace", "only_if_exists", "queue", "reentrant"]
+CLIENT = LockClient("locks", heartbeat_period=8)
 
 
 @pytest.mark.parametrize("value", ["false", 1, None])
@@ -85,27 +95,15 @@ def test_an_option_that_is_wrong_for_every_client_is_told_when_decorating(act, o
         ({"on_lost": "call me"}, "on_lost must be a function that takes the Lock, not 'call me'"),
         ({"safe_time": "1"}, "safe_time must be a number of seconds, not '1'"),
         ({"safe_time": 6, "lease_duration": 5}, "safe_time=6 must be between 0 and lease_duration=5"),
+        ({"safe_time": 30, "client": CLIENT}, "safe_time=30 must be between 0 and lease_duration=20"),
+        ({"on_danger": print, "client": CLIENT}, "on_danger would never be called: pass safe_time= as well"),
+        ({"lease_duration": 10, "client": CLIENT}, "heartbeat_period=8.* is more than half of lease_duration=10"),
     ],
 )
 @pytest.mark.parametrize("act", decorators())
 def test_an_option_of_a_decorator_that_is_wrong_is_told_when_decorating(act, option, words):
     with pytest.raises((TypeError, LockArgumentError), match=words):
         decorators(**option)[act]()
-
-
-@pytest.mark.parametrize(
-    ("option", "words"),
-    [
-        ({"safe_time": 30}, "safe_time=30 must be between 0 and lease_duration=20"),
-        ({"on_danger": print}, "on_danger would never be called: pass safe_time= as well"),
-        ({"lease_duration": 10}, "heartbeat_period=8.* is more than half of lease_duration=10"),
-    ],
-)
-@pytest.mark.parametrize("act", decorators())
-def test_what_does_not_fit_the_settings_of_the_client_is_told_when_decorating(act, option, words):
-    client = LockClient("locks", heartbeat_period=8)
-    with pytest.raises(LockArgumentError, match=words):
-        decorators(client=client, **option)[act]()
 
 
 def test_an_option_of_something_else_is_refused_with_what_takes_it(local):
@@ -149,20 +147,13 @@ def test_the_terms_of_a_decorator_are_made_once(local, monkeypatch):
         assert len(made) == 1
 
 
-def test_the_terms_of_a_decorator_are_those_of_the_client_of_the_call():
-    from lambda_lock import current_lock, set_default_client
-
-    @with_lock("a")
-    def lease() -> float:
-        return current_lock().lease_duration
-
-    try:
-        with in_memory():
-            for seconds in (20.0, 40.0):
-                set_default_client(LockClient("locks", lease_duration=seconds))
-                assert lease() == seconds
-    finally:
-        set_default_client(None)
+def test_the_terms_of_a_decorator_are_those_of_the_client_of_the_call(monkeypatch):
+    lease: Callable[[], float] = with_lock("a")(lambda: current_lock().lease_duration)
+    with in_memory():
+        for seconds in (20.0, 40.0):
+            set_default_client(LockClient("locks", lease_duration=seconds))
+            assert lease() == seconds
+    set_default_client(None)
 
 
 def test_threads_with_different_clients_never_get_the_terms_of_each_other():
@@ -191,25 +182,6 @@ def test_threads_with_different_clients_never_get_the_terms_of_each_other():
     assert [found.settings for found in got] == [one, one]
 
 
-def test_a_client_whose_acquire_is_replaced_is_asked_by_it(local, monkeypatch):
-    asked: list[str] = []
-    acquire, acquire_all = LockClient.acquire, LockClient.acquire_all
-
-    def traced(self: LockClient, key: str, **options: Any) -> Lock:
-        asked.append(key)
-        return acquire(self, key, **options)
-
-    def traced_all(self: LockClient, keys: list[str], **options: Any) -> Any:
-        asked.extend(keys)
-        return acquire_all(self, keys, **options)
-
-    monkeypatch.setattr(LockClient, "acquire", traced)
-    monkeypatch.setattr(LockClient, "acquire_all", traced_all)
-    assert with_lock("a", client=local)(handler)("event") == "ran"
-    assert with_lock(["b", "c"], client=local)(handler)("event") == "ran"
-    assert asked == ["a", "b", "c"]
-
-
 class Passing:
     """Passes on the public attributes of what it wraps, as a client of an application's own does."""
 
@@ -229,9 +201,22 @@ class Traced(Passing):
         super().__init__(wrapped)
         self.asked = asked
 
-    def __call__(self, key: object, **options: Any) -> Any:
-        self.asked.append(key)
-        return self.wrapped(key, **options)  # type: ignore[operator]
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        self.asked.append(arguments[-1])
+        return self.wrapped(*arguments, **options)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("replaced", ["function", "method"])
+def test_a_client_whose_acquire_is_replaced_is_asked_by_it(replaced, local, monkeypatch):
+    asked: list[object] = []
+    for name in ("acquire", "acquire_all"):
+        of = LockClient if replaced == "function" else local
+        traced: Any = Traced(getattr(of, name), asked)
+        replacement = (lambda *of, traced=traced, **options: traced(*of, **options)) if of is LockClient else traced
+        monkeypatch.setattr(of, name, replacement)
+    assert with_lock("a", client=local)(handler)("event") == "ran"
+    assert with_lock(["b", "c"], client=local)(handler)("event") == "ran"
+    assert asked == ["a", ("b", "c")]
 
 
 def test_a_client_may_be_wrapped(local):
@@ -242,26 +227,13 @@ def test_a_client_may_be_wrapped(local):
         assert with_lock(["b", "c"], client=client)(handler)("event") == "ran"
 
 
-def test_a_mock_of_a_client_may_be_given(local):
+def test_a_mock_of_a_client_may_be_given_and_get_no_answer(local):
     mocked = Mock(spec=LockClient)
     assert with_lock("a", client=mocked)(handler)("event") == "ran"
     mocked.acquire.assert_called_once()
     mocked.acquire.return_value.release.assert_called_once_with()
-
-
-def test_a_mock_of_a_client_may_get_no_answer(local):
-    mocked = Mock(spec=LockClient)
     mocked.acquire.side_effect = TransportError(False, "no answer")
     assert with_lock("a", client=mocked, on_unavailable="run")(handler)("event") == "ran"
-
-
-def test_a_method_that_a_tracer_has_wrapped_is_called(local, monkeypatch):
-    asked: list[object] = []
-    for name in ("acquire", "acquire_all"):
-        monkeypatch.setattr(local, name, Traced(getattr(local, name), asked))
-    assert with_lock("a", client=local)(handler)("event") == "ran"
-    assert with_lock(["b", "c"], client=local)(handler)("event") == "ran"
-    assert asked == ["a", ("b", "c")]
 
 
 def test_a_decorator_of_an_async_function_checks_as_that_of_a_plain_one(local):

@@ -13,7 +13,7 @@ import pytest
 from lambda_lock import Lock, LockClient
 from lambda_lock.errors import LockAlreadyReleasedError
 from lambda_lock.testing import in_memory
-from tests.support.elsewhere import in_thread
+from tests.support.elsewhere import held_up, in_thread
 
 from .test_heartbeat import Told
 
@@ -53,11 +53,8 @@ def test_of_two_last_acts_one_wins_and_the_other_is_told(first, second, wire, wi
     lost = Told()
     lock = wired.acquire("a", on_lost=lost)
     stall = wire.hold("TransactWriteItems" if first == "commit" else "UpdateItem")
-    winner = in_thread(lambda: ACTS[first](lock))
-    assert stall.reached.wait(30)
-    with pytest.raises(LockAlreadyReleasedError):
+    with held_up(stall, lambda: ACTS[first](lock)) as winner, pytest.raises(LockAlreadyReleasedError):
         ACTS[second](lock)
-    stall.release()
     outcome = winner()
     assert not lock.lost
     assert lost.locks == []
@@ -68,32 +65,16 @@ def test_of_two_last_acts_one_wins_and_the_other_is_told(first, second, wire, wi
         lock.release()
 
 
-def test_closing_while_the_block_is_left_disturbs_neither(wire, wired, rows):
+@pytest.mark.parametrize("first", ["the block", "close"])
+def test_closing_while_the_block_is_left_disturbs_neither(first, wire, wired, rows):
     lost = Told()
     lock = wired.acquire("a", on_lost=lost)
-
-    def leave() -> None:
-        with lock:
-            pass
-
-    stall = wire.hold("UpdateItem")
-    leaving = in_thread(leave)
-    assert stall.reached.wait(30)
-    wired.close()
-    stall.release()
-    leaving()
-    assert lost.locks == []
-    assert not rows.is_held("a")
-
-
-def test_the_block_may_be_left_while_close_releases_its_lock(wire, wired, rows):
-    lost = Told()
-    with wired.acquire("a", on_lost=lost):
-        stall = wire.hold("UpdateItem")
-        closing = in_thread(wired.close)
-        assert stall.reached.wait(30)
-    stall.release()
-    closing()
+    lock.__enter__()
+    ends = [lambda: lock.__exit__(None, None, None), wired.close]
+    one, other = ends if first == "the block" else reversed(ends)
+    with held_up(wire.hold("UpdateItem"), one) as result:
+        other()
+    result()
     assert lost.locks == []
     assert not rows.is_held("a")
 

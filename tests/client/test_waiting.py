@@ -4,63 +4,41 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
-from functools import partial
 
 import pytest
 
-from lambda_lock.errors import ClientClosedError, LockAlreadyReleasedError, LockNotGrantedError, LockTimeoutError
+from lambda_lock.errors import ClientClosedError, LockNotGrantedError, LockTimeoutError
 from lambda_lock.runtime.timeline import SystemClock
-from rig.wire import Request
 from tests.support.clocks import LeapingClock
 from tests.support.context import Context
-from tests.support.elsewhere import in_thread
+from tests.support.elsewhere import held_up, in_thread, land
 from tests.support.waiting import wait_until
 
 # The invocation's deadline
 
 
 @pytest.mark.parametrize(
-    ("left", "options", "says"),
+    ("options", "says"),
     [
-        (
-            60,
-            {"wait": 90, "reserve": 50},
-            "wait=90 was cut to 10.0 s: the invocation had 60.0 s left, less reserve=50 for the work. "
-            "Pass a smaller reserve=, raise the function's timeout, or let the caller try again",
-        ),
-        (
-            60,
-            {"wait": 90},
-            "wait=90 was cut to 45.0 s: the invocation had 60.0 s left, less 15.0 s (reserve: a quarter, at least 1 s) "
-            "for the work. Pass a smaller reserve=, raise",
-        ),
-        (
-            60,
-            {},
-            "The wait was at most 45.0 s: the invocation had 60.0 s left, less 15.0 s (reserve: a quarter, at least "
-            "1 s) for the work. Pass a smaller reserve=, raise",
-        ),
-        (
-            60,
-            {"reserve": 0},
-            "The wait was at most 60.0 s: the invocation had 60.0 s left, less reserve=0 for the work. "
-            "Raise the function's timeout, or let",
-        ),
-        (
-            60,
-            {"wait": 5, "reserve": 80},
-            "wait=5 was cut to 0.0 s: the invocation had 60.0 s left, less reserve=80 for the work. Pass a smaller",
-        ),
-        (60, {"wait": 5}, "5.0 s of waiting. Wait longer, or let the caller try again"),
-        (60, {"wait": 0}, "Try again later, or pass wait=seconds"),
+        ({"wait": 90, "reserve": 50}, "wait=90 was cut to 10.0 s: {left} reserve=50 {remedies}, raise the function's"),
+        ({"wait": 90}, "wait=90 was cut to 45.0 s: {left} {quarter} {remedies}, raise"),
+        ({}, "The wait was at most 45.0 s: {left} {quarter} {remedies}, raise"),
+        ({"reserve": 0}, "The wait was at most 60.0 s: {left} reserve=0 for the work. Raise the function's timeout"),
+        ({"wait": 5, "reserve": 80}, "wait=5 was cut to 0.0 s: {left} reserve=80 {remedies}"),
+        ({"wait": 5}, "5.0 s of waiting. Wait longer, or let the caller try again"),
+        ({"wait": 0}, "Try again later, or pass wait=seconds"),
     ],
     ids=str,
 )
-def test_a_wait_that_the_deadline_cut_short_is_not_told_to_wait_longer(left, options, says, make, rows):
+def test_a_wait_that_the_deadline_cut_short_is_not_told_to_wait_longer(options, says, make, rows):
+    says = says.format(
+        left="the invocation had 60.0 s left, less",
+        quarter="15.0 s (reserve: a quarter, at least 1 s)",
+        remedies="for the work. Pass a smaller reserve=",
+    )
     rows.put_held("a", expires_at=time.time() + 3600, lease_seconds=3600)
     with pytest.raises(LockNotGrantedError) as caught:
-        make(clock=LeapingClock()).acquire("a", context=Context(left), **options)
+        make(clock=LeapingClock()).acquire("a", context=Context(60), **options)
     assert says in str(caught.value)
     assert ("Wait longer" in str(caught.value)) == ("Wait longer" in says)
     assert caught.value.holder == "somebody#1"
@@ -75,12 +53,9 @@ def test_a_wait_is_cancelled_from_another_thread(wait, replace, wire, wired, row
     rows.put_held("a", expires_at=time.time() + 3600, lease_seconds=3600)
     before = rows["a"]
     cancelled = threading.Event()
-    polled = wire.delay_reply("GetItem", seconds=0)
-    result = in_thread(
-        lambda: wired.acquire("a", wait=wait, replace=replace, refresh_period=0.1, cancel_check=cancelled.is_set)
-    )
-    assert polled.reached.wait(30)
-    cancelled.set()
+    options = {"wait": wait, "replace": replace, "refresh_period": 0.1, "cancel_check": cancelled.is_set}
+    with held_up(wire.delay_reply("GetItem", seconds=0), lambda: wired.acquire("a", **options)) as result:
+        cancelled.set()
     with pytest.raises(LockTimeoutError, match="waiting for lock 'a' was cancelled by cancel_check") as caught:
         result()
     assert caught.value.key == "a"
@@ -89,28 +64,27 @@ def test_a_wait_is_cancelled_from_another_thread(wait, replace, wire, wired, row
     assert {**rows["a"], "waiters": None} == {**before, "waiters": None}
 
 
-def test_a_cancelled_wait_does_not_take_the_lock_later(client, make, rows):
+def test_a_cancelled_wait_does_not_take_the_lock_later(client, make):
     held = make().acquire("a")
     with pytest.raises(LockTimeoutError):
         client.acquire("a", wait=60, cancel_check=lambda: True)
+    assert client.try_acquire("a", wait=60, cancel_check=lambda: True) is None
     held.release()
     with make().acquire("a", wait=0):
         assert client.held() == ()
 
 
-def test_try_acquire_gives_none_for_a_cancelled_wait(client, make):
-    make().acquire("a")
-    assert client.try_acquire("a", wait=60, cancel_check=lambda: True) is None
+@pytest.mark.parametrize("error", [ZeroDivisionError, StopIteration])
+def test_an_error_of_cancel_check_ends_the_wait_and_leaves_nothing_held_whatever_it_is(error, client, make, rows):
+    def fail() -> bool:
+        raise error("of the application's")
 
-
-def test_an_error_of_cancel_check_ends_the_wait_and_leaves_nothing_held_whatever_it_is(wire, wired, make, rows):
-    def exhausted() -> bool:
-        raise StopIteration("of an iterator of the application's")
-
-    with make().acquire("a"):
-        with pytest.raises(RuntimeError) as caught:
-            wired.acquire("a", wait=60, cancel_check=exhausted)
-        assert isinstance(caught.value.__cause__, StopIteration)
+    with make().acquire("a") as held:
+        with pytest.raises((ZeroDivisionError, RuntimeError)) as caught:
+            client.acquire("a", wait=60, cancel_check=fail)
+        assert isinstance(caught.value.__cause__ if error is StopIteration else caught.value, error)
+        assert rows["a"]["ownerName"] == {"S": held.owner}
+    assert client.held() == ()
     assert not rows.is_held("a")
 
 
@@ -154,48 +128,7 @@ def test_a_cancel_while_dynamodb_is_away_ends_the_wait(wire, impatient, rows):
     assert rows.get("a") is None
 
 
-def test_an_error_of_cancel_check_ends_the_wait_and_comes_out(client, make, rows):
-    held = make().acquire("a")
-
-    def fail() -> bool:
-        raise ZeroDivisionError("of the application")
-
-    with pytest.raises(ZeroDivisionError):
-        client.acquire("a", wait=60, cancel_check=fail)
-    assert client.held() == ()
-    assert rows["a"]["ownerName"] == {"S": held.owner}
-
-
-def test_a_cancel_check_that_cannot_be_called_is_refused(wire, wired):
-    with pytest.raises(TypeError, match="cancel_check"):
-        wired.acquire("a", cancel_check=True)
-    assert wire.operations == []
-
-
 # Closing
-
-
-def test_closing_ends_all_waits_and_releases_all_locks(wire, wired, make, rows):
-    others = make(endpoint_url=rows.engine.url)
-    theirs = [others.acquire(key) for key in ("x", "y")]
-    locks = [wired.acquire(key, lease_duration=3) for key in ("a", "b")]
-    first = rows.expiry("a")
-    wait_until(lambda: rows.expiry("a") > first)  # it is renewed
-    polls = [wire.delay_reply("GetItem", seconds=0, when=_about(lock.key)) for lock in theirs]
-    results = [in_thread(partial(wired.acquire, lock.key, wait=60)) for lock in theirs]
-    assert all(poll.reached.wait(30) for poll in polls)
-    wired.close()
-    for result in results:
-        with pytest.raises(ClientClosedError):
-            result()
-    assert not any(rows.is_held(lock.key) for lock in locks)
-    assert not any(lock.is_held for lock in locks)
-    assert all(lock.is_held and rows.is_held(lock.key) for lock in theirs)
-    assert [lock.release() for lock in theirs] == [True, True]
-
-
-def _about(key: str) -> Callable[[Request], bool]:
-    return lambda request: request.body["Key"]["key"]["S"] == key
 
 
 def test_closing_does_not_wait_for_a_renewal_in_flight_which_then_changes_nothing(wire, wired, rows):
@@ -205,8 +138,7 @@ def test_closing_does_not_wait_for_a_renewal_in_flight_which_then_changes_nothin
     wired.close()
     assert not rows.is_held("a")
     after = rows["a"]
-    renewal.release()
-    assert renewal.finished.wait(30)
+    land(renewal)
     assert rows["a"] == after
     assert not lock.is_held
     assert not lock.lost
@@ -222,35 +154,6 @@ def test_closing_one_client_leaves_another_ones_locks_and_renewals_alone(make, r
     assert lock.is_held
 
 
-def test_closing_without_release_sends_nothing_and_stops_the_renewals(wire, wired, rows):
-    locks = [wired.acquire(key, lease_duration=3) for key in ("a", "b")]
-    wired.close(release=False)
-    wire.clear()
-    assert [lock.__held__.renewer.tick() for lock in locks] == [None, None]
-    assert wire.operations == []
-    assert all(rows.is_held(lock.key) for lock in locks)
-    assert not any(lock.is_held or lock.lost for lock in locks)
-    with pytest.raises(LockAlreadyReleasedError):
-        locks[0].release()
-
-
-@pytest.mark.parametrize("outage", ["503", "cut off", "denied"])
-def test_one_release_that_fails_does_not_stop_the_others(outage, wire, make, rows, caplog):
-    client = make(clock=LeapingClock(), heartbeat_period=0)
-    locks = [client.acquire(key) for key in "abc"]
-    always = {"times": float("inf"), "when": _about("b")}
-    if outage == "503":
-        wire.unavailable("UpdateItem", **always)
-    elif outage == "cut off":
-        wire.drop_request("UpdateItem", **always)
-    else:
-        wire.answer(400, "AccessDeniedException", "UpdateItem", **always)
-    client.close()
-    assert [rows.is_held(key) for key in "abc"] == [False, True, False]
-    assert not any(lock.is_held for lock in locks)
-    assert [record.lock_key for record in caplog.records if "was not released" in record.message] == ["b"]
-
-
 @pytest.mark.plain
 def test_closing_releases_a_lock_that_was_entered_several_times(client, rows):
     lock = client.acquire("a")
@@ -258,16 +161,6 @@ def test_closing_releases_a_lock_that_was_entered_several_times(client, rows):
         assert client.acquire("a", reentrant=True, wait=0) is lock
     client.close()
     assert not rows.is_held("a")
-    assert not lock.is_held
-
-
-def test_closing_twice_sends_nothing_more(wire, wired):
-    lock = wired.acquire("a")
-    wired.close()
-    wire.clear()
-    wired.close()
-    wired.close(release=False)
-    assert wire.operations == []
     assert not lock.is_held
 
 

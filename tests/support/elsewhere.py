@@ -1,12 +1,20 @@
-"""Runs functions on another thread or in another process."""
+"""Runs functions on another thread or in another process, and programs."""
 
 from __future__ import annotations
 
 import os
 import pickle
+import subprocess
+import sys
 import threading
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import pytest
+
+from rig.engine import ROOT
+from rig.wire import Fault
 
 from .waiting import DEADLINE
 
@@ -41,6 +49,24 @@ def in_thread(function: Callable[[], Any]) -> Callable[[], Any]:
     return result
 
 
+@contextmanager
+def held_up(fault: Fault, act: Callable[[], Any]) -> Iterator[Callable[[], Any]]:
+    """Start ``act`` on a thread. The block runs while ``fault`` holds up a request of it.
+
+    Yields a function that waits for its result or raises its error.
+    """
+    result = in_thread(act)
+    assert fault.reached.wait(DEADLINE)
+    yield result
+    fault.release()
+
+
+def land(late: Fault) -> None:
+    """Let the late copies of a request arrive."""
+    late.release()
+    assert late.finished.wait(DEADLINE)
+
+
 class ChildDied(AssertionError):
     """A forked child ended without an outcome."""
 
@@ -67,3 +93,34 @@ def in_child(function: Callable[[], Any]) -> Callable[[], Any]:
         return _opened(pickle.loads(raw))
 
     return result
+
+
+Start: TypeAlias = Callable[..., "subprocess.Popen[str]"]
+
+
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts Python with these arguments, and pipes to its input and output. Kills it at the end of the test."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(*arguments: object) -> subprocess.Popen[str]:
+        command, environment = [sys.executable, *map(str, arguments)], os.environ | {"PYTHONPATH": str(ROOT)}
+        pipe = subprocess.PIPE
+        started.append(subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True))
+        return started[-1]
+
+    yield run
+    for process in started:
+        process.kill()
+    for process in started:
+        process.communicate()
+
+
+def ran(code: str, *arguments: str, within: tuple[str, ...] = ()) -> str:
+    """Run Python code in a process of its own. Returns what it printed. within: a command that runs it."""
+    done = subprocess.run(
+        [*within, sys.executable, "-c", code, *arguments],
+        env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=120, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout

@@ -33,6 +33,11 @@ class Rows:
     def put(self, key: str, **attributes: dict[str, Any]) -> None:
         self.engine.dynamodb("PutItem", {"TableName": self.table, "Item": {**self.item_key(key), **attributes}})
 
+    def change(self, key: str, **attributes: dict[str, Any] | None) -> None:
+        """Change attributes of a row that is there. None: it has the attribute no more."""
+        item = self[key] | attributes
+        self.put(key, **{name: value for name, value in item.items() if name != "key" and value is not None})
+
     def delete(self, key: str) -> None:
         self.engine.dynamodb("DeleteItem", {"TableName": self.table, "Key": self.item_key(key)})
 
