@@ -2,36 +2,32 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import random
 import re
 import signal
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from lambda_lock import (
-    AsyncLockClient,
     CommitRefusedError,
     LockArgumentError,
     LockClient,
     LockFormatError,
     LockLostError,
-    LockNotGrantedError,
 )
 from rig.engine import ROOT
 from rig.meter import Meter, size
 from rig.wire import Answer
+from tests.support.elsewhere import Start, in_thread, land
 from tests.support.rows import Rows
 
 STATE = Path(__file__).with_name("permit_state.py")
@@ -42,8 +38,8 @@ def attempts(rows: Rows) -> list[str]:
     return list(rows["api"]["permits"]["M"])
 
 
-def put(table: str, key: str) -> dict[str, Any]:
-    return {"Put": {"TableName": table, "Item": {"key": {"S": key}}}}
+def put(table: str, key: str, **more: Any) -> dict[str, Any]:
+    return {"Put": {"TableName": table, "Item": {"key": {"S": key}}, **more}}
 
 
 def test_a_permit_is_handed_over_resumed_any_number_of_times_and_released_by_its_string(client, rows):
@@ -90,13 +86,11 @@ def test_an_interrupted_handover_leaves_no_permit_though_a_late_claim_lands_when
         os.kill(os.getpid(), signal.SIGINT)
         return answer
 
-    def let_the_claim_land(_: Answer) -> None:
-        late_claim.release()
-        assert late_claim.finished.wait(10)
-
     wire.alter_reply(interrupt, "UpdateItem")  # that of handing over
     freed = wire.alter_reply(
-        let_the_claim_land, "UpdateItem", when=lambda request: "begins_with" in request.body["ConditionExpression"]
+        lambda _: land(late_claim),
+        "UpdateItem",
+        when=lambda request: "begins_with" in request.body["ConditionExpression"],
     )
     with pytest.raises(KeyboardInterrupt):
         lock.hand_over()
@@ -125,29 +119,9 @@ def test_what_is_resumed_commits_and_guards_a_transaction_and_earlier_attempts_d
     lock.commit([put(table, "four")])
     assert [rows.get(key) is not None for key in ("one", "two", "three", "four")] == [True, False, False, True]
     assert attempts(rows) == []
-
-
-def test_a_refused_commit_of_a_resumed_permit_releases_it(client, rows, table):
-    only_if_there = {"ConditionExpression": "attribute_exists(#k)", "ExpressionAttributeNames": {"#k": "key"}}
-    lock = client.resume(client.acquire("api", permits=2).hand_over())
+    refused = {"ConditionExpression": "attribute_not_exists(#k)", "ExpressionAttributeNames": {"#k": "key"}}
     with pytest.raises(CommitRefusedError):
-        lock.commit([{"Put": put(table, "one")["Put"] | only_if_there}])
-    assert attempts(rows) == []
-
-
-def test_the_async_client_does_the_same(table, rows):
-    async def go() -> None:
-        async with AsyncLockClient(table) as client:
-            string = await (await client.acquire("api", permits=2, holder="h")).hand_over()
-            lock = await client.resume(string)
-            assert lock.permits == 2
-            parts: Any = {"key": "api", "owner": lock.owner, "fencing_token": lock.fencing_token, "permits": 2}
-            adopted = await client.adopt(await (await client.resume(**parts)).hand_over())
-            assert adopted.fencing_token == lock.fencing_token + 1
-            assert await client.release(string) is False
-            assert await adopted.release()
-
-    asyncio.run(go())
+        client.resume(client.acquire("api", permits=2).hand_over()).commit([put(table, "one", **refused)])
     assert attempts(rows) == []
 
 
@@ -160,15 +134,10 @@ def test_a_string_of_a_lock_on_a_semaphore_and_the_reverse_are_clear_errors(clie
             method(**of_permit)
         with pytest.raises(LockFormatError, match="'a' is a lock, not a semaphore"):
             method(**of_lock)
+        with pytest.raises(LockArgumentError, match="permits=0 is out of range"):
+            method(**of_lock | {"permits": 0})
     assert permit.release()
     assert lock.release()
-
-
-def test_a_number_of_permits_out_of_range_is_refused_before_anything_is_sent(wire, wired):
-    for method in (wired.resume, wired.adopt, wired.release):
-        with pytest.raises(LockArgumentError, match="permits=0 is out of range"):
-            method(key="api", owner="o#1", fencing_token=1, permits=0)
-    assert wire.count() == 0
 
 
 @pytest.mark.parametrize("kept", [True, False])
@@ -232,107 +201,67 @@ def test_a_hold_costs_the_units_that_the_docs_say(column, permits, table, engine
 # Executions whose states are killed and frozen, and a judge outside
 
 
-class State:
-    """A state in a process of its own."""
-
-    def __init__(self, folder: Path, execution: str, string: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, str(STATE), str(folder), execution, "2", string],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-            env=os.environ | {"PYTHONPATH": str(ROOT)},
-        )  # fmt: skip
-
-    def said(self) -> Any:
-        assert self.process.stdout is not None
-        line = self.process.stdout.readline()
-        return json.loads(line) if line else pytest.fail(self.process.communicate()[1])
-
-    def asked(self, what: str) -> Any:
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{what}\n")
-        self.process.stdin.flush()
-        return self.said()
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.communicate()
+def said(state: subprocess.Popen[str], asked: str = "") -> Any:
+    """What a state says, to what it is asked or by itself."""
+    assert state.stdin is not None
+    assert state.stdout is not None
+    if asked:
+        print(asked, file=state.stdin, flush=True)
+    return json.loads(state.stdout.readline())
 
 
-Begin = Callable[[Path, str, str], State]
-
-
-@pytest.fixture
-def begin() -> Iterator[Begin]:
-    begun: list[State] = []
-
-    def one(folder: Path, execution: str, string: str) -> State:
-        begun.append(State(folder, execution, string))
-        return begun[-1]
-
-    yield one
-    for state in begun:
-        state.end()
-
-
-def execution(number: int, folder: Path, begin: Begin, client: LockClient) -> int:
+def execution(number: int, folder: Path, start: Start, client: LockClient) -> int:
     """Run three states, whose attempts are killed and frozen. Returns how many zombies were refused."""
-    name, rng, zombies = f"execution-{number}", random.Random(number), []
-    state, token = begin(folder, name, ""), None
-    while (granted := state.said()) is None:  # nobody is inside under this name
+    name, rng, zombies = f"execution-{number}", random.Random(number), list[subprocess.Popen[str]]()
+
+    def begin(string: str) -> subprocess.Popen[str]:
+        return start(STATE, folder, name, 2, string)
+
+    state = begin("")
+    while (granted := said(state)) is None:  # nobody is inside under this name
         time.sleep(0.1)
-        state = begin(folder, name, "")
+        state = begin("")
     token, string = granted[1], ""
     for _ in range(3):
         trouble = rng.choice(("kill", "freeze", "none"))
         if trouble == "kill":
-            state.end()
+            state.kill()
         elif trouble == "freeze":
-            state.process.send_signal(signal.SIGSTOP)
+            state.send_signal(signal.SIGSTOP)
             zombies.append(state)
         else:
-            string = state.asked("hand over")
-            state.end()
-        state = begin(folder, name, string)  # without a string, as an acquire step that is tried again
-        assert state.said()[1] == token
+            string = said(state, "hand over")
+            state.kill()
+        state = begin(string)  # without a string, as an acquire step that is tried again
+        assert said(state)[1] == token
     refused = 0
     for zombie in zombies:  # they go on beside the newest attempt, which has the permit
-        zombie.process.send_signal(signal.SIGCONT)
-        refused += zombie.asked(rng.choice(("release", "hand over"))) is False
+        zombie.send_signal(signal.SIGCONT)
+        refused += said(zombie, rng.choice(("release", "hand over"))) is False
     assert refused == len(zombies)
     (folder / name).unlink()
     if string and rng.random() < 0.5:
         assert client.release(string)
     else:
-        assert state.asked("release") is True
+        assert said(state, "release") is True
     return refused
 
 
 @pytest.mark.long
-def test_no_more_than_two_of_six_executions_that_are_killed_and_frozen_are_inside(client, rows, tmp_path, begin):
+def test_no_more_than_two_of_six_executions_that_are_killed_and_frozen_are_inside(client, rows, tmp_path, start):
     most, over = [0], threading.Event()
 
     def judge() -> None:
         while not over.wait(0.002):
             most[0] = max(most[0], len(os.listdir(tmp_path)))
 
-    watching = threading.Thread(target=judge)
-    watching.start()
+    judged = in_thread(judge)
     try:
         with ThreadPoolExecutor(6) as pool:
-            refused = list(pool.map(lambda number: execution(number, tmp_path, begin, client), range(6)))
+            refused = list(pool.map(lambda number: execution(number, tmp_path, start, client), range(6)))
     finally:
         over.set()
-        watching.join()
+    judged()
     assert most == [2]
     assert sum(refused) > 0
     assert attempts(rows) == []
-
-
-def test_the_permit_of_an_execution_that_ends_for_good_is_free_after_its_lease(client, tmp_path, begin):
-    held = [client.acquire("api", permits=2, holder=f"execution-{number}", lease_duration=1) for number in range(2)]
-    for lock in held:
-        with suppress(LockLostError):
-            lock.hand_over(lease_duration=1)
-    with pytest.raises(LockNotGrantedError):
-        client.acquire("api", permits=2, holder="execution-9", wait=0)
-    client.acquire("api", permits=2, holder="execution-9", wait=60).release()

@@ -19,12 +19,6 @@ from tests.observe.conftest import Listener
 
 
 @pytest.fixture
-def memory() -> Iterator[Memory]:
-    with in_memory() as memory:
-        yield memory
-
-
-@pytest.fixture
 def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
     exporter, provider = InMemorySpanExporter(), TracerProvider()
     provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -33,9 +27,9 @@ def spans(monkeypatch: pytest.MonkeyPatch) -> InMemorySpanExporter:
 
 
 @pytest.fixture
-def told(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LAMBDA_LOCK_METRICS", "orders")
-    monkeypatch.setenv("LAMBDA_LOCK_METRICS_TIMES", "1")
+def memory() -> Iterator[Memory]:
+    with in_memory() as memory:
+        yield memory
 
 
 def traced(spans: InMemorySpanExporter) -> list[tuple[str, Any, Any]]:
@@ -94,7 +88,9 @@ def test_attempts_and_releases_by_string_are_traced(memory, spans):
     assert traced(spans) == [("lock release", "failed", token)]
 
 
-def test_attempts_are_measured_as_any_lock_and_releases_by_string_are_not(told, capsys):
+def test_attempts_are_measured_as_any_lock_and_releases_by_string_are_not(memory, monkeypatch, capsys):
+    monkeypatch.setenv("LAMBDA_LOCK_METRICS", "orders")
+    monkeypatch.setenv("LAMBDA_LOCK_METRICS_TIMES", "1")
     client = LockClient()
     string = client.acquire("a").hand_over()
     assert counted(capsys) == ["LockWaited", "LockHeld"]

@@ -88,55 +88,43 @@ def test_an_interrupted_handover_of_an_adopted_lock_leaves_nothing_held(memory):
     client.close()
 
 
-def test_an_interrupted_release_by_string_can_be_repeated(memory):
+@pytest.mark.parametrize("by", ["string", "handle"])
+def test_a_release_that_was_interrupted_is_repeated_or_done_by_close_also_for_an_attempt(by, memory):
     client = LockClient(heartbeat_period=0)
     string = client.acquire("a").hand_over()
-    for instant in at_every_instant(lambda: client.release(string)):  # noqa: B023
-        assert client.release(string)
-        assert held(memory) == [], instant
-        string = client.acquire("a", wait=0).hand_over()
-    client.release(string)
-
-
-def test_a_release_that_was_interrupted_is_done_by_close_also_for_an_attempt(memory):
-    client = LockClient(heartbeat_period=0)
-    lock = client.resume(client.acquire("a").hand_over())
-    for instant in at_every_instant(lambda: lock.release()):  # noqa: B023
+    lock = client.resume(string) if by == "handle" else None
+    for instant in at_every_instant(lambda: lock.release() if lock else client.release(string)):  # noqa: B023
+        if lock is None:
+            assert client.release(string)
         client.close()
         assert held(memory) == [], instant
         client = LockClient(heartbeat_period=0)
-        lock = client.resume(client.acquire("a", wait=0).hand_over())
+        string = client.acquire("a", wait=0).hand_over()
+        lock = client.resume(string) if by == "handle" else None
     client.close()
 
 
 # Dropped handles
 
 
-def test_a_resumed_handle_that_is_dropped_is_told_and_left_to_the_next_attempt(rows, table):
-    client = LockClient(heartbeat_period=0)
-    string = client.acquire("a").hand_over()
-    with pytest.warns(ResourceWarning, match="hand it over.*the next attempt goes on with it"):
-        client.resume(string)
-    client.close()
-    assert rows.is_held("a")
-    with LockClient() as another:
-        assert another.resume(string).release()
-
-
-def test_an_adopted_handle_that_is_dropped_is_released_by_close_also_after_an_attempt(rows, table):
+@pytest.mark.parametrize(
+    ("method", "told", "is_left"),
+    [
+        ("resume", "hand it over.*the next attempt goes on with it", True),
+        ("adopt", "or when the client is clos", False),
+    ],
+)
+def test_a_handle_that_is_dropped_is_told_and_left_to_the_next_attempt_unless_it_adopted(
+    method, told, is_left, rows, table
+):
     client = LockClient(heartbeat_period=0)
     string = client.resume(client.acquire("a").hand_over()).hand_over()
-    with pytest.warns(ResourceWarning, match="or when the client is closed"):
-        client.adopt(string)
+    with pytest.warns(ResourceWarning, match=told):
+        getattr(client, method)(string)
     client.close()
-    assert not rows.is_held("a")
-
-
-def test_closing_the_client_releases_what_its_handles_hold(rows, table):
-    with LockClient() as client:
-        lock = client.resume(client.acquire("a").hand_over())
-    assert not lock.is_held
-    assert not rows.is_held("a")
+    assert rows.is_held("a") is is_left
+    with LockClient() as another:
+        assert another.release(string) is is_left
 
 
 @pytest.mark.parametrize("how", [{}, {"release": False}], ids=["releasing", "leaving"])
@@ -179,20 +167,14 @@ def test_a_child_cannot_use_its_parent_s_attempt_and_can_resume_the_string(clien
         resumed = client.resume(string)
         return lock.is_held, resumed.owner, resumed.fencing_token, resumed.hand_over()
 
-    was_held, owner, token, next_string = in_child(child)()
-    assert not was_held
-    assert owner != lock.owner
-    assert token == lock.fencing_token
+    children = [in_child(child)() for _ in range(2)]
+    assert not any(was_held for was_held, *_ in children)
+    assert {token for _, _, token, _ in children} == {lock.fencing_token}
+    assert len({lock.owner, client.resume(string).owner, *(owner for _, owner, *_ in children)}) == 4
     with pytest.raises(LockLostError):
         lock.heartbeat()
-    assert client.release(next_string)
+    assert client.release(children[-1][3])
     assert not rows.is_held("a")
-
-
-def test_a_child_and_its_parent_that_resume_draw_different_names(client):
-    string = client.acquire("a").hand_over()
-    names = {in_child(lambda: client.resume(string).owner)() for _ in range(2)}
-    assert len({client.resume(string).owner, *names}) == 3
 
 
 # Frozen environments, in memory

@@ -9,11 +9,12 @@ import pytest
 
 from lambda_lock import MultiLock
 from tests.support import clients
-from tests.support.clients import Make, impatient, make, pytest_generate_tests, wired
+from tests.support.clients import impatient, make, pytest_generate_tests, wired
+from tests.support.elsewhere import start
 from tests.support.fresh import fresh_process
 from tests.support.rows import rows
 
-__all__ = ["client", "fresh_process", "impatient", "make", "pytest_generate_tests", "rows", "wired"]
+__all__ = ["client", "fresh_process", "impatient", "make", "pytest_generate_tests", "rows", "start", "wired"]
 
 client = clients.client
 
@@ -31,6 +32,3 @@ class _Keeping(clients.KeepingClient):
 def keeping(monkeypatch: pytest.MonkeyPatch) -> type[_Keeping]:
     monkeypatch.setattr(clients, "KeepingClient", _Keeping)
     return _Keeping
-
-
-_ = Make

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import PYTHON, MultiLock
+from lambda_lock import PYTHON, LockClient, MultiLock
 from lambda_lock.errors import (
     CommitRefusedError,
     LockAlreadyReleasedError,
@@ -16,30 +16,18 @@ from lambda_lock.errors import (
     LockLostError,
     TransportError,
 )
-from rig.wire import Answer
+from rig.wire import Answer, Wire
 from tests.support.rows import Rows
 
 FOREVER = float("inf")
 COMMIT = "TransactWriteItems"
 
 
-def add(rows: Rows, key: str, amount: int) -> dict[str, Any]:
+def add(rows: Rows, key: str, amount: int, **more: Any) -> dict[str, Any]:
     """Carried out twice it would show."""
-    return {
-        "Update": {
-            "TableName": rows.table,
-            "Key": {"key": {"S": key}},
-            "UpdateExpression": "ADD #n :amount",
-            "ExpressionAttributeNames": {"#n": "value"},
-            "ExpressionAttributeValues": {":amount": {"N": str(amount)}},
-        }
-    }
-
-
-def impossible(rows: Rows, key: str) -> dict[str, Any]:
-    item = add(rows, key, 1)
-    item["Update"]["ConditionExpression"] = "attribute_exists(#n)"
-    return item
+    written = {"UpdateExpression": "ADD #n :amount", "ExpressionAttributeNames": {"#n": "value"}, **more}
+    values = {"ExpressionAttributeValues": {":amount": {"N": str(amount)}}}
+    return {"Update": {"TableName": rows.table, "Key": {"key": {"S": key}}, **written, **values}}
 
 
 def value(rows: Rows, key: str) -> int | None:
@@ -51,15 +39,18 @@ def taken_over(rows: Rows, key: str) -> None:
     rows.put_held(key, expires_at=time.time() + 60, owner="another#1")
 
 
-def transfer(rows: Rows) -> list[dict[str, Any]]:
-    return [add(rows, "one", -5), add(rows, "other", 5)]
+def transfer(rows: Rows, **more: Any) -> list[dict[str, Any]]:
+    return [add(rows, "one", -5), add(rows, "other", 5, **more)]
 
 
-def has_ended(locks: MultiLock) -> None:
-    assert not locks.is_held
-    for act in (locks.heartbeat, locks.release, lambda: locks.commit([{"Put": {"TableName": "orders"}}])):
-        with pytest.raises(LockAlreadyReleasedError):
-            act()
+IMPOSSIBLE = {"ConditionExpression": "attribute_exists(#n)"}
+
+
+@pytest.fixture
+def locks(impatient: LockClient, wire: Wire) -> MultiLock:
+    taken = impatient.acquire_all(["a", "b"])
+    wire.clear()
+    return taken
 
 
 def held(rows: Rows, keys: str) -> list[bool]:
@@ -67,22 +58,17 @@ def held(rows: Rows, keys: str) -> list[bool]:
 
 
 def test_writes_and_all_releases_are_one_request(wire, wired, rows):
-    locks = wired.acquire_all(["a", "b"])
-    wire.clear()
-    locks.commit(transfer(rows))
+    with wired.acquire_all(["a", "b"]) as locks:
+        wire.clear()
+        locks.commit(transfer(rows))
+        assert held(rows, "ab") == [False, False]
     assert wire.operations == [COMMIT]
     assert (value(rows, "one"), value(rows, "other")) == (-5, 5)
-    assert held(rows, "ab") == [False, False]
-    has_ended(locks)
-    assert not locks.lost
+    assert (locks.is_held, locks.lost) == (False, False)
+    for act in (locks.heartbeat, locks.release, lambda: locks.commit(transfer(rows))):
+        with pytest.raises(LockAlreadyReleasedError):
+            act()
     assert wired.try_acquire_all(["a", "b"], queue=False) is not None
-
-
-def test_within_the_block_nothing_more_is_released(wire, wired, rows):
-    with wired.acquire_all(["a", "b"]) as locks:
-        locks.commit(transfer(rows))
-        wire.clear()
-    assert wire.count() == 0
 
 
 @pytest.mark.parametrize("lost", ["a", "b", "c"])
@@ -94,31 +80,36 @@ def test_if_any_lock_is_not_ours_nothing_is_written_and_the_others_are_released(
     assert (refused.value.key, refused.value.holder) == (lost, "another#1")
     assert value(rows, "one") is None
     assert held(rows, "abc") == [key == lost for key in "abc"]
-    assert locks.lost
-    has_ended(locks)
+    assert (locks.is_held, locks.lost) == (False, True)
+    with pytest.raises(LockAlreadyReleasedError):
+        locks.release()
 
 
-def test_a_refusal_by_the_items_own_conditions_releases_all(client, rows):
-    locks = client.acquire_all(["a", "b"])
+@pytest.mark.parametrize("replies", ["arrive", "are lost"])
+def test_a_refusal_by_the_items_own_conditions_releases_all(replies, wire, locks, rows):
+    """If the releases get no answer, the same commit proves that they were carried out."""
+    if replies == "are lost":
+        wire.drop_reply("UpdateItem", times=FOREVER)
     with pytest.raises(CommitRefusedError) as refused:
-        locks.commit([add(rows, "one", 1), impossible(rows, "other")])
+        locks.commit(transfer(rows, **IMPOSSIBLE))
     assert refused.value.reasons == ("None", "ConditionalCheckFailed")
+    assert wire.count(COMMIT) == (1 if replies == "arrive" else 2)
     assert value(rows, "one") is None
     assert held(rows, "ab") == [False, False]
-    assert not locks.lost
-    has_ended(locks)
+    assert (locks.is_held, locks.lost) == (False, False)
+    if replies == "arrive":
+        with pytest.raises(LockAlreadyReleasedError):
+            locks.release()
 
 
-def test_a_lost_reply_is_sent_again_and_nothing_is_written_twice(wire, impatient, rows):
-    locks = impatient.acquire_all(["a", "b"])
+def test_a_lost_reply_is_sent_again_and_nothing_is_written_twice(wire, locks, rows):
     wire.drop_reply(COMMIT, times=2)
     locks.commit(transfer(rows))
     assert (value(rows, "one"), value(rows, "other")) == (-5, 5)
     assert held(rows, "ab") == [False, False]
 
 
-def test_a_commit_without_any_answer_is_unknown_and_may_be_released(wire, impatient, rows):
-    locks = impatient.acquire_all(["a", "b"])
+def test_a_commit_without_any_answer_is_unknown_and_may_be_released(wire, locks, rows):
     fault = wire.drop_request(times=FOREVER)
     with pytest.raises(TransportError) as unknown:
         locks.commit(transfer(rows))
@@ -129,18 +120,7 @@ def test_a_commit_without_any_answer_is_unknown_and_may_be_released(wire, impati
     assert held(rows, "ab") == [False, False]
 
 
-def test_a_refusal_whose_releases_get_no_answer_is_proven_by_the_same_commit(wire, impatient, rows):
-    locks = impatient.acquire_all(["a", "b"])
-    wire.drop_reply("UpdateItem", times=FOREVER)  # they are carried out
-    with pytest.raises(CommitRefusedError):
-        locks.commit([impossible(rows, "other")])
-    assert wire.count(COMMIT) == 2
-    assert held(rows, "ab") == [False, False]
-
-
-def test_a_refusal_is_told_though_others_have_the_locks_after_releases_without_an_answer(wire, impatient, rows):
-    locks = impatient.acquire_all(["a", "b"])
-
+def test_a_refusal_is_told_though_others_have_the_locks_after_releases_without_an_answer(wire, locks, rows):
     def taken(answer: Answer) -> None:
         for key in "ab":
             taken_over(rows, key)
@@ -148,21 +128,18 @@ def test_a_refusal_is_told_though_others_have_the_locks_after_releases_without_a
     wire.alter_reply(taken, "UpdateItem")
     wire.drop_request("UpdateItem", times=FOREVER)
     with pytest.raises(CommitRefusedError) as refused:
-        locks.commit([impossible(rows, "other")])
+        locks.commit([add(rows, "other", 1, **IMPOSSIBLE)])
     assert refused.value.reasons == ("ConditionalCheckFailed",)
     assert held(rows, "ab") == [True, True]
 
 
-def test_items_and_locks_are_a_hundred_at_most(wire, wired, rows):
-    locks = wired.acquire_all(["a", "b"])
-    wire.clear()
+def test_items_and_locks_are_a_hundred_at_most(wire, locks, rows):
     items = [add(rows, f"account-{number}", 1) for number in range(99)]
     with pytest.raises(LockArgumentError, match="1 to 98 items, not 99: DynamoDB allows 100, and the 2 locks need one"):
         locks.commit(items)
-    with pytest.raises(LockArgumentError):
-        locks.commit([])
-    with pytest.raises(LockArgumentError):
-        locks.commit([{"Get": {}}])
+    for number in range(2):
+        with pytest.raises(LockArgumentError):
+            locks.commit([{"Get": {}}] * number)
     assert wire.count() == 0
     assert locks.is_held
     locks.commit(items[:98])

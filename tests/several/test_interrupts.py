@@ -20,27 +20,20 @@ KEYS = ["a", "b"]
 
 
 @pytest.mark.long
-def test_an_interrupted_acquire_leaves_nothing_that_closing_the_client_does_not_release(memory):
-    client, locks = LockClient(heartbeat_period=0), list[MultiLock]()
+@pytest.mark.parametrize("others", [[], ["b"]], ids=["free", "held by another"])
+def test_an_interrupted_acquire_leaves_nothing_that_closing_the_client_does_not_release(others, memory):
+    client, locks = LockClient(heartbeat_period=0), list[MultiLock | None]()
     client.acquire_all(KEYS).release()
+    for key in others:
+        memory.hold(key, lease_duration=3600)
 
     def act() -> None:
-        locks[:] = [client.acquire_all(KEYS, wait=0)]
+        locks[:] = [client.try_acquire_all(KEYS) if others else client.acquire_all(KEYS, wait=0)]
 
     for instant in at_every_instant(act):
         client.close()
-        assert held(memory) == [], instant
+        assert held(memory) == others, instant
         locks.clear()
-        client = LockClient(heartbeat_period=0)
-
-
-@pytest.mark.long
-def test_a_try_acquire_all_that_is_interrupted_while_it_is_refused_leaves_nothing_held(memory):
-    client = LockClient(heartbeat_period=0)
-    memory.hold("b", lease_duration=3600)
-    for instant in at_every_instant(lambda: client.try_acquire_all(KEYS)):  # noqa: B023
-        client.close()
-        assert held(memory) == ["b"], instant
         client = LockClient(heartbeat_period=0)
 
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import random
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from lambda_lock import LockConfigurationError, LockNotGrantedError, LockTimeoutError
-from rig.engine import ROOT
+from lambda_lock.testing import lambda_context
 from tests.support.elsewhere import in_thread
 from tests.support.short import SHORT
 from tests.support.waiting import wait_until
@@ -24,39 +19,20 @@ pytestmark = pytest.mark.plain  # the workers, which are other processes, use a 
 
 WORKER = Path(__file__).with_name("worker.py")
 
-Start = Any  # Callable[..., Popen[str]]
-
-
-@pytest.fixture
-def start(table: str) -> Iterator[Start]:
-    processes: list[subprocess.Popen[str]] = []
-
-    def run(*arguments: object) -> subprocess.Popen[str]:
-        command = [sys.executable, str(WORKER), *map(str, arguments)]
-        environment = os.environ | {"PYTHONPATH": str(ROOT)}
-        pipe = subprocess.PIPE
-        processes.append(subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment))
-        return processes[-1]
-
-    yield run
-    for process in processes:
-        process.kill()
-        process.communicate()
-
 
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("processes", "rounds", "among"), [(4, 12, 4), pytest.param(8, 50 if SHORT else 150, 6, marks=pytest.mark.slow)]
 )
 def test_transfers_between_random_pairs_of_accounts_lose_no_cent_and_never_stand_still(
-    processes, rounds, among, engine, table, rows, start
+    processes, rounds, among, engine, new_table, rows, start
 ):
-    accounts = engine.create_table(f"{table}-accounts")
+    accounts = new_table()
     keys = [f"account#{number}" for number in range(among)]
     for key in keys:
         engine.dynamodb("PutItem", {"TableName": accounts, "Item": {"key": {"S": key}, "balance": {"N": "10000"}}})
     began = time.monotonic()
-    workers = [start("transfer", engine.port, accounts, seed, rounds, among) for seed in range(processes)]
+    workers = [start(WORKER, "transfer", engine.port, accounts, seed, rounds, among) for seed in range(processes)]
     assert [worker.wait(600) for worker in workers] == [0] * processes
     balances = [int(item["balance"]["N"]) for item in engine.scan(accounts)]
     assert sum(balances) == 10000 * among
@@ -87,7 +63,7 @@ def test_transfers_over_a_network_that_loses_requests_and_replies_lose_no_cent(m
 
 
 def test_a_killed_holder_of_two_keys_is_replaced(client, rows, start):
-    process = start("hold", "a,b", 1.5)
+    process = start(WORKER, "hold", "a,b", 1.5)
     tokens = [int(token) for token in process.stdout.readline().split()]
     first = [rows.version(key) for key in "ab"]
     wait_until(lambda: all(rows.version(key) != version for key, version in zip("ab", first, strict=True)))
@@ -100,9 +76,9 @@ def test_a_killed_holder_of_two_keys_is_replaced(client, rows, start):
         assert locks.fencing_tokens == {"a": tokens[0] + 1, "b": tokens[1] + 1}
 
 
-def test_a_frozen_holder_is_replaced_and_its_late_commit_is_refused(client, engine, table, rows, start):
-    accounts = engine.create_table(f"{table}-accounts")
-    process = start("commit_late", "a,b", 1.5, accounts)
+def test_a_frozen_holder_is_replaced_and_its_late_commit_is_refused(client, engine, new_table, rows, start):
+    accounts = new_table()
+    process = start(WORKER, "commit_late", "a,b", 1.5, accounts)
     assert process.stdout.readline() == "held\n"
     process.send_signal(signal.SIGSTOP)
     with client.acquire_all(["a", "b"], wait=30) as locks:
@@ -116,7 +92,7 @@ def test_a_frozen_holder_is_replaced_and_its_late_commit_is_refused(client, engi
 @pytest.mark.long
 def test_one_waiter_killed_in_the_middle_holds_nobody_up_for_longer_than_its_lease(make, rows, start):
     holder = make().acquire("b")
-    process = start("hold", "a,b", 1.5)
+    process = start(WORKER, "hold", "a,b", 1.5)
     wait_until(lambda: rows.is_held("a"))
     wait_until(lambda: rows["b"].get("waiters"))
     process.kill()
@@ -136,16 +112,7 @@ def test_a_lock_within_the_block_can_deadlock_but_only_until_the_wait_ends(make)
             waiting()
 
 
-def test_the_same_thread_contends_with_itself(client):
-    with client.acquire("b"), pytest.raises(LockNotGrantedError, match="'b'"):
-        client.acquire_all(["a", "b"], wait=0)
-    with client.acquire_all(["a", "b"]), pytest.raises(LockNotGrantedError, match="'a'"):
-        client.acquire("a", wait=0)
-
-
 def test_the_heartbeat_thread_is_not_needed_for_a_lease_until_the_deadline(make, rows):
-    from lambda_lock.testing import lambda_context
-
     with make().acquire_all(["a", "b"], context=lambda_context(remaining=10)) as locks:
         assert 5 < locks.remaining <= 10
         assert rows["a"]["leaseDuration"]["S"] < "99999"
