@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tests.support.clients import client, impatient, make, pytest_generate_tests, wired
+from tests.support.elsewhere import start
 from tests.support.fresh import fresh_process
 from tests.support.rows import rows
 
-__all__ = ["client", "fresh_process", "impatient", "make", "pytest_generate_tests", "rows", "wired"]
+__all__ = ["client", "fresh_process", "impatient", "make", "pytest_generate_tests", "rows", "start", "wired"]

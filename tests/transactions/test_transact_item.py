@@ -10,7 +10,6 @@ import boto3
 import pytest
 from botocore.exceptions import ClientError
 
-from lambda_lock.errors import LockAlreadyReleasedError
 from rig.engine import REGION
 from tests.support.rows import Rows
 
@@ -20,13 +19,8 @@ Transact = Callable[..., Any]
 @pytest.fixture
 def transact(rows: Rows) -> Transact:
     """A transaction by boto3, as a user has it: one write of the application, and the lock's item."""
-    dynamodb = boto3.client(
-        "dynamodb",
-        region_name=REGION,
-        endpoint_url=rows.engine.url,
-        aws_access_key_id="test",
-        aws_secret_access_key="test",
-    )
+    keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
+    dynamodb = boto3.client("dynamodb", region_name=REGION, endpoint_url=rows.engine.url, **keys)
 
     def run(item: dict[str, Any]) -> None:
         write = {"Put": {"TableName": rows.table, "Item": {"key": {"S": "row"}}}}
@@ -44,54 +38,30 @@ def is_refused(transact: Transact, item: dict[str, Any]) -> None:
 
 def test_the_transaction_is_carried_out_while_the_lock_is_held_and_leaves_it_as_it_is(client, rows, transact):
     lock = client.acquire("a", data=b"state")
-    before = rows["a"]
-    transact(lock.transact_item())
+    before, item = rows["a"], lock.transact_item()
+    assert list(item) == ["Update"]  # since that needs no further permission
+    transact(item)
     assert rows.get("row") is not None
     assert rows["a"] == before
     assert lock.is_held
-    transact(lock.transact_item())  # as often as one likes
+    lock.heartbeat()
+    transact(item)  # as often as one likes
     assert lock.release() is True
 
 
-def test_a_transact_item_is_good_after_renewals(client, rows, transact):
+@pytest.mark.parametrize("then", ["taken over", "released", "acquired again", "adopted"])
+def test_a_transact_item_is_refused_once_the_lock_is_another_s_or_nobody_s(then, client, make, rows, transact):
     lock = client.acquire("a")
     item = lock.transact_item()
-    lock.heartbeat()
-    transact(item)
-    assert rows.get("row") is not None
-
-
-def test_a_transact_item_is_refused_once_another_has_the_lock(client, rows, transact):
-    item = client.acquire("a").transact_item()
-    rows.put_held("a", expires_at=time.time() + 60, owner="another#1")
+    if then == "taken over":
+        rows.put_held("a", expires_at=time.time() + 60, owner="another#1")
+    elif then == "adopted":
+        adopted = make().adopt(lock.hand_over())
+    else:
+        lock.release()
+    if then == "acquired again":
+        client.acquire("a")
     is_refused(transact, item)
     assert rows.get("row") is None
-
-
-def test_a_transact_item_is_refused_once_the_lock_is_released_and_when_it_is_acquired_again(client, rows, transact):
-    lock = client.acquire("a")
-    item = lock.transact_item()
-    lock.release()
-    is_refused(transact, item)
-    client.acquire("a")
-    is_refused(transact, item)
-    assert rows.get("row") is None
-
-
-def test_a_transact_item_is_refused_once_the_lock_was_adopted(client, make, rows, transact):
-    lock = client.acquire("a")
-    item = lock.transact_item()
-    adopted = make().adopt(lock.hand_over())
-    is_refused(transact, item)
-    transact(adopted.transact_item())
-
-
-def test_a_transact_item_is_an_update_since_that_needs_no_further_permission(client):
-    assert list(client.acquire("a").transact_item()) == ["Update"]
-
-
-def test_a_transact_item_is_not_given_once_the_lock_is_released(client):
-    lock = client.acquire("a")
-    lock.release()
-    with pytest.raises(LockAlreadyReleasedError):
-        lock.transact_item()
+    if then == "adopted":
+        transact(adopted.transact_item())
