@@ -20,22 +20,18 @@ MINUTE = ("api", 1, 60)
 
 
 def batch(*names: str) -> dict[str, Any]:
-    sample = events.load("sqs")["Records"][0]
-    return {
-        "Records": [
-            sample
-            | {"messageId": name, "receiptHandle": name, "body": json.dumps({"account": name}), "eventSourceARN": ARN}
-            for name in names
-        ]
-    }
+    sample = events.load("sqs")["Records"][0] | {"eventSourceARN": ARN}
+    records = ({"messageId": each, "receiptHandle": each, "body": json.dumps({"account": each})} for each in names)
+    return {"Records": [sample | record for record in records]}
 
 
 class FakeQueue:
     """Notes which visibility a batch asks for. What a real queue makes of it is in tests/batch/test_visibility.py."""
 
+    endpoint_url = "http://queue"
+
     def __init__(self) -> None:
         self.meta = self
-        self.endpoint_url = "http://queue"
         self.seconds: dict[str, int] = {}
 
     def change_message_visibility_batch(self, *, QueueUrl: str, Entries: Any) -> dict[str, Any]:  # noqa: N803

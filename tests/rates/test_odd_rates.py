@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lambda_lock import LockArgumentError, LockClient, RateLimitedError, rate_limit, with_lock
+from lambda_lock import LockArgumentError, LockClient, RateLimitedError, rate_limit
 from lambda_lock.core import rate
 from lambda_lock.testing import ManualClock, in_memory
 
@@ -37,8 +37,7 @@ def test_a_start_that_is_free_is_not_waited_for_also_if_its_interval_is_rounded(
     ("limit", "options"),
     [
         (10**9, {"per": 1000.0, "burst": 10**6, "n": 10**6}),
-        (1, {"per": 365 * 86_400.0}),
-        (1, {"per": 1e-6}),
+        *((1, {"per": seconds}) for seconds in (365 * 86_400.0, 1e-6)),
         (50_000_000, {"per": 60.0, "burst": 1_000_000, "n": 999_999}),
     ],
 )
@@ -59,23 +58,11 @@ def test_a_wait_that_no_rate_limit_takes_is_refused_when_decorating(wait):
         rate_limit("api", 1, wait=wait)(lambda: None)
 
 
-@pytest.mark.long
-def test_what_a_client_forgot_of_a_limit_is_no_error(monkeypatch):
-    monkeypatch.setattr(rate, "_MOST", 0)  # as if ten thousand others came in between
-    with in_memory(), LockClient("locks") as client:
-        client.rate_limit("api", 1, per=60)
-        with pytest.raises(RateLimitedError):
-            client.rate_limit("api", 1, per=60, wait=0)
-
-
-def test_a_client_remembers_a_bounded_number_of_limits(monkeypatch):
+def test_a_client_remembers_a_bounded_number_of_limits_and_what_it_forgot_is_no_error(monkeypatch):
     monkeypatch.setattr(rate, "_MOST", 5)
     with in_memory(), LockClient("locks") as client:
         for number in range(20):
             client.rate_limit(f"api#{number}", 1, per=60)
         assert len(client.__session__.memory.rates) == 5
-
-
-def test_a_rate_above_a_lock_is_refused_with_the_reason():
-    with pytest.raises(TypeError, match="write @rate_limit below @with_lock"):
-        rate_limit("api", 10)(with_lock("lock")(lambda: None))
+        with pytest.raises(RateLimitedError):
+            client.rate_limit("api#0", 1, per=60, wait=0)

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,20 +16,6 @@ LIMIT = 20
 #: Seconds' worth of starts too many that a busy machine may show: half a second of patience, and a process that waits
 #: for a processor between its start and its note.
 BUSY = 3.0
-
-
-@contextmanager
-def working(file: Path, count: int, burst: int = 1) -> Iterator[list[subprocess.Popen[bytes]]]:
-    file.touch()
-    command = [sys.executable, str(WORKER), str(file), str(LIMIT), str(burst)]
-    processes = [subprocess.Popen(command) for _ in range(count)]
-    try:
-        yield processes
-    finally:
-        for process in processes:
-            process.kill()
-        for process in processes:
-            process.wait()
 
 
 def times(file: Path) -> list[float]:
@@ -63,18 +45,19 @@ def test_the_judge_sees_starts_that_come_too_often():
 
 @pytest.mark.long
 @pytest.mark.parametrize("burst", [1, 5])
-def test_processes_keep_a_rate_together_while_some_are_killed_and_frozen(engine, table, tmp_path, burst):
+def test_processes_keep_a_rate_together_while_some_are_killed_and_frozen(engine, table, tmp_path, burst, start):
     file, frozen = tmp_path / "starts", 0
-    with working(file, 6, burst) as processes:
-        for number, process in enumerate(processes[:4]):
-            wait_for(file, 20)
-            if number % 2:
-                process.kill()
-                continue
-            process.send_signal(signal.SIGSTOP)
-            frozen += 1
-            wait_for(file, 40)
-            process.send_signal(signal.SIGCONT)
+    file.touch()
+    processes = [start(WORKER, file, LIMIT, burst) for _ in range(6)]
+    for number, process in enumerate(processes[:4]):
+        wait_for(file, 20)
+        if number % 2:
+            process.kill()
+            continue
+        process.send_signal(signal.SIGSTOP)
+        frozen += 1
         wait_for(file, 40)
+        process.send_signal(signal.SIGCONT)
+    wait_for(file, 40)
     # Who is frozen between its start and its note writes down when it thawed.
     assert excess(times(file), burst) <= BUSY + frozen / LIMIT

@@ -27,12 +27,15 @@ pytestmark = pytest.mark.plain  # a decorator of a `def` function takes a LockCl
 HOUR = 3600.0
 
 
-def taken(client: LockClient, key: str) -> float:
-    """For how many seconds from now on the limit is taken."""
-    record = client.get(key)
-    if record is None or record.next_at is None or record.read_at is None:
-        return 0.0
-    return max(record.next_at - record.read_at, 0.0)
+def next_at(client: Any, *keys: str) -> list[float]:
+    """Until when each limit is taken."""
+    return [client.get(key).next_at for key in keys]
+
+
+def is_taken(client: Any, seconds: float, within: float = 60) -> bool:
+    """Whether the wide limit is taken for so many seconds from now on."""
+    record = client.get("wide")
+    return bool(record.next_at - record.read_at == pytest.approx(seconds, abs=within))
 
 
 def two(client: LockClient, **inner: Any) -> Any:
@@ -50,7 +53,7 @@ def two(client: LockClient, **inner: Any) -> Any:
 def test_what_an_inner_refusal_leaves_is_given_back(client, answer):
     call = two(client, on_limited=answer)
     assert call() == "done"
-    before = client.get("wide")
+    before = next_at(client, "wide")
     for _ in range(3):
         if answer == "raise":
             with pytest.raises(RateLimitedError) as refused:
@@ -58,10 +61,7 @@ def test_what_an_inner_refusal_leaves_is_given_back(client, answer):
             assert refused.value.key == "narrow"
         else:
             assert call() is None
-    after = client.get("wide")
-    assert before is not None
-    assert after is not None
-    assert after.next_at == before.next_at
+    assert next_at(client, "wide") == before
 
 
 def test_an_outer_refusal_takes_nothing_of_the_inner_limit(client):
@@ -70,11 +70,11 @@ def test_an_outer_refusal_takes_nothing_of_the_inner_limit(client):
     def call() -> None: ...
 
     call()
-    before = client.get("narrow")
+    before = next_at(client, "narrow")
     with pytest.raises(RateLimitedError) as refused:
         call()
     assert refused.value.key == "wide"
-    assert client.get("narrow").next_at == before.next_at
+    assert next_at(client, "narrow") == before
 
 
 def test_three_limits_give_back_from_the_inside_out(client):
@@ -84,10 +84,10 @@ def test_three_limits_give_back_from_the_inside_out(client):
     def call() -> None: ...
 
     call()
-    before = [client.get(key).next_at for key in ("day", "hours")]
+    before = next_at(client, "day", "hours")
     with pytest.raises(RateLimitedError):
         call()
-    assert [client.get(key).next_at for key in ("day", "hours")] == before
+    assert next_at(client, "day", "hours") == before
 
 
 def test_a_start_is_used_up_if_the_function_fails(client):
@@ -109,10 +109,10 @@ def test_a_start_is_given_back_for_a_call_without_a_key(client):
     def call(account: str) -> None: ...
 
     call("a")
-    before = client.get("wide")
+    before = next_at(client, "wide")
     with pytest.raises(KeyTemplateError):
         call("")
-    assert client.get("wide").next_at == before.next_at
+    assert next_at(client, "wide") == before
 
 
 def test_a_later_start_of_another_is_not_touched(client, wire):
@@ -127,7 +127,7 @@ def test_a_later_start_of_another_is_not_touched(client, wire):
     with pytest.raises(RateLimitedError):
         call()
     assert len(others) == 2
-    assert taken(client, "wide") == pytest.approx(4 * 2 * HOUR / 5, abs=60)
+    assert is_taken(client, 4 * 2 * HOUR / 5)
 
 
 def test_a_call_that_runs_in_an_outage_of_an_inner_limit_uses_up_the_outer_ones_starts(client):
@@ -139,22 +139,22 @@ def test_a_call_that_runs_in_an_outage_of_an_inner_limit_uses_up_the_outer_ones_
         return "done"
 
     assert call() == "done"
-    assert taken(client, "wide") > 2 * HOUR / 5 - 60
+    assert is_taken(client, 2 * HOUR / 5)
 
 
-def test_an_async_function_gives_back_the_starts_that_an_inner_limit_refused(table):
+def test_an_async_function_gives_back_the_starts_that_an_inner_limit_refused(table, client):
     async def main() -> None:
-        async with AsyncLockClient() as client:
+        async with AsyncLockClient() as tasks:
 
-            @rate_limit("wide", 5, per=2 * HOUR, burst=5, wait=0, client=client)
-            @rate_limit("narrow", 1, per=HOUR, wait=0, client=client, on_limited="skip")
+            @rate_limit("wide", 5, per=2 * HOUR, burst=5, wait=0, client=tasks)
+            @rate_limit("narrow", 1, per=HOUR, wait=0, client=tasks, on_limited="skip")
             async def call() -> str:
                 return "done"
 
             assert await call() == "done"
-            before = await client.get("wide")
+            before = next_at(client, "wide")
             assert await call() is None
-            assert (await client.get("wide")).next_at == before.next_at  # type: ignore[union-attr]
+            assert next_at(client, "wide") == before
 
     asyncio.run(main())
 

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from rig.engine import Ministack, client_environment
-from rig.lambda_runtime import LambdaEnvironment
+from rig.lambda_runtime import Invocation, LambdaEnvironment
+from rig.managed_instances import ManagedInstance
 from rig.wire import Wire
 from tests.support.rows import rows
 
@@ -34,3 +35,18 @@ def start(engine: Ministack, table: str, wire: Wire) -> Iterator[Start]:
     yield make
     for environment in environments:
         environment.close()
+
+
+@pytest.fixture
+def go_on(tmp_path: Path) -> Path:
+    """The file for which handlers wait."""
+    return tmp_path / "go-on"
+
+
+def holding(
+    where: LambdaEnvironment | ManagedInstance, go_on: Path, seconds: float = LONG, request_id: str = "r-1", of: int = 1
+) -> Invocation:
+    """An invocation that has the lock of its order, and keeps it until it may go on."""
+    invocation = where.invoke({"id": of, "until": str(go_on)}, seconds, request_id=request_id)
+    where.wait_for_line(f"holding {request_id}")
+    return invocation

@@ -14,7 +14,7 @@ from rig.engine import Ministack
 from rig.lambda_runtime import TimedOut
 from rig.managed_instances import ManagedInstance
 
-from .conftest import HANDLERS, LONG
+from .conftest import HANDLERS, LONG, holding
 
 GRACE = 2.0  # seconds between the end of a lease and its stored expiry
 
@@ -26,13 +26,10 @@ def instance(engine: Ministack, table: str) -> Iterator[ManagedInstance]:
         yield running
 
 
-def test_two_invocations_at_once_each_have_their_own_deadline(instance, tmp_path):
-    go_on = {"until": str(tmp_path / "go-on")}
-    hurried = instance.invoke({"id": 1, **go_on}, 15.0, request_id="r-1")
-    patient = instance.invoke({"id": 2, **go_on}, LONG, request_id="r-2")
-    instance.wait_for_line("holding r-1")
-    instance.wait_for_line("holding r-2")
-    (tmp_path / "go-on").touch()
+def test_two_invocations_at_once_each_have_their_own_deadline(instance, go_on):
+    hurried = holding(instance, go_on, 15.0, "r-1")
+    patient = holding(instance, go_on, LONG, "r-2", of=2)
+    go_on.touch()
     one, two = hurried.result(), patient.result()
     assert one["pid"] != two["pid"]
     assert one["owner"].startswith("orders/r-1#")
@@ -40,13 +37,12 @@ def test_two_invocations_at_once_each_have_their_own_deadline(instance, tmp_path
     assert one["lease"] <= 15 < two["lease"]
 
 
-def test_of_two_invocations_at_once_that_want_one_lock_the_second_waits_for_the_first(instance, tmp_path):
-    first = instance.invoke({"id": 1, "until": str(tmp_path / "go-on")}, LONG, request_id="r-1")
-    instance.wait_for_line("holding r-1")
+def test_of_two_invocations_at_once_that_want_one_lock_the_second_waits_for_the_first(instance, go_on):
+    first = holding(instance, go_on, LONG, "r-1")
     second = instance.invoke({"id": 1}, LONG, request_id="r-2")
     assert not second.wait(0.5)
     freed_at = time.time()
-    (tmp_path / "go-on").touch()
+    go_on.touch()
     assert first.result()["pid"] != second.result()["pid"]
     assert second.result()["granted_at"] > freed_at
 
@@ -62,14 +58,12 @@ def test_the_lock_of_a_process_that_ended_is_free_at_its_deadline_for_the_other_
     assert instance.invoke({"id": 1}, LONG).result()["granted_at"] > ended.deadline
 
 
-def test_an_invocation_that_is_late_goes_on_without_its_lock_and_another_gets_it(instance, tmp_path):
-    late = instance.invoke({"id": 1, "until": str(tmp_path / "go-on")}, 4.0, request_id="late")
-    instance.wait_for_line("holding late")
-    next_one = instance.invoke({"id": 1, "until": str(tmp_path / "go-on")}, LONG, request_id="next")
-    instance.wait_for_line("holding next")
+def test_an_invocation_that_is_late_goes_on_without_its_lock_and_another_gets_it(instance, go_on):
+    late = holding(instance, go_on, 4.0, "late")
+    next_one = holding(instance, go_on, LONG, "next")
     with pytest.raises(TimedOut):
         late.result()
-    (tmp_path / "go-on").touch()
+    go_on.touch()
     instance.wait_for_line("late held: False")
     instance.wait_for_line("LockLostError")
     assert next_one.result()["owner"].startswith("orders/next#")

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from rig.lambda_runtime import FunctionError, TimedOut
+from rig.lambda_runtime import FunctionError, LambdaEnvironment, TimedOut
 from rig.wire import Request
 from tests.support.elsewhere import in_thread
 from tests.support.waiting import wait_until
 
-from .conftest import LONG
+from .conftest import LONG, holding
 
 GRACE = 2.0  # seconds between the end of a lease and its stored expiry
 SLACK = 8.0  # seconds that a busy machine may take
@@ -22,13 +22,11 @@ SLACK = 8.0  # seconds that a busy machine may take
 # Held while the handler runs, and no longer
 
 
-def test_a_lock_is_held_while_the_handler_runs_and_released_with_its_answer(start, rows, wire, tmp_path):
-    environment = start(function_name="orders")
-    invocation = environment.invoke({"id": 1, "until": str(tmp_path / "go-on")}, LONG, request_id="r-1")
-    environment.wait_for_line("holding r-1")
+def test_a_lock_is_held_while_the_handler_runs_and_released_with_its_answer(start, rows, wire, go_on):
+    invocation = holding(start(function_name="orders"), go_on)
     assert rows.is_held("order-1")
     assert rows["order-1"]["ownerName"]["S"].startswith("orders/r-1#")
-    (tmp_path / "go-on").touch()
+    go_on.touch()
     answer = invocation.result()
     assert not rows.is_held("order-1")
     assert answer["held"]
@@ -36,43 +34,37 @@ def test_a_lock_is_held_while_the_handler_runs_and_released_with_its_answer(star
     assert wire.operations == ["UpdateItem", "UpdateItem"]
 
 
-def test_a_warm_environment_costs_two_requests_a_lock_over_one_connection(start, wire):
-    environment = start()
-    tokens = [environment.invoke({"id": 1}, 10).result()["token"] for _ in range(3)]
-    assert tokens == [tokens[0], tokens[0] + 1, tokens[0] + 2]
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_warm_environment_costs_two_requests_a_lock_over_one_connection(frozen, start, wire):
+    environment = start(freeze_between=frozen)
+    answers = []
+    for _ in range(3):
+        answers.append(environment.invoke({"id": 1}, 10).result())
+        if frozen:
+            wire.cut_connections()  # as a front end does with idle ones
+    token = answers[0]["token"]
+    assert [answer["token"] for answer in answers] == [token, token + 1, token + 2]
+    assert len({answer["pid"] for answer in answers}) == 1
     assert wire.operations == ["UpdateItem"] * 6
-    assert wire.connections == 1
+    assert wire.connections == (3 if frozen else 1)
     assert environment.cold_starts == 1
 
 
-def test_the_lease_ends_with_the_invocation(start, rows, tmp_path):
-    environment = start()
-    invocation = environment.invoke({"id": 1, "until": str(tmp_path / "go-on")}, 5.0, request_id="r-1")
-    environment.wait_for_line("holding r-1")
-    assert invocation.deadline is not None
+def test_the_lease_ends_with_the_invocation(start, rows, go_on):
+    invocation = holding(start(), go_on, 5.0)
     assert 3000 < int(rows["order-1"]["leaseDuration"]["S"]) <= 5000
+    assert invocation.deadline is not None
     assert abs(rows.expiry("order-1") - (invocation.deadline + GRACE)) < 1.5
-    (tmp_path / "go-on").touch()
+    go_on.touch()
     invocation.result()
-
-
-def test_an_environment_that_was_frozen_between_invocations_locks_again(start, wire):
-    environment = start(freeze_between=True)
-    first = environment.invoke({"id": 1}, 10).result()
-    wire.cut_connections()  # as a front end does with idle ones
-    second = environment.invoke({"id": 1}, 10).result()
-    assert second["pid"] == first["pid"]
-    assert second["token"] == first["token"] + 1
-    assert wire.operations == ["UpdateItem"] * 4
 
 
 # Killed at the timeout
 
 
-def test_an_invocation_killed_at_its_timeout_frees_its_lock_for_the_next(start, rows):
+def test_an_invocation_killed_at_its_timeout_frees_its_lock_for_the_next(start, rows, go_on):
     environment = start()
-    killed = environment.invoke({"id": 1, "sleep": LONG}, 3.0, request_id="r-1")
-    environment.wait_for_line("holding r-1")
+    killed = holding(environment, go_on, 3.0)
     expiry = rows.expiry("order-1")
     token = int(rows["order-1"]["fencingToken"]["N"])
     with pytest.raises(TimedOut):
@@ -87,12 +79,10 @@ def test_an_invocation_killed_at_its_timeout_frees_its_lock_for_the_next(start, 
     assert not rows.is_held("order-1")
 
 
-def test_who_waits_while_the_holder_is_killed_gets_the_lock(start, rows):
-    first, second = start(), start()
-    killed = first.invoke({"id": 1, "sleep": LONG}, 2.5, request_id="r-1")
-    first.wait_for_line("holding r-1")
+def test_who_waits_while_the_holder_is_killed_gets_the_lock(start, rows, go_on):
+    killed = holding(start(), go_on, 2.5)
     expiry = rows.expiry("order-1")
-    waiting = second.invoke({"id": 1}, LONG)
+    waiting = start().invoke({"id": 1}, LONG)
     with pytest.raises(TimedOut):
         killed.result()
     answer = waiting.result()
@@ -104,14 +94,13 @@ def test_who_waits_while_the_holder_is_killed_gets_the_lock(start, rows):
 # Frozen in mid-hold
 
 
-def test_a_freeze_longer_than_the_lease_is_noticed_before_the_handler_goes_on(start, rows, tmp_path):
-    go_on = tmp_path / "go-on"
+def test_a_freeze_longer_than_the_lease_is_noticed_before_the_handler_goes_on(start, rows, go_on):
     frozen, other = start(lease=1.5), start()
-    invocation = frozen.invoke({"id": 1, "until": str(go_on)}, LONG, request_id="r-1")
-    frozen.wait_for_line("holding r-1")
+    invocation = holding(frozen, go_on)
     frozen.freeze()
-    successor = other.invoke({"id": 1, "until": str(tmp_path / "never")}, LONG, request_id="r-2")
-    other.wait_for_line("holding r-2")  # it has taken over, and works
+    successor = holding(
+        other, other_goes_on := go_on.with_name("other"), request_id="r-2"
+    )  # it has taken over, and works
     go_on.touch()
     frozen.thaw()
     answer = invocation.result()
@@ -119,26 +108,21 @@ def test_a_freeze_longer_than_the_lease_is_noticed_before_the_handler_goes_on(st
     assert "'order-1' is lost" in answer["lost"]
     assert rows["order-1"]["ownerName"]["S"] != answer["owner"]
     assert rows.is_held("order-1")  # its end released nothing of the other's
-    (tmp_path / "never").touch()
+    other_goes_on.touch()
     result = successor.result()
-    assert result["held"] is True
-    assert result["lost"] is None
-    assert result["token"] == answer["token"] + 1
+    assert (result["held"], result["lost"], result["token"]) == (True, None, answer["token"] + 1)
     assert frozen.wait_for_line("'order-1'")  # a warning: its result is still returned
 
 
-def test_a_freeze_shorter_than_the_lease_harms_nothing(start, tmp_path):
-    go_on = tmp_path / "go-on"
+def test_a_freeze_shorter_than_the_lease_harms_nothing(start, go_on):
     environment = start(lease=6)
-    invocation = environment.invoke({"id": 1, "until": str(go_on)}, LONG, request_id="r-1")
-    environment.wait_for_line("holding r-1")
+    invocation = holding(environment, go_on)
     environment.freeze()
     time.sleep(1)
     go_on.touch()
     environment.thaw()
     answer = invocation.result()
-    assert answer["held"] is True
-    assert answer["lost"] is None
+    assert (answer["held"], answer["lost"]) == (True, None)
 
 
 # Threads and renewals
@@ -157,18 +141,16 @@ def test_an_invocation_that_needs_no_heartbeat_leaves_no_thread(start):
 @pytest.mark.long
 def test_a_long_invocation_is_renewed_and_nothing_is_sent_after_it(start, wire, rows):
     environment = start("locking.either", lease=2)
-    invocation = environment.invoke({"id": 1, "sleep": 3.5}, LONG, request_id="r-1")
-    answer = invocation.result()
-    assert answer["held"] is True
-    assert answer["threads"] == ["lambda_lock-heartbeat", "lambda_lock-renewal"]
-    assert wire.count() >= 5
-    assert not rows.is_held("order-1")
-    wire.clear()
-    wait_until(lambda: sleeps(environment.pid))
-    assert wire.operations == []
-    again = environment.invoke({"id": 1, "sleep": 1.2}, LONG).result()
-    assert again["held"] is True
-    assert again["threads"] == ["lambda_lock-heartbeat", "lambda_lock-renewal"]
+    for seconds in (3.5, 1.2):
+        wire.clear()
+        answer = environment.invoke({"id": 1, "sleep": seconds}, LONG).result()
+        assert answer["held"] is True
+        assert answer["threads"] == ["lambda_lock-heartbeat", "lambda_lock-renewal"]
+        assert wire.count() >= (5 if seconds > 3 else 3)
+        assert not rows.is_held("order-1")
+        wire.clear()
+        wait_until(lambda: sleeps(environment.pid))
+        assert wire.operations == []
 
 
 def sleeps(pid: int | None) -> bool:
@@ -204,66 +186,70 @@ def test_no_renewal_is_planned_near_the_deadline(start, wire):
 
 
 @pytest.mark.long
-def test_several_environments_lose_no_increment(start, engine, table, rows):
-    counters = engine.create_table(f"{table}-counters")
-    variables = {"ENGINE_PORT": str(engine.port), "COUNTERS": counters}
+def test_several_environments_lose_no_increment(start, engine, new_table, rows):
+    variables = {"ENGINE_PORT": str(engine.port), "COUNTERS": new_table()}
     environments = [start("locking.count", environment=variables) for _ in range(3)]
 
     def invoke(number: int) -> list[int]:
         return [environments[number].invoke({}, LONG).result() for _ in range(6)]
 
     results = [in_thread(partial(invoke, number)) for number in range(3)]
-    counted = [value for result in results for value in result()]
-    assert sorted(counted) == list(range(1, 19))
+    assert sorted(value for result in results for value in result()) == list(range(1, 19))
     assert not rows.is_held("counter")
 
 
-def test_contention_surfaces_as_its_error_and_names_the_holder(start, tmp_path, wire):
-    holder, other = start(function_name="orders"), start("locking.fail_fast")
-    invocation = holder.invoke({"id": 1, "until": str(tmp_path / "go-on")}, LONG, request_id="r-1")
-    holder.wait_for_line("holding r-1")
+def test_what_keeps_a_handler_from_running_surfaces_as_its_error(start, go_on, wire):
+    other = start("locking.fail_fast")
+    for event, seconds, kind, words in (
+        ({"name": "no id here"}, LONG, "KeyTemplateError", "id"),
+        ({"id": 1}, 0.9, "LockNotGrantedError", "left before the invocation's deadline"),
+    ):
+        other.invoke({"id": 3}, LONG).result()  # warm
+        wire.clear()
+        with pytest.raises(FunctionError, match=words) as caught:
+            other.invoke(event, seconds).result()
+        assert caught.value.type == kind
+        assert wire.operations == []
+    invocation = holding(start(function_name="orders"), go_on)
     with pytest.raises(FunctionError, match="'order-1' is held by orders/r-1#") as caught:
         other.invoke({"id": 1}, LONG).result()
     assert caught.value.type == "LockNotGrantedError"
     assert other.invoke({"id": 2}, LONG).result()["held"]
     assert other.cold_starts == 1
-    (tmp_path / "go-on").touch()
+    go_on.touch()
     invocation.result()
     assert other.invoke({"id": 1}, LONG).result()["held"]
 
 
-def test_a_wait_ends_in_time_for_the_work_and_not_with_the_invocation(start, tmp_path):
-    holder, other = start(), start()
-    invocation = holder.invoke({"id": 1, "until": str(tmp_path / "go-on")}, LONG, request_id="r-1")
-    holder.wait_for_line("holding r-1")
+def test_a_wait_ends_in_time_for_the_work_and_not_with_the_invocation(start, go_on):
+    invocation, other = holding(start(), go_on), start()
     other.invoke({"id": 2}, LONG).result()  # warm
     with pytest.raises(FunctionError) as caught:
         other.invoke({"id": 1}, 4.0).result()
     assert caught.value.type == "LockTimeoutError"
-    (tmp_path / "go-on").touch()
+    go_on.touch()
     invocation.result()
-
-
-def test_too_little_time_left_is_said_to_be_the_reason(start):
-    environment = start()
-    environment.invoke({"id": 1}, LONG).result()
-    with pytest.raises(FunctionError, match="left before the invocation's deadline") as caught:
-        environment.invoke({"id": 1}, 0.9).result()
-    assert caught.value.type == "LockNotGrantedError"
 
 
 # Errors of the handler
 
 
-def test_the_handlers_exception_comes_through_unchanged_and_the_lock_is_released(start, rows):
-    environment, plain = start(), start("locking.plain")
-    with pytest.raises(FunctionError) as bare:
-        plain.invoke({"id": 1, "raise": "no luck"}, LONG).result()
+def unlucky(environment: LambdaEnvironment) -> list[str]:
+    """The trace of the handler's own error, which comes through."""
     with pytest.raises(FunctionError) as caught:
         environment.invoke({"id": 1, "raise": "no luck"}, LONG).result()
-    assert (caught.value.type, caught.value.message) == (bare.value.type, bare.value.message) == ("Unlucky", "no luck")
-    assert "in work" in caught.value.trace[-1]
-    assert 'raise Unlucky(event["raise"])' in caught.value.trace[-1]
+    assert (caught.value.type, caught.value.message) == ("Unlucky", "no luck")
+    return caught.value.trace
+
+
+def test_the_handlers_exception_comes_through_unchanged_and_the_lock_is_released(start, rows):
+    environment = start("locking.either")
+    with pytest.raises(FunctionError) as bare:
+        environment.invoke({"look": True, "raise": "no luck"}, LONG).result()
+    assert (bare.value.type, bare.value.message) == ("Unlucky", "no luck")
+    trace = unlucky(environment)
+    assert "in work" in trace[-1]
+    assert 'raise Unlucky(event["raise"])' in trace[-1]
     assert not rows.is_held("order-1")
     assert environment.cold_starts == 1
     assert environment.invoke({"id": 1}, LONG).result()["held"]
@@ -274,48 +260,32 @@ def ends(request: Request) -> bool:
     return request.operation == "UpdateItem" and "ReturnValues" not in request.body
 
 
-def test_a_refused_release_hides_neither_error_nor_result(start, rows, wire):
-    wire.answer(400, "AccessDeniedException", "UpdateItem", times=float("inf"), when=ends)
+@pytest.mark.parametrize("answered", [True, False])
+def test_a_release_that_is_refused_or_gets_no_answer_hides_neither_error_nor_result(answered, start, rows, wire):
+    if answered:
+        fault = wire.answer(400, "AccessDeniedException", "UpdateItem", times=float("inf"), when=ends)
+    else:
+        fault = wire.drop_reply("UpdateItem", times=float("inf"), when=ends)
     environment = start()
-    with pytest.raises(FunctionError) as caught:
-        environment.invoke({"id": 1, "raise": "no luck"}, LONG).result()
-    assert (caught.value.type, caught.value.message) == ("Unlucky", "no luck")
-    assert "in work" in caught.value.trace[-1]
+    assert "in work" in unlucky(environment)[-1]
+    assert fault.reached.is_set()
     assert environment.wait_for_line("'order-1' was not released")
-    answer = environment.invoke({"id": 2}, LONG).result()
-    assert answer["key"] == "order-2"
-    assert environment.wait_for_line("'order-2' was not released")
-    assert rows.is_held("order-1")
-    assert rows.is_held("order-2")
+    assert rows.is_held("order-1") is answered
+    if answered:
+        answer = environment.invoke({"id": 2}, LONG).result()
+        assert answer["key"] == "order-2"
+        assert environment.wait_for_line("'order-2' was not released")
+        assert rows.is_held("order-2")
 
 
-def test_a_release_without_an_answer_hides_no_error(start, wire, rows):
-    lost = wire.drop_reply("UpdateItem", times=float("inf"), when=ends)
+def test_a_lock_lost_meanwhile_does_not_hide_the_result(start, rows, go_on):
     environment = start()
-    with pytest.raises(FunctionError) as caught:
-        environment.invoke({"id": 1, "raise": "no luck"}, LONG).result()
-    assert (caught.value.type, caught.value.message) == ("Unlucky", "no luck")
-    assert lost.reached.is_set()
-    assert environment.wait_for_line("'order-1' was not released")
-    assert not rows.is_held("order-1")
-
-
-def test_a_lock_lost_meanwhile_does_not_hide_the_result(start, rows, tmp_path):
-    environment = start()
-    invocation = environment.invoke({"id": 1, "until": str(tmp_path / "go-on")}, LONG, request_id="r-1")
-    environment.wait_for_line("holding r-1")
+    invocation = holding(environment, go_on)
     rows.put_held("order-1", expires_at=time.time() + 60, owner="other#1")
-    (tmp_path / "go-on").touch()
+    go_on.touch()
     assert invocation.result()["key"] == "order-1"
     assert environment.wait_for_line("'order-1'")
     assert rows["order-1"]["ownerName"]["S"] == "other#1"
-
-
-def test_a_missing_field_is_an_error_of_its_own_and_sends_nothing(start, wire):
-    with pytest.raises(FunctionError, match="id") as caught:
-        start().invoke({"name": "no id here"}, LONG).result()
-    assert caught.value.type == "KeyTemplateError"
-    assert wire.operations == []
 
 
 # SnapStart

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 import os
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -94,47 +96,42 @@ def test_keys_have_the_names_they_were_given(engine, name):
         assert client.acquire("a", sort_key="one").release() is True
 
 
-def test_without_ttl_there_is_no_time_to_live(engine, name):
-    create_table(name, ttl=None)
+def test_without_waiting_one_request_is_sent_and_there_is_no_time_to_live(engine, wire, name):
+    create_table(name, wait=0)
+    assert wire.operations == ["CreateTable"]
     assert time_to_live(engine, name)["TimeToLiveStatus"] == "DISABLED"
+
+
+def test_without_ttl_there_is_no_time_to_live(wire, name):
+    create_table(name, ttl=None)
+    assert "UpdateTimeToLive" not in wire.operations
     check_table(name, ttl=None)
 
 
-def test_without_waiting_one_request_is_sent(wire, name):
-    create_table(name, wait=0)
-    assert wire.operations == ["CreateTable"]
+def changed(change: Callable[[dict[str, Any]], object], answer: Answer) -> Answer:
+    """The answer with another description of the table."""
+    body = json.loads(answer.body)
+    change(body.get("Table", body))
+    headers = [(name, value) for name, value in answer.headers if name.lower() in ("content-type", "date")]
+    return Answer(answer.status, headers, json.dumps(body).encode())
 
 
 def with_status(status: str) -> Callable[[Answer], Answer]:
     """The engine's tables are active at once, and until they are deleted. DynamoDB's are not."""
-
-    def alter(answer: Answer) -> Answer:
-        headers = [(name, value) for name, value in answer.headers if name.lower() != "x-amz-crc32"]
-        return Answer(answer.status, headers, answer.body.replace(b'"ACTIVE"', f'"{status}"'.encode()))
-
-    return alter
-
-
-creating = with_status("CREATING")
+    return partial(changed, lambda table: table.update(TableStatus=status))
 
 
 def test_a_table_is_waited_for_and_gets_its_time_to_live_once_it_is_active(wire, name):
-    wire.alter_reply(creating, "DescribeTable", times=2)
+    wire.answer(400, "ResourceNotFoundException", "DescribeTable")  # it is not to be seen yet
+    wire.alter_reply(with_status("CREATING"), "DescribeTable", times=2)
     create_table(name)
-    assert wire.operations == ["CreateTable", "DescribeTable", "DescribeTable", "DescribeTable", "UpdateTimeToLive"]
-
-
-def test_a_table_that_is_not_to_be_seen_yet_is_waited_for(wire, name):
-    wire.answer(400, "ResourceNotFoundException", "DescribeTable")
-    create_table(name)
-    assert wire.count("DescribeTable") == 2
+    assert wire.operations == ["CreateTable", *(["DescribeTable"] * 4), "UpdateTimeToLive"]
 
 
 def test_a_wait_that_runs_out_says_so(wire, name):
-    wire.alter_reply(creating, "DescribeTable", times=ALWAYS)
-    with pytest.raises(
-        LockConfigurationError, match=r"was not active after 0\.3 s: check its status, or pass a longer wait="
-    ):
+    wire.alter_reply(with_status("CREATING"), "DescribeTable", times=ALWAYS)
+    words = r"was not active after 0\.3 s: check its status, or pass a longer wait="
+    with pytest.raises(LockConfigurationError, match=words):
         create_table(name, wait=0.3)
     assert "UpdateTimeToLive" not in wire.operations
 
@@ -146,20 +143,17 @@ def test_a_table_that_is_there_is_not_made_again(engine, name):
     assert len(described(engine, name)["KeySchema"]) == 2
 
 
-@pytest.mark.parametrize("operation", ["CreateTable", "DescribeTable", "UpdateTimeToLive"])
-def test_a_reply_that_is_lost_is_no_failure(operation, engine, wire, name):
+@pytest.mark.parametrize(
+    ("operation", "refused"),
+    [("CreateTable", False), ("DescribeTable", False), ("UpdateTimeToLive", False), ("UpdateTimeToLive", True)],
+)
+def test_a_reply_that_is_lost_is_no_failure(operation, refused, engine, wire, name):
+    """DynamoDB refuses to enable a time to live twice. The engine does not."""
     wire.drop_reply(operation)
+    if refused:
+        wire.answer(400, "ValidationException", operation)
     create_table(name)
     assert wire.count(operation) == 2
-    assert time_to_live(engine, name)["TimeToLiveStatus"] == "ENABLED"
-
-
-def test_a_time_to_live_that_a_lost_reply_had_set_already_is_no_failure(engine, wire, name):
-    """DynamoDB refuses to enable it twice. The engine does not."""
-    wire.drop_reply("UpdateTimeToLive")
-    wire.answer(400, "ValidationException", "UpdateTimeToLive")
-    create_table(name)
-    assert wire.count("UpdateTimeToLive") == 2
     assert time_to_live(engine, name)["TimeToLiveStatus"] == "ENABLED"
 
 
@@ -212,34 +206,32 @@ class Saying:
 
 
 ACTIVE = {"TableStatus": "ACTIVE", "AttributeDefinitions": [{"AttributeName": "key", "AttributeType": "S"}]}
+OTHER = {"KeyType": "HASH", "AttributeName": "other"}
 
 
-@pytest.mark.parametrize("ask", [create_table, table_exists, check_table])
 @pytest.mark.parametrize(
-    "answer",
-    [{}, {"Table": []}, {"Table": "x"}, {"Table": {}}, ConditionFailed(None, None), TransactionCanceled([], [], None)],
-    ids=str,
-)
+    ("ask", "answer"),
+    [
+        *itertools.product(
+            [create_table, table_exists, check_table],
+            [
+                {}, {"Table": []}, {"Table": "x"}, {"Table": {}},
+                ConditionFailed(None, None), TransactionCanceled([], [], None),
+            ],
+        ),
+        *(
+            (check_table, {"Table": {**ACTIVE, **more}})
+            for more in ({}, {"KeySchema": [7]}, {"KeySchema": [OTHER], "Replicas": [{}]})
+        ),
+        (check_table, {"Table": {**ACTIVE, "KeySchema": []}, "TimeToLiveDescription": []}),
+    ],
+    ids=lambda each: getattr(each, "__name__", str(each)),
+)  # fmt: skip
 def test_an_answer_that_describes_no_table_is_a_transport_error(ask, answer):
     server = Saying(answer)
     with pytest.raises(TransportError, match=r"does not describe a table|belongs to another request"):
         ask("locks", transport=server)
     assert server.sends <= 2
-
-
-@pytest.mark.parametrize(
-    "more",
-    [
-        {"Table": {**ACTIVE}},
-        {"Table": {**ACTIVE, "KeySchema": [7]}},
-        {"Table": {**ACTIVE, "KeySchema": [{"KeyType": "HASH", "AttributeName": "other"}], "Replicas": [{}]}},
-        {"Table": {**ACTIVE, "KeySchema": []}, "TimeToLiveDescription": []},
-    ],
-    ids=str,
-)
-def test_a_description_that_cannot_be_read_is_a_transport_error(more):
-    with pytest.raises(TransportError, match="does not describe a table"):
-        check_table("locks", transport=Saying(more))
 
 
 def test_an_engine_that_is_only_just_starting_is_waited_for(name):
@@ -279,8 +271,7 @@ def test_an_engine_that_never_starts_is_an_error_after_some_seconds(name):
         ({"ttl": "key"}, LockArgumentError, "ttl='key' is a key"),
         ({"ttl": "sk", "sort_key_name": "sk"}, LockArgumentError, "ttl='sk' is a key"),
         ({"wait": -1}, LockArgumentError, "wait=-1"),
-        ({"wait": None}, TypeError, "wait must be a number"),
-        ({"wait": "long"}, TypeError, "wait must be a number"),
+        *(({"wait": wrong}, TypeError, "wait must be a number") for wrong in (None, "long")),
     ],
 )
 def test_bad_input_is_refused_before_anything_is_sent(arguments, error, words, wire, name):
@@ -345,21 +336,15 @@ def test_other_keys_do_not_fit(keys, wanted, fault, engine, name):
 
 
 @pytest.mark.parametrize(("role", "key"), [("partition key", "key"), ("sort key", "sk")])
-def test_a_key_that_is_no_string_does_not_fit(role, key, engine, name):
-    roles = {"key": "HASH", "sk": "RANGE"}
-    engine.dynamodb(
-        "CreateTable",
-        {
-            "TableName": name,
-            "BillingMode": "PAY_PER_REQUEST",
-            "KeySchema": [{"AttributeName": attribute, "KeyType": kind} for attribute, kind in roles.items()],
-            "AttributeDefinitions": [
-                {"AttributeName": attribute, "AttributeType": "N" if attribute == key else "S"} for attribute in roles
-            ],
-        },
-    )
+def test_a_key_that_is_no_string_does_not_fit(role, key, wire, new_table):
+    def number(table: dict[str, Any]) -> None:
+        for attribute in table["AttributeDefinitions"]:
+            if attribute["AttributeName"] == key:
+                attribute["AttributeType"] = "N"
+
+    wire.alter_reply(partial(changed, number), "DescribeTable")
     with pytest.raises(LockConfigurationError, match=f"its {role} '{key}' has type N, not S \\(string\\)$"):
-        check_table(name, sort_key_name="sk", ttl=None)
+        check_table(new_table("key", "sk"), sort_key_name="sk", ttl=None)
 
 
 @pytest.mark.parametrize(
@@ -388,15 +373,10 @@ def test_a_replicated_table_does_not_fit(engine, name):
 
 
 def test_a_table_with_strong_consistency_over_regions_is_told_what_it_lacks(wire, table):
-    def strong(answer: Answer) -> Answer:
-        body = json.loads(answer.body)
-        replicas = [{"RegionName": region} for region in ("us-east-2", "us-west-2")]
-        body["Table"] |= {"Replicas": replicas, "MultiRegionConsistency": "STRONG"}
-        headers = [(name, value) for name, value in answer.headers if name.lower() in ("content-type", "date")]
-        return Answer(answer.status, headers, json.dumps(body).encode())
-
+    replicas = [{"RegionName": region} for region in ("us-east-2", "us-west-2")]
+    strong = partial(changed, lambda table: table.update(Replicas=replicas, MultiRegionConsistency="STRONG"))
     wire.alter_reply(strong, "DescribeTable")
-    wire.answer(400, "ValidationException", "DescribeTimeToLive", times=float("inf"))  # a feature that it does not have
+    wire.answer(400, "ValidationException", "DescribeTimeToLive", times=ALWAYS)  # a feature that it does not have
     with pytest.raises(LockConfigurationError, match="us-east-2, us-west-2: there is no time to live") as caught:
         check_table(table)
     assert "no transaction, so rows stay and commit is refused" in str(caught.value)
@@ -408,19 +388,11 @@ def test_a_table_with_strong_consistency_over_regions_is_told_what_it_lacks(wire
 def test_all_that_does_not_fit_is_named_at_once(engine, name):
     engine.create_table(name, "pk", "sk")
     engine.dynamodb("UpdateTable", {"TableName": name, "ReplicaUpdates": [{"Create": {"RegionName": "eu-west-1"}}]})
-    with pytest.raises(LockConfigurationError) as caught:
+    before = described(engine, name), time_to_live(engine, name)
+    words = "its partition key is .*; it has the sort key .*; it is replicated to .*; its time to live is [^;]*$"
+    with pytest.raises(LockConfigurationError, match=f"for locks: {words}"):
         check_table(name)
-    faults = str(caught.value).partition("for locks: ")[2].split("; ")
-    assert [fault[:20] for fault in faults] == [
-        "its partition key is", "it has the sort key ", "it is replicated to ", "its time to live is ",
-    ]  # fmt: skip
-
-
-def test_a_check_changes_nothing(engine, table):
-    before = described(engine, table), time_to_live(engine, table)
-    with pytest.raises(LockConfigurationError):
-        check_table(table)
-    assert (described(engine, table), time_to_live(engine, table)) == before
+    assert (described(engine, name), time_to_live(engine, name)) == before
 
 
 # Errors of all three functions
@@ -453,21 +425,13 @@ def test_the_connection_is_closed_in_the_end(call, engine, name):
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_what_is_no_transport_is_refused(call, table):
+def test_what_is_no_transport_no_name_or_no_region_is_refused(call, wire, table, monkeypatch):
     with pytest.raises(TypeError, match="transport must have send"):
         call(table, transport="https")
-
-
-@pytest.mark.parametrize("call", CALLS)
-def test_a_name_that_is_none_is_refused(call, wire):
     with pytest.raises(LockArgumentError, match="is not a valid table name"):
         call("?")
-    assert wire.operations == []
-
-
-@pytest.mark.parametrize("call", CALLS)
-def test_without_region_the_error_says_how_to_give_one(call, table, monkeypatch):
     for variable in ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"):
         monkeypatch.delenv(variable)
     with pytest.raises(LockConfigurationError, match="Region"):
         call(table)
+    assert wire.operations == []

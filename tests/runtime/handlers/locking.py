@@ -17,6 +17,12 @@ class Unlucky(Exception):
     pass
 
 
+def alive() -> dict[str, Any]:
+    """What there is in this process."""
+    threads = [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()]
+    return {"pid": os.getpid(), "threads": threads, "tasks": len(os.listdir("/proc/self/task"))}
+
+
 def work(event: dict[str, Any], context: Any) -> dict[str, Any]:
     lock = current_lock()
     print(f"holding {context.aws_request_id}", flush=True)
@@ -26,17 +32,8 @@ def work(event: dict[str, Any], context: Any) -> dict[str, Any]:
     time.sleep(event.get("sleep", 0))
     while "until" in event and not Path(event["until"]).exists():
         time.sleep(0.01)
-    return {
-        "pid": os.getpid(),
-        "key": lock.key,
-        "owner": lock.owner,
-        "token": lock.fencing_token,
-        "granted_at": granted_at,
-        "held": lock.is_held,
-        "lost": lost_error(),
-        "threads": [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()],
-        "tasks": len(os.listdir("/proc/self/task")),
-    }
+    held = {"held": lock.is_held, "lost": lost_error(), "granted_at": granted_at}
+    return alive() | held | {"key": lock.key, "owner": lock.owner, "token": lock.fencing_token}
 
 
 def lost_error() -> str | None:
@@ -57,22 +54,13 @@ def fail_fast(event: dict[str, Any], context: Any) -> dict[str, Any]:
     return work(event, context)
 
 
-def plain(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """What an error looks like without a lock around it."""
-    raise Unlucky(event["raise"])
-
-
-def threads(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    """No lock at all: what is left of the invocation before."""
-    return {
-        "pid": os.getpid(),
-        "threads": [thread.name for thread in threading.enumerate() if thread is not threading.main_thread()],
-        "tasks": len(os.listdir("/proc/self/task")),
-    }
-
-
 def either(event: dict[str, Any], context: Any) -> dict[str, Any]:
-    return threads(event, context) if event.get("look") else handler(event, context)
+    """No lock at all, if it is to look at what is left of the invocation before, or how an error looks without."""
+    if not event.get("look"):
+        return handler(event, context)
+    if "raise" in event:
+        raise Unlucky(event["raise"])
+    return alive()
 
 
 @with_lock("counter", refresh_period=0.1)
