@@ -63,8 +63,7 @@ def test_an_error_comes_out_of_another_process(client, make):
     held = client.acquire("a")
     with pytest.raises(LockNotGrantedError) as caught:
         in_child(lambda: make().acquire("a", wait=0))()
-    assert caught.value.holder == held.owner
-    assert caught.value.key == "a"
+    assert (caught.value.holder, caught.value.key) == (held.owner, "a")
     assert caught.value.retry_after is not None
 
 

@@ -19,10 +19,7 @@ PLACE = Place("locks", JAVA, "key", "a", None, None)
         ("One or more parameter values were invalid: Missing the key id in the item", True),
         ("One or more parameter values were invalid: Type mismatch for key id expected: N actual: S", True),
         ("One of the required keys was not given a value", True),
-        (
-            "Cannot update attribute key. This attribute is part of the key",
-            True,
-        ),
+        ("Cannot update attribute key. This attribute is part of the key", True),
         ('ExpressionAttributeNames contains invalid key: Syntax error; key: "x"', False),
         ("Type mismatch for Index Key owner Expected: S Actual: N IndexName: by-owner", False),
         ("The AttributeValue for a key attribute cannot contain an empty string value. Key: id", False),
@@ -47,10 +44,7 @@ def test_credentials_from_elsewhere_are_not_said_to_be_in_the_environment(signed
     ("code", "message"),
     [
         ("InvalidSignatureException", "Signature expired: 20261128T080000Z is now earlier than 20261128T082500Z"),
-        (
-            "InvalidSignatureException",
-            "Signature not yet current: 20261128T092000Z is later than 20261128T084500Z",
-        ),
+        ("InvalidSignatureException", "Signature not yet current: 20261128T092000Z is later than 20261128T084500Z"),
         ("RequestTimeTooSkewed", "too far"),
     ],
 )

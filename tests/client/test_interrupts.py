@@ -37,30 +37,13 @@ def fresh() -> LockClient:
     return client
 
 
-def kept(client: LockClient) -> list[Lock]:
-    return [client.acquire("a")]
-
-
 @pytest.mark.long
-def test_an_interrupted_acquire_leaves_nothing_that_closing_the_client_does_not_release(memory):
-    client, locks = fresh(), list[Lock]()
-
-    def act() -> None:
-        locks[:] = kept(client)
-
-    for instant in at_every_instant(act):
-        client.close()
-        assert held(memory) == [], instant
-        locks.clear()
-        client = fresh()
-
-
-@pytest.mark.long
-def test_an_interrupted_try_acquire_leaves_nothing_held_unless_the_lock_is_on_its_way_to_the_caller(memory):
+@pytest.mark.parametrize("method", ["acquire", "try_acquire"])
+def test_an_interrupted_acquire_leaves_nothing_held_unless_the_lock_is_on_its_way_to_the_caller(method, memory):
     client, locks, on_the_way = fresh(), list[Lock | None](), 0
 
     def act() -> None:
-        locks[:] = [client.try_acquire("a")]
+        locks[:] = [getattr(client, method)("a")]
 
     for instant in at_every_instant(act):
         if held(memory) != ["a"] * len(locks):
@@ -73,17 +56,22 @@ def test_an_interrupted_try_acquire_leaves_nothing_held_unless_the_lock_is_on_it
     assert on_the_way < 10
 
 
-def test_an_interrupted_release_can_be_repeated_or_is_done_by_close(memory):
+@pytest.mark.parametrize("act", ["release", pytest.param("close", marks=pytest.mark.long)])
+def test_an_interrupted_release_or_close_can_be_repeated_or_is_done_by_close(act, memory):
     client = fresh()
-    lock = client.acquire("a")
-    for number, instant in enumerate(at_every_instant(lambda: lock.release())):  # noqa: B023
-        if number % 2 and not lock.__held__.released:
-            assert lock.release() in (True, False)
-        else:
-            client.close()
-            client = fresh()
+    locks = [client.acquire(key) for key in "abc"]
+    past = [locks]  # kept, so that no finalizer is what is interrupted
+    acts: dict[str, Callable[[], object]] = {"release": lambda: locks[0].release(), "close": lambda: client.close()}
+    for number, instant in enumerate(at_every_instant(acts[act])):
+        if act == "release" and number % 2 and not locks[0].__held__.released:
+            assert locks[0].release() in (True, False)
+            assert "a" not in held(memory), instant
+        client.close()
         assert held(memory) == [], instant
-        lock = client.acquire("a")
+        assert not any(lock.is_held or lock.lost for lock in locks)
+        client = fresh()
+        locks = [client.acquire(key) for key in "abc"]
+        past.append(locks)
     client.close()
 
 
@@ -150,32 +138,15 @@ def test_an_interrupted_reentrant_acquire_is_not_counted(memory):
 
 
 @pytest.mark.long
-def test_an_interrupted_close_can_be_repeated(memory):
-    client = fresh()
-    locks = [client.acquire(key) for key in "abc"]
-    past = [locks]  # kept, so that no finalizer is what is interrupted
-    for instant in at_every_instant(lambda: client.close()):  # noqa: B023
-        client.close()
-        assert held(memory) == [], instant
-        assert not any(lock.is_held or lock.lost for lock in locks)
-        client = fresh()
-        locks = [client.acquire(key) for key in "abc"]
-        past.append(locks)
-    client.close()
-
-
-@pytest.mark.long
 @pytest.mark.parametrize("act", ["commit", "hand_over"])
 def test_an_interrupted_commit_or_hand_over_is_released_by_close(act, memory):
     item = {"Put": {"TableName": "locks", "Item": {"key": {"S": "written"}, "isReleased": {"S": "1"}}}}
     client = fresh()
-    lock = client.acquire("a")
-    left = 0
+    lock, left, past = client.acquire("a"), 0, list[Lock]()
     acts: dict[str, Callable[[], object]] = {
         "commit": lambda: lock.commit([item]),
         "hand_over": lambda: lock.hand_over(),
     }
-    past = []
     for instant in at_every_instant(acts[act]):
         past.append(lock)
         client.close()

@@ -11,7 +11,6 @@ import pytest
 
 from lambda_lock import PYTHON
 from lambda_lock.errors import (
-    LockAlreadyReleasedError,
     LockArgumentError,
     LockLostError,
     LockNotGrantedError,
@@ -302,13 +301,6 @@ def test_ensure_of_a_lost_lock_sends_nothing(wire, make):
     with pytest.raises(LockLostError):
         lock.ensure(1)
     assert wire.operations == []
-
-
-def test_ensure_of_a_released_lock_is_an_error(client):
-    lock = client.acquire("a")
-    lock.release()
-    with pytest.raises(LockAlreadyReleasedError):
-        lock.ensure(1)
 
 
 @pytest.mark.parametrize("seconds", [-1, float("nan"), "5", True])

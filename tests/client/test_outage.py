@@ -12,6 +12,7 @@ import pytest
 
 from lambda_lock import JAVA, PYTHON, Lock, LockClient
 from lambda_lock.core import lease
+from lambda_lock.core.outcome import ServiceError
 from lambda_lock.errors import (
     LockAlreadyReleasedError,
     LockConfigurationError,
@@ -195,11 +196,13 @@ def test_a_freeze_after_an_outage_that_was_over_loses_it(limbo):
     wait_until(lambda: limbo.told)
 
 
-def test_a_refusal_of_dynamodbs_is_no_outage(wire, held_on):
+def test_a_refusal_of_dynamodbs_is_no_outage_and_names_the_permission(wire, held_on):
     clock, lock = held_on
     wire.answer(400, "AccessDeniedException", "UpdateItem")
-    with pytest.raises(LockConfigurationError):
+    with pytest.raises(LockConfigurationError, match="dynamodb:UpdateItem") as caught:
         lock.heartbeat()
+    assert isinstance(caught.value.__cause__, ServiceError)
+    assert lock.is_held
     clock.leapt += 3
     assert lock.lost
 

@@ -84,10 +84,3 @@ def test_a_renewal_after_the_suspension_tells_the_truth_where_no_clock_does(make
             lock.heartbeat()
         assert not reading(lock).is_held
         assert lock.lost
-
-
-def test_a_renewal_after_a_short_suspension_goes_on_with_the_lock(make, client):
-    lock = make(clock=StandingClock(), heartbeat_period=0).acquire("a")
-    lock.heartbeat()
-    assert lock.is_held
-    assert client.try_acquire("a") is None

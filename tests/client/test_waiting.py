@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from unittest.mock import Mock
 
 import pytest
 
@@ -90,26 +91,16 @@ def test_an_error_of_cancel_check_ends_the_wait_and_leaves_nothing_held_whatever
 
 def test_a_wait_that_is_not_cancelled_goes_on(client, make):
     held = make().acquire("a")
-    asked: list[int] = []
-
-    def cancel() -> bool:
-        asked.append(1)
-        if len(asked) == 3:
-            held.release()
-        return False
-
+    cancel = Mock()
+    cancel.side_effect = lambda: cancel.call_count == 3 and not held.release()
     assert client.acquire("a", wait=60, refresh_period=0.1, cancel_check=cancel).is_held
+    assert cancel.call_count >= 3
 
 
 def test_a_free_lock_is_taken_without_asking(client):
-    asked: list[bool] = []
-
-    def cancel() -> bool:
-        asked.append(True)
-        return True
-
+    cancel = Mock(return_value=True)
     assert client.acquire("a", wait=60, cancel_check=cancel).is_held
-    assert asked == []
+    cancel.assert_not_called()
 
 
 def test_a_cancel_after_a_claim_whose_replies_are_lost_leaves_nothing_held(wire, wired, rows):
@@ -177,20 +168,19 @@ def test_a_lost_lock_is_not_released_by_closing(wire, make, rows):
 
 
 @pytest.mark.parametrize("looks", [1, 2])  # at the clocks, before the first request
-def test_an_acquire_that_begins_while_another_thread_closes_the_client_sends_nothing(looks, make, wire):
+def test_an_acquire_that_begins_while_another_thread_closes_the_client_sends_nothing(looks, make, wire, monkeypatch):
     """The process may end right after that, before a grant can be given back."""
+    clock = SystemClock()
+    client = make(clock=clock, heartbeat_period=0)
+    seen = Mock(wraps=clock.monotonic)
 
-    class Closes(SystemClock):
-        left = 0
+    def monotonic() -> float:
+        now: float = seen()
+        if seen.call_count == looks:
+            in_thread(client.close)()
+        return now
 
-        def monotonic(self) -> float:
-            self.left -= 1
-            if not self.left:
-                in_thread(client.close)()
-            return super().monotonic()
-
-    client = make(clock=(clock := Closes()), heartbeat_period=0)
-    clock.left = looks
+    monkeypatch.setattr(clock, "monotonic", monotonic)
     with pytest.raises(ClientClosedError):
         client.acquire("a", wait=0)
     assert wire.operations == []

@@ -293,7 +293,7 @@ WRONG: list[tuple[str, dict[str, Any], type[Exception], str]] = [
     *((method, {}, LockFormatError, "hand_over") for method in ("resume", "release")),
     ("resume", {"string": 7}, LockFormatError, "int"),
     ("release", {"string": b"x"}, LockFormatError, "bytes"),
-    *(("resume", {"string": text}, LockFormatError, f"string='{text}'") for text in ("x", "")),
+    ("resume", {"string": ""}, LockFormatError, "string=''"),
     ("resume", {"string": STRING[1:]}, LockFormatError, "cut or changed"),
     ("adopt", {"token": STRING + " "}, LockFormatError, "cut or changed"),
     ("resume", {"string": STRING.replace("LH1", "LH2")}, LockFormatError, "cut or changed"),
@@ -303,7 +303,6 @@ WRONG: list[tuple[str, dict[str, Any], type[Exception], str]] = [
     ("release", {"string": STRING, "sort_key": "s"}, LockArgumentError, "not both: leave sort_key="),
     ("adopt", {"token": STRING, "fencing_token": 0}, LockArgumentError, "not both: leave fencing_token="),
     ("resume", {"sort_key": "s"}, LockArgumentError, "key=, owner=, fencing_token="),
-    ("resume", {"key": "a"}, LockArgumentError, "owner=, fencing_token="),
     ("release", {"key": "a", "owner": "o#1"}, LockArgumentError, "fencing_token="),
     ("adopt", {"owner": "o#1", "fencing_token": 1}, LockArgumentError, "key="),
     *((method, named(key=""), LockArgumentError, "key is empty") for method in ("resume", "release")),
@@ -327,8 +326,6 @@ WRONG: list[tuple[str, dict[str, Any], type[Exception], str]] = [
     ("resume", {"string": STRING, "context": 7}, TypeError, "context"),
     ("resume", {"string": STRING, "wait": 3}, TypeError, "resume"),
     ("acquire", {"key": "a", "holder": "\ud800"}, LockArgumentError, "surrogate"),
-    ("acquire", {"key": "a", "holder": ""}, LockArgumentError, "holder is empty"),
-    ("acquire", {"key": "a", "holder": 7}, TypeError, "holder"),
     ("acquire", {"key": "a", "holder": "h" * 513}, LockArgumentError, "513 bytes"),
     *(
         ("acquire", {"key": "a", "holder": "h", option: True}, LockArgumentError, f"{option}=True")
