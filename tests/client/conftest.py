@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lambda_lock import Lock
 from rig.wire import Request, Wire
 from tests.support.clients import client, impatient, make, pytest_generate_tests, wired
 from tests.support.elsewhere import start
@@ -10,11 +9,6 @@ from tests.support.fresh import fresh_process
 from tests.support.rows import rows
 
 __all__ = ["client", "fresh_process", "impatient", "make", "pytest_generate_tests", "rows", "start", "wired"]
-
-
-def reading(lock: Lock) -> Lock:
-    """The same lock. To type checkers its properties may have changed."""
-    return lock
 
 
 def written(request: Request) -> set[str]:

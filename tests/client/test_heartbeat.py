@@ -92,37 +92,16 @@ def test_without_heartbeat_nothing_is_renewed(wire, make):
 def test_one_thread_renews_hundreds_of_locks(make, rows, wire):
     client = make(lease_duration=6, heartbeat_period=1.5, endpoint_url=rows.engine.url)
     locks = [client.acquire(f"a{number}") for number in range(300)]
-    first = {lock.key: lock.version for lock in locks}
     before = threads("renewal")
-    wait_until(lambda: all(lock.version != first[lock.key] for lock in locks))
-    assert all(lock.is_held for lock in locks)
-    assert len(threads("heartbeat")) == 1
-    assert 1 <= len(threads("renewal") - before) <= 8
+    for _ in range(3):  # renewals of each
+        versions = {lock.key: lock.version for lock in locks}
+        wait_until(lambda: all(lock.version != versions[lock.key] for lock in locks))  # noqa: B023
+        assert all(lock.is_held for lock in locks)
+        assert len(threads("heartbeat")) == 1
+        assert 1 <= len(threads("renewal") - before) <= 8
     assert wire.count() == 0
     for lock in locks:
         assert lock.release() is True
-
-
-@pytest.mark.plain
-@pytest.mark.slow
-def test_the_threads_that_keep_500_locks_over_many_renewals_are_those_that_keep_50(make, rows):
-    most = []
-    for count in (50, 500):
-        # The renewals of a lease of 6 s, but a lease that outlasts the stops of a busy machine.
-        client = make(lease_duration=60, heartbeat_period=2, endpoint_url=rows.engine.url)
-        locks = [client.acquire(f"{count}-{number}") for number in range(count)]
-        keys = [lock.key for lock in locks]
-        ends = {key: rows.expiry(key) + 9 * 2 for key in (keys[0], keys[-1])}
-        seen = 0
-        while any(rows.expiry(key) < end for key, end in ends.items()):
-            assert all(lock.is_held for lock in locks)
-            seen = max(seen, sum(thread.name.startswith("lambda_lock") for thread in threading.enumerate()))
-            time.sleep(0.2)
-        most.append(seen)
-        assert sum(lock.release() for lock in locks) == count
-        client.close()
-    assert max(most) <= 2 * (1 + 8)  # the senders of the client before may not have ended yet
-    assert len(threads("heartbeat")) == 1
 
 
 SCRIPT = """

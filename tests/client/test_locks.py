@@ -13,8 +13,6 @@ from lambda_lock.errors import LockAlreadyReleasedError, LockNotGrantedError, Lo
 from tests.support.clocks import LeapingClock
 from tests.support.elsewhere import held_up
 
-from .conftest import reading
-
 
 def test_an_uncontended_lock_costs_one_request_to_acquire_and_one_to_release(wire, wired):
     for number in range(2):  # the second time the row is there
@@ -164,7 +162,7 @@ def test_release_and_heartbeat_can_store_data(client, rows):
     assert (lock.data, rows["a"]["data"]) == (b"y", {"B": "eQ=="})
     for _ in range(2):  # the second time there is none: as well
         lock.heartbeat(delete_data=True)
-        assert reading(lock).data is None
+        assert lock.data is None
         assert "data" not in rows["a"]
     assert rows["a"]["colour"] == {"S": "red"}
     lock.heartbeat(data=b"w")

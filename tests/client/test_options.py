@@ -25,8 +25,6 @@ from tests.support.context import Context
 from tests.support.elsewhere import held_up, in_thread
 from tests.support.waiting import wait_until
 
-from .conftest import reading
-
 # replace=True: the row is rewritten
 
 
@@ -433,11 +431,11 @@ def test_safe_time_says_when_a_lock_is_almost_expired(make):
     lock = make(clock=clock, heartbeat_period=0).acquire("a", lease_duration=20, safe_time=5)
     assert lock.is_almost_expired is False
     clock.leapt += 16
-    assert (reading(lock).is_almost_expired, lock.is_held, lock.lost) == (True, True, False)
+    assert (lock.is_almost_expired, lock.is_held, lock.lost) == (True, True, False)
     lock.heartbeat()
-    assert reading(lock).is_almost_expired is False
+    assert lock.is_almost_expired is False
     lock.release()
-    assert reading(lock).is_almost_expired is True
+    assert lock.is_almost_expired is True
 
 
 def test_danger_and_loss_are_told_apart(make, rows):

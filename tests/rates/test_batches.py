@@ -46,14 +46,15 @@ def queue(monkeypatch: pytest.MonkeyPatch) -> FakeQueue:
     return made
 
 
-def test_what_cannot_start_in_the_time_left_comes_back_one_after_another(client, queue, caplog):
+def noting(**options: Any) -> tuple[Any, list[str]]:
+    """A handler of batches, and the names of the records that it has done."""
     done: list[str] = []
+    return sqs_batch(**options)(lambda record: done.append(record["messageId"])), done
+
+
+def test_what_cannot_start_in_the_time_left_comes_back_one_after_another(client, queue, caplog):
     caplog.set_level(logging.INFO, "lambda_lock")
-
-    @sqs_batch(rate=MINUTE, client=client)
-    def handler(record: Any) -> None:
-        done.append(record["messageId"])
-
+    handler, done = noting(rate=MINUTE, client=client)
     answer = handler(batch("a", "b", "c", "d"), Context(20))
     assert done == ["a"]
     assert [failure["itemIdentifier"] for failure in answer["batchItemFailures"]] == ["b", "c", "d"]
@@ -65,35 +66,24 @@ def test_what_cannot_start_in_the_time_left_comes_back_one_after_another(client,
 
 
 def test_records_that_can_start_in_time_wait_for_it(client, queue):
-    done: list[str] = []
-
-    @sqs_batch(rate=("api", 20, 1), client=client, max_workers=2)
-    def handler(record: Any) -> None:
-        done.append(record["messageId"])
-
+    handler, done = noting(rate=("api", 20, 1), client=client, max_workers=2)
     assert handler(batch("a", "b", "c"), Context(30)) == {"batchItemFailures": []}
     assert sorted(done) == ["a", "b", "c"]
     assert not queue.seconds
 
 
-def test_each_key_has_a_rate_of_its_own_and_duplicates_and_locks_take_none(wire, wired, queue):
-    done: list[str] = []
-
-    @sqs_batch(rate=("api#{body[account]}", 1, 60), lock_key="account#{body[account]}", client=wired)
-    def handler(record: Any) -> None:
-        done.append(record["messageId"])
-
-    assert handler(batch("a", "b"), Context(30)) == {"batchItemFailures": []}
-    assert handler(batch("a", "b"), Context(30)) == {"batchItemFailures": []}, "duplicates take no start"
+def test_each_key_has_a_rate_of_its_own_and_duplicates_and_locks_take_none(client, queue):
+    handler, done = noting(rate=("api#{body[account]}", 1, 60), lock_key="account#{body[account]}", client=client)
+    for _ in range(2):  # duplicates take no start
+        assert handler(batch("a", "b"), Context(30)) == {"batchItemFailures": []}
     assert done == ["a", "b"]
 
 
 def test_other_returned_records_keep_their_own_visibility(client, queue):
-    @sqs_batch(rate=MINUTE, retry_visibility=7, client=client)
-    def handler(record: Any) -> None:
+    def fail(record: Any) -> None:
         raise RuntimeError("no")
 
-    handler(batch("a", "b"), Context(20))
+    sqs_batch(rate=MINUTE, retry_visibility=7, client=client)(fail)(batch("a", "b"), Context(20))
     assert queue.seconds["a"] == 7
     assert queue.seconds["b"] > 40
 

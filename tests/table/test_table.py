@@ -83,16 +83,15 @@ def test_a_table_has_the_tags_it_was_given(engine, name):
 
 
 def test_keys_have_the_names_they_were_given(engine, name):
-    create_table(name, partition_key_name="pk", sort_key_name="sk", ttl="expires")
+    names: dict[str, Any] = {"partition_key_name": "pk", "sort_key_name": "sk"}
+    create_table(name, **names, ttl="expires")
     table = described(engine, name)
-    assert table["KeySchema"] == [
-        {"AttributeName": "pk", "KeyType": "HASH"},
-        {"AttributeName": "sk", "KeyType": "RANGE"},
-    ]
+    kinds = {each["AttributeName"]: each["KeyType"] for each in table["KeySchema"]}
+    assert kinds == {"pk": "HASH", "sk": "RANGE"}
     assert {entry["AttributeType"] for entry in table["AttributeDefinitions"]} == {"S"}
     assert time_to_live(engine, name)["AttributeName"] == "expires"
-    check_table(name, partition_key_name="pk", sort_key_name="sk", ttl="expires")
-    with LockClient(name, partition_key_name="pk", sort_key_name="sk") as client:
+    check_table(name, **names, ttl="expires")
+    with LockClient(name, **names) as client:
         assert client.acquire("a", sort_key="one").release() is True
 
 
