@@ -18,7 +18,7 @@ from .http1 import ANSWER_TIMEOUT, Pool
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from typing import Any
 
     from .credentials import Credentials, CredentialSource
@@ -106,14 +106,13 @@ class HttpsTransport:
         deadline = time.monotonic() + timeout
         body = _to_json(request).encode()
         now = self._now()
-        headers = {
-            "Host": self.endpoint.authority,
-            "Content-Type": _JSON,
-            "X-Amz-Target": f"DynamoDB_20120810.{operation}",
-        }
+        headers = (
+            ("Host", self.endpoint.authority),
+            ("Content-Type", _JSON),
+            ("X-Amz-Target", f"DynamoDB_20120810.{operation}"),
+        )
         credentials = self._credentials.get(now, deadline)
-        headers |= authorization(headers, body, credentials=credentials, region=self.region, now=now)
-        lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+        lines = signed(headers, body, credentials=credentials, region=self.region, now=now)
         head = f"POST / HTTP/1.1\r\n{lines}User-Agent: lambda-lock/{__version__}\r\nContent-Length: {len(body)}\r\n\r\n"
         answer_timeout = min(timeout, ANSWER_TIMEOUT) if operation in _QUICK else timeout
         try:
@@ -167,10 +166,11 @@ def _read(operation: str, answer: Answer) -> Reply:
     raise refusal(code, str(body.get("message") or body.get("Message") or ""), body, date)
 
 
-def authorization(
-    headers: Mapping[str, str], body: bytes, *, credentials: Credentials, region: str, now: float
-) -> dict[str, str]:
-    """Return the headers that sign a POST to "/": X-Amz-Date, X-Amz-Security-Token if there is a token, Authorization.
+def signed(
+    headers: tuple[tuple[str, str], ...], body: bytes, *, credentials: Credentials, region: str, now: float
+) -> str:
+    """Return the lines of ``headers``, and of those that sign a POST to "/": X-Amz-Date, X-Amz-Security-Token if there
+    is a token, Authorization.
 
     This is AWS Signature Version 4 for a path without a query. DynamoDB's protocol needs no more. Source:
     https://docs.aws.amazon.com/IAM/latest/UserGuide/reference_sigv-create-signed-request.html
@@ -180,10 +180,7 @@ def authorization(
     """
     global _last_key
     moment = _moment(int(now))
-    added = {"X-Amz-Date": moment}
-    if credentials.token:
-        added["X-Amz-Security-Token"] = credentials.token
-    before, after, names = _canonical(tuple(headers.items()), credentials.token)
+    lines, token_line, before, after, names = _around_time(headers, credentials.token)
     canonical = f"{before}{moment}{after}{hashlib.sha256(body).hexdigest()}"
     day = moment[:8]
     scope = f"{day}/{region}/dynamodb/aws4_request"
@@ -195,10 +192,10 @@ def authorization(
             key = hmac.digest(key, part.encode(), "sha256")
         _last_key = derived_from, key
     signature = hmac.digest(key, text.encode(), "sha256").hex()
-    added["Authorization"] = (
-        f"AWS4-HMAC-SHA256 Credential={credentials.access_key}/{scope}, SignedHeaders={names}, Signature={signature}"
+    return (
+        f"{lines}X-Amz-Date: {moment}\r\n{token_line}Authorization: AWS4-HMAC-SHA256 "
+        f"Credential={credentials.access_key}/{scope}, SignedHeaders={names}, Signature={signature}\r\n"
     )
-    return added
 
 
 @lru_cache(maxsize=1)  # a lock is often taken and released within a second
@@ -207,12 +204,15 @@ def _moment(second: int) -> str:
 
 
 @lru_cache(maxsize=8)  # a client sends few operations, and each with the same headers until its token changes
-def _canonical(headers: tuple[tuple[str, str], ...], token: str | None) -> tuple[str, str, str]:
-    """Return what stands before the time in a canonical request, what stands between it and the body's hash, and the
-    names of the signed headers."""
-    added = {"X-Amz-Date": ""} | ({"X-Amz-Security-Token": token} if token else {})
-    lines = sorted([(name.lower(), " ".join(value.split())) for name, value in (dict(headers) | added).items()])
-    names = ";".join([name for name, _ in lines])
-    at = [name for name, _ in lines].index("x-amz-date")
-    before, after = ("".join([f"{name}:{value}\n" for name, value in part]) for part in (lines[:at], lines[at + 1 :]))
-    return f"POST\n/\n\n{before}x-amz-date:", f"\n{after}\n{names}\n", names
+def _around_time(headers: tuple[tuple[str, str], ...], token: str | None) -> tuple[str, str, str, str, str]:
+    """Return what is the same in each request with these headers: their lines, and that of the token; what stands
+    before the time in a canonical request, and between it and the body's hash; the names of the signed headers."""
+    of_token = (("X-Amz-Security-Token", token),) if token else ()
+    lines, token_line = ("".join([f"{name}: {value}\r\n" for name, value in part]) for part in (headers, of_token))
+    every = (*headers, ("X-Amz-Date", ""), *of_token)
+    canonical = sorted([(name.lower(), " ".join(value.split())) for name, value in every])
+    names = ";".join([name for name, _ in canonical])
+    at = [name for name, _ in canonical].index("x-amz-date")
+    parts = canonical[:at], canonical[at + 1 :]
+    before, after = ("".join([f"{name}:{value}\n" for name, value in part]) for part in parts)
+    return lines, token_line, f"POST\n/\n\n{before}x-amz-date:", f"\n{after}\n{names}\n", names
