@@ -32,7 +32,7 @@ def forget(
             "remember no events. Use a client with the schema JAVA or GO",
             key=key,
         )
-    request.advice = request.advice or _ADVICE
+    request.advice = request.advice or (lambda: _ADVICE)
     is_meant = None if if_result is ... else _is(if_result, key)
     return Operation(place, lambda talk: core.forget(request, talk, is_meant), session.check_open)
 

@@ -398,10 +398,10 @@ def content_of(
 
 def _limited(
     wait: float | None, reserve: float | None, left: float | None, lease_duration: float
-) -> tuple[float, str | None]:
+) -> tuple[float, Callable[[], str] | None]:
     """The wait in seconds. It never uses the time that the work needs after the grant.
 
-    If that limits the wait, advice for the error is returned as well, because waiting longer would not help.
+    If that limits the wait, what gives advice for the error is returned as well: waiting longer would not help.
     """
     if left is None:
         return lease_duration + _EXTRA_WAIT if wait is None else wait, None
@@ -409,10 +409,15 @@ def _limited(
     most = max(left - kept, 0.0)
     if wait is not None and wait <= most:
         return wait, None
+    return most, partial(_cut, wait, reserve, left, kept, most)
+
+
+def _cut(wait: float | None, reserve: float | None, left: float, kept: float, most: float) -> str:
+    """The advice for an error after a wait that was cut to ``most`` seconds. kept: what was left for the work."""
     what = f"The wait was at most {most:.1f} s" if wait is None else f"wait={wait:.15g} was cut to {most:.1f} s"
     for_work = f"reserve={reserve:g}" if reserve is not None else f"{kept:.1f} s (reserve: a quarter, at least 1 s)"
     smaller = "Pass a smaller reserve=, raise" if kept else "Raise"
-    return most, (
+    return (
         f"{what}: the invocation had {left:.1f} s left, less {for_work} for the work. "
         f"{smaller} the function's timeout, or let the caller try again"
     )

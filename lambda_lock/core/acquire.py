@@ -390,8 +390,10 @@ class Acquisition:
         if wanted.waits:
             said += f", even after {waited:.1f} s of waiting"
         advice = "Wait longer, or let the caller try again" if wanted.waits else "Try again later, or pass wait=seconds"
+        if wanted.advice is not None:
+            advice = wanted.advice()
         return (LockTimeoutError if wanted.waits else LockNotGrantedError)(
-            f"{said}. {wanted.advice or advice}",
+            f"{said}. {advice}",
             key=wanted.place.key,
             holder=holders[0].owner if holders else None,
             waited=waited,

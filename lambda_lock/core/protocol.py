@@ -191,7 +191,7 @@ class AcquireRequest:
     refresh_period: the longest back-off between polls, in seconds.
     replace: replace the whole row, so that attributes of others disappear.
     window: for an event, how long it counts as done after its completion, in seconds; None for a plain lock.
-    advice: the remedy in the error when the lock is not granted; None for the usual one.
+    advice: gives the remedy in the error when the lock is not granted; None for the usual one.
     decision: seconds for all sends of one decision of this acquisition.
     queue: makes the core/queue.py Queue of an acquisition, to wait first come, first served; None to poll by rules 1 to
         5 alone.
@@ -212,7 +212,7 @@ class AcquireRequest:
         only_if_exists: bool = False,
         replace: bool = False,
         hold_on_unavailable: bool = False,
-        advice: str | None = None,
+        advice: Callable[[], str] | None = None,
         window: int | None = None,
         queue: Callable[[Any], Any] | None = None,
         decision: float = DECISION,

@@ -275,7 +275,7 @@ class Start:
         known = (0, 0.0, False, limit.text)
         next_at, _, _, rate = self.talk.memory.rates.get(self.place.where, known)
         after = max(next_at + limit.cost - limit.room - self.now(), 0) / 1e6
-        advice = self.wanted.advice or "Wait longer, or try again then"
+        advice = "Wait longer, or try again then" if self.wanted.advice is None else self.wanted.advice()
         if rate != limit.text:
             advice += f". Others started by another rate: {changed(self.place.key, rate)}"
         return RateLimitedError(
