@@ -62,7 +62,7 @@ class TakingSeveral(Taking["MultiLock"]):
         del self._group
         return super().result(None)
 
-    def _register(self, holds: Any) -> None:
+    def _register(self, holds: Any, talk: Conversation) -> None:
         group = self._group
         self._locks.append(group.handle())  # made first: callbacks and hooks are given this one
         self._session.check_open()
@@ -94,7 +94,7 @@ class TakingSeveral(Taking["MultiLock"]):
         group.members.append(held)
         held.is_timed = False
         held.renewer.quiet = True  # the caller does not have this lock yet, and may never get it
-        held.renewer.start()
+        held.renewer.start(held.elapsed())
         self._session.open_locks.attach(hold, held)
         self._session.check_open()  # either close() finds the lock among those held, or the client is found closed here
 

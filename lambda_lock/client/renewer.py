@@ -108,9 +108,12 @@ class Renewer:
         self.over = Flag()
         self.quiet = False
 
-    def start(self) -> None:
-        """Plan the first renewal, and let the heartbeat look after the lock. Raises LockError if it cannot start."""
-        hold, now = self._hold, self._elapsed()
+    def start(self, now: float) -> None:
+        """Plan the first renewal, and let the heartbeat look after the lock. Raises LockError if it cannot start.
+
+        now: the time, as it was read after the grant.
+        """
+        hold = self._hold
         self._next = self._planned(now, keep.first_heartbeat(now, hold.valid_until, hold.lease_ms))
         self.watch(now)
 

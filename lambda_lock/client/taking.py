@@ -83,7 +83,7 @@ class Taking(Operation["T"]):
         if self._kept.pid != os.getpid():
             check_process(self._kept.pid)
         try:
-            self._register((yield from self._grant(talk)))
+            self._register((yield from self._grant(talk)), talk)
         except (DuplicateEventError, LockNotGrantedError) as error:
             tell_refused(self._session, error, self._place_of(error), self._kept.line, cancelled=self._cancelled)
             raise
@@ -141,11 +141,11 @@ class Taking(Operation["T"]):
         self.granted.append(hold)
         self._session.open_locks.add(hold, self._kept.pid)
 
-    def _register(self, hold: Any) -> None:
+    def _register(self, hold: Any, talk: Conversation) -> None:
         """Make the handle of what was granted."""
         held = HeldLock(self._session, hold, self._kept, Lock)
         self._locks.append(held.handle())  # made first: callbacks and hooks are given this one
-        held.renewer.start()
+        held.renewer.start(talk.elapsed)
         self._session.open_locks.attach(hold, held)
         self._session.check_open()  # either close() finds the lock among those held, or the client is found closed here
         held.renewer.tell("granted", "lock %r was granted")
