@@ -148,7 +148,8 @@ class Update:
             update = f"{update} REMOVE {', '.join(self.removes)}".lstrip()
         condition = " AND ".join(self.condition)
         text = f"{condition} {update}"
-        names = {f"#{field}": getattr(place.schema, field) for field in fields_used(self.named, text)}
+        schema = place.schema
+        names = {placeholder: getattr(schema, field) for placeholder, field in fields_used(self.named, text)}
         names |= {placeholder: name for placeholder, name in self.names.items() if placeholder in text}
         request = {
             "TableName": place.table,

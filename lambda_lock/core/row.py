@@ -454,6 +454,6 @@ class Watch:
 
 
 @lru_cache(maxsize=64)  # a client sends the same few texts again and again
-def fields_used(fields: tuple[str, ...], text: str) -> tuple[str, ...]:
-    """Return the fields whose placeholders an expression names."""
-    return tuple(field for field in fields if f"#{field}" in text)
+def fields_used(fields: tuple[str, ...], text: str) -> tuple[tuple[str, str], ...]:
+    """Return the placeholders that an expression has of fields, each with its field."""
+    return tuple((f"#{field}", field) for field in fields if f"#{field}" in text)

@@ -159,17 +159,17 @@ def is_item(item: Any, depth: int = 0) -> bool:
     for value in item.values():
         if not isinstance(value, dict) or len(value) != 1:
             return False
-        for kind, content in value.items():
-            if kind in _SCALARS:
-                is_right = isinstance(content, _SCALARS[kind])
-            elif kind == "M":
-                is_right = is_item(content, depth + 1)
-            elif not isinstance(content, list):
-                is_right = False
-            elif kind == "L":
-                is_right = is_item(dict(enumerate(content)), depth + 1)
-            else:
-                is_right = kind in ("SS", "NS", "BS") and all(isinstance(inner, str) for inner in content)
-            if not is_right:
-                return False
+        [(kind, content)] = value.items()
+        if isinstance(content, _SCALARS.get(kind, ())):
+            continue
+        if kind == "M":
+            is_right = is_item(content, depth + 1)
+        elif not isinstance(content, list):
+            is_right = False
+        elif kind == "L":
+            is_right = is_item(dict(enumerate(content)), depth + 1)
+        else:
+            is_right = kind in ("SS", "NS", "BS") and all(isinstance(inner, str) for inner in content)
+        if not is_right:
+            return False
     return True
