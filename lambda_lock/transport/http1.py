@@ -371,12 +371,15 @@ def _fields(block: bytes) -> dict[str, str]:
     headers: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
-        if not name or not colon:
+        if not colon:
             is_valid = False
-        name, value = name.lower(), value.strip(" \t")
-        # Two Content-Lengths become "5, 5", which is not a valid length. So repeated framing headers are refused.
-        headers[name] = f"{headers[name]}, {value}" if name in headers else value
-    if not is_valid or "".join(headers).encode("latin-1").translate(None, _TOKEN):
+        name = name.lower()
+        value = value.strip(" \t")
+        if name in headers:
+            # Two Content-Lengths become "5, 5", which is not a valid length. So repeated framing headers are refused.
+            value = f"{headers[name]}, {value}"
+        headers[name] = value
+    if not is_valid or "" in headers or "".join(headers).encode("latin-1").translate(None, _TOKEN):
         raise Malformed("a header that breaks HTTP's grammar")
     return headers
 

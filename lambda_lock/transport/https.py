@@ -29,6 +29,7 @@ _QUICK = ("GetItem", "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"
 _JSON = "application/x-amz-json-1.0"  # the type of every request to DynamoDB, and of every answer
 # json.dumps would make an encoder for each request. No request contains itself: what an application gives is copied.
 _to_json = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+_from_json = json.JSONDecoder().decode  # json.loads would look for options and a byte order mark first
 # The signing key depends on the day, the Region and the secret. One entry is enough, because a process uses one of each
 # at a time. The entry is replaced as a whole, so threads need no lock.
 _last_key: tuple[tuple[str, str, str], bytes] = ("", "", ""), b""
@@ -152,7 +153,7 @@ def _read(operation: str, answer: Answer) -> Reply:
     if checksum is not None and checksum != str(zlib.crc32(content)):
         raise unusable(f"HTTP {status} with an x-amz-crc32 that does not match its body")
     try:
-        body = json.loads(content.decode())
+        body = _from_json(content.decode())
     except expected(ValueError, RecursionError):  # RecursionError: nested too deep
         raise unusable(f"HTTP {status} without readable JSON") from None  # the error contains the answer
     if not isinstance(body, dict):
