@@ -88,11 +88,12 @@ def find(args: Sequence[object], kwargs: Mapping[str, object], context: object =
     global _warned
     if context is not None:
         return _given(context)
-    for argument in (*args, *kwargs.values()):
+    arguments = (*args, *kwargs.values())
+    for argument in arguments:
         found = read(argument)
         if found is not None:
             return found
-    for argument in (*args, *kwargs.values()):
+    for argument in arguments:
         if is_durable(argument):
             frame = sys._getframe()
             while frame.f_globals.get("__name__") not in _STEPS:
