@@ -24,7 +24,7 @@ from __future__ import annotations
 
 from binascii import a2b_base64, b2a_base64  # built in and free; base64 would import struct and re
 
-from .row import RELEASED, Row, fields_used, read_row, split_result
+from .row import RELEASED, Row, names_used, read_row, split_result
 from .schema import RESULT_OF
 
 TYPE_CHECKING = False
@@ -148,13 +148,11 @@ class Update:
             update = f"{update} REMOVE {', '.join(self.removes)}".lstrip()
         condition = " AND ".join(self.condition)
         text = f"{condition} {update}"
-        schema = place.schema
-        names = {placeholder: getattr(schema, field) for placeholder, field in fields_used(self.named, text)}
-        names |= {placeholder: name for placeholder, name in self.names.items() if placeholder in text}
+        used = {placeholder: name for placeholder, name in self.names.items() if placeholder in text}
         request = {
             "TableName": place.table,
             "ConditionExpression": condition,
-            "ExpressionAttributeNames": names,
+            "ExpressionAttributeNames": names_used(self.named, place.schema, text) | used,
             "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
             **more,
         }
@@ -191,8 +189,7 @@ class Update:
 
     def no_foreign_version(self) -> str:
         """Return the condition that there is no version under the name that another schema has for it."""
-        placeholders = list(map(self.name, self.place.schema.foreign_versions))
-        return " AND ".join(map("attribute_not_exists({})".format, placeholders))
+        return " AND ".join([f"attribute_not_exists({self.name(name)})" for name in self.place.schema.foreign_versions])
 
     def hold(self, grant: Grant, seen: str | None) -> None:
         """Write the version and lease of a grant, and its owner unless the slot has it (``seen``)."""

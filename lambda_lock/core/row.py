@@ -39,7 +39,7 @@ _NO_LOCKS[WEIGHED] = (
 )
 RELEASED = "1"  # the only value of `isReleased`: with any other, the Java client never grants and the Go client hangs
 _VERSION_PREFIX = "L1:"
-_HEX = frozenset("0123456789abcdef")
+_HEX = "0123456789abcdef"
 #: The text of a result begins with this, what RESULT_OF says and a space, wherever it is not in the row. No JSON does.
 RESULT_MADE = "made:"
 _NEXT_DIGITS = 18  # of a rate limit's nextAt. In microseconds, that is the year 33658
@@ -77,7 +77,7 @@ def expiry_of(version: str) -> int | None:
     if len(version) != 49 or not version.startswith(_VERSION_PREFIX) or version[16] != ":":
         return None
     digits, nonce = version[3:16], version[17:]
-    if not (digits.isascii() and digits.isdigit()) or not _HEX.issuperset(nonce):
+    if not (digits.isascii() and digits.isdigit()) or nonce.strip(_HEX):
         return None
     return int(digits)
 
@@ -398,9 +398,11 @@ def is_of_sleepers(ticket: str) -> bool:
 def whole_of(item: Item, name: str, digits: int) -> int | None:
     """Return the exact value of a whole number, 0 or more, with at most ``digits`` digits. None for anything else."""
     text = item.get(name, {}).get("N")
-    if not isinstance(text, str) or len(text) > 64 or not NUMERALS.issuperset(text):
+    if not isinstance(text, str) or len(text) > 64:
         return None
-    if not text.isdigit():
+    if not (text.isascii() and text.isdigit()):
+        if text.strip(NUMERALS):
+            return None
         from decimal import Decimal, InvalidOperation  # rarely needed, and importing it takes 2 ms
 
         try:
@@ -411,7 +413,7 @@ def whole_of(item: Item, name: str, digits: int) -> int | None:
             return None
         return int(number)
     value = int(text)
-    return value if value < 10**digits else None
+    return value if len(text) <= digits or value < 10**digits else None
 
 
 class Watch:
@@ -454,6 +456,6 @@ class Watch:
 
 
 @lru_cache(maxsize=64)  # a client sends the same few texts again and again
-def fields_used(fields: tuple[str, ...], text: str) -> tuple[tuple[str, str], ...]:
-    """Return the placeholders that an expression has of fields, each with its field."""
-    return tuple((f"#{field}", field) for field in fields if f"#{field}" in text)
+def names_used(fields: tuple[str, ...], schema: Schema, text: str) -> dict[str, str]:
+    """Return the placeholders of a schema's fields that an expression has, with their names. Not to be changed."""
+    return {f"#{field}": getattr(schema, field) for field in fields if f"#{field}" in text}

@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-NUMERALS = frozenset("0123456789+-.eE")
+NUMERALS = "0123456789+-.eE"
 _LONGEST_MS = 2**63 - 1  # the longest lease that a Java client can write; anything above it counts as unreadable
 #: The names of a version in JAVA and GO, and in PYTHON, each with the other one.
 _OTHER_VERSION = {"recordVersionNumber": ("record_version_number",), "record_version_number": ("recordVersionNumber",)}
@@ -128,7 +128,7 @@ class Schema:
         return self._fields() == other._fields() if isinstance(other, Schema) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(tuple(self._fields().values()))
+        return hash(self.name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _schema, (self._fields(),)
@@ -180,7 +180,7 @@ def _read_ms(value: dict[str, Any]) -> int | None:
 
 def _read_seconds(value: dict[str, Any]) -> int | None:
     text = value.get("N")
-    if not isinstance(text, str) or not NUMERALS.issuperset(text):
+    if not isinstance(text, str) or text.strip(NUMERALS):
         return None
     try:
         seconds = float(text)
