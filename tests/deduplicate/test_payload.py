@@ -59,6 +59,14 @@ def test_a_payload_that_differs_only_in_its_notation_or_elsewhere_is_the_same(on
     assert handler(event(100.0)) == handler(event(Decimal("1e2"))) == handler(event(100, note="x")) == "charged"
 
 
+def test_another_payload_is_an_error_too_where_the_result_was_too_large_to_store(once):
+    handler = once("{id}", result="json", **FIELDS)(lambda event: "x" * 410_000)
+    handler(event(100))
+    assert handler(event(100)) is None
+    with pytest.raises(PayloadMismatchError):
+        handler(event(200))
+
+
 @pytest.mark.parametrize("empty", [None, "", [], {}])
 def test_fields_may_be_empty_but_not_missing(empty, once):
     handler = once("{id}", result="json", **FIELDS)(lambda event: "charged")
