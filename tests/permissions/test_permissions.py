@@ -13,7 +13,6 @@ import sys
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -92,13 +91,18 @@ def _wait_for_a_permit(key: str) -> None:
     _let_wait(key, client.acquire(key, permits=1), lambda: client.acquire(key, permits=1, wait=30))
 
 
-def _replace_a_dead_holder(key: str) -> None:
+def _die_with(key: str, **options: Any) -> None:
+    """Take a lock for a second, and be closed without releasing it."""
     dead = LockClient()
     try:
-        lock = dead.acquire(key, permits=1, lease_duration=1)
+        kept = dead.acquire(key, lease_duration=1, **options)
     finally:
         dead.close(release=False)
-    assert lock.permits == 1
+    assert not kept.is_held
+
+
+def _replace_a_dead_holder(key: str) -> None:
+    _die_with(key, permits=1)
     default_client().acquire(key, permits=1, wait=30).release()
 
 
@@ -219,12 +223,7 @@ def _forget(key: str) -> None:
 
 
 def _forget_a_dead_run(key: str) -> None:
-    dead = LockClient()
-    try:
-        lock = dead.acquire(key, lease_duration=1)
-    finally:
-        dead.close(release=False)
-    assert not lock.is_held
+    _die_with(key)
     assert default_client().forget(key, wait=30) is False
 
 
@@ -245,38 +244,29 @@ def _erase_by_command(key: str) -> None:
 def _do_a_batch(key: str) -> None:
     batch = events.sqs([{"customer": key}])
     with _raising_what_is_logged():
-        process_sqs(batch, _nothing, context=Context(30), lock_key="{body[customer]}", dedup_key=None)
+        process_sqs(batch, print, context=Context(30), lock_key="{body[customer]}", dedup_key=None)
     with _raising_what_is_logged():
-        process_sqs(batch, _nothing, context=Context(30), lock_key="{body[customer]}")
+        process_sqs(batch, print, context=Context(30), lock_key="{body[customer]}")
 
 
 def _do_a_stream(key: str) -> None:
     with _raising_what_is_logged():
-        process_stream(events.kinesis([(key, {"id": 1})]), _nothing, context=Context(30))
-
-
-def _nothing(record: object) -> None:
-    pass
+        process_stream(events.kinesis([(key, {"id": 1})]), print, context=Context(30))
 
 
 @contextlib.contextmanager
 def _raising_what_is_logged() -> Iterator[None]:
     """A batch returns the records that failed, and logs why."""
-    seen: list[BaseException] = []
-
-    class Seeing(logging.Handler):
-        def emit(self, record: logging.LogRecord) -> None:
-            if record.exc_info and record.exc_info[1]:
-                seen.append(record.exc_info[1])
-
-    handler = Seeing(logging.ERROR)
+    seen: list[logging.LogRecord] = []
+    handler = logging.Handler(logging.ERROR)
+    handler.emit = seen.append  # type: ignore[assignment, method-assign]
     logging.getLogger("lambda_lock").addHandler(handler)
     try:
         yield
     finally:
         logging.getLogger("lambda_lock").removeHandler(handler)
-    for error in seen:
-        raise error
+    for error in (record.exc_info[1] for record in seen if record.exc_info):
+        raise error or AssertionError(seen)
 
 
 def _run_a_command(key: str) -> None:
@@ -297,7 +287,7 @@ def _do_a_batch_at_a_rate(key: str) -> None:
     rate = ("{body[customer]}", 100, 1.0)
     with _raising_what_is_logged(), LockClient() as cold:
         batch = events.sqs([{"customer": key}])
-        process_sqs(batch, _nothing, context=Context(30), dedup_key=None, rate=rate, client=cold)
+        process_sqs(batch, print, context=Context(30), dedup_key=None, rate=rate, client=cold)
 
 
 def _delete_a_rate_by_command(key: str) -> None:
@@ -322,56 +312,26 @@ def _command(*arguments: str, expected: tuple[int, ...] = (0,)) -> None:
         raise LockConfigurationError(" ".join(done.stderr.replace("│", " ").split()))
 
 
-@dataclass(frozen=True)
-class Operation:
-    """needs: the actions it does not work without."""
-
-    act: Callable[[str], None]
-    needs: tuple[str, ...]
-
-
-OPERATIONS = {
-    operation.act.__name__.strip("_"): operation
-    for operation in (
-        Operation(_acquire, ("UpdateItem",)),
-        Operation(_acquire_and_delete, ("UpdateItem", "DeleteItem")),
-        Operation(_acquire_in_place_of_what_is_there, ("GetItem", "PutItem", "UpdateItem")),
-        Operation(_wait, ("UpdateItem", "GetItem")),
-        Operation(_take_permits, ("UpdateItem",)),
-        Operation(_wait_for_a_permit, ("UpdateItem", "GetItem")),
-        Operation(_replace_a_dead_holder, ("UpdateItem", "GetItem")),
-        Operation(_correct_a_permit, ("UpdateItem",)),
-        Operation(_renew, ("UpdateItem",)),
-        Operation(_hand_over, ("UpdateItem",)),
-        Operation(_resume, ("UpdateItem",)),
-        Operation(_commit, ("UpdateItem",)),
-        Operation(_acquire_several, ("UpdateItem",)),
-        Operation(_wait_for_several, ("UpdateItem", "GetItem")),
-        Operation(_commit_under_several, ("UpdateItem",)),
-        Operation(_transact, ("UpdateItem",)),
-        Operation(_get, ("GetItem",)),
-        Operation(_prewarm, ("GetItem",)),
-        Operation(_close, ("UpdateItem",)),
-        Operation(_await, ("UpdateItem",)),
-        Operation(_decorate, ("UpdateItem",)),
-        Operation(_deduplicate, ("UpdateItem",)),
-        Operation(_deduplicate_in_a_transaction, ("UpdateItem",)),
-        Operation(_forget, ("UpdateItem", "GetItem")),
-        Operation(_forget_a_dead_run, ("UpdateItem", "GetItem")),
-        Operation(_forget_by_command, ("GetItem",)),
-        Operation(_erase, ("UpdateItem", "GetItem", "DeleteItem")),
-        Operation(_erase_by_command, ("UpdateItem", "GetItem", "DeleteItem")),
-        Operation(_do_a_batch, ("UpdateItem",)),
-        Operation(_do_a_stream, ("UpdateItem",)),
-        Operation(_run_a_command, ("UpdateItem",)),
-        Operation(_get_by_command, ("GetItem",)),
-        Operation(_release_by_command, ("UpdateItem", "GetItem")),
-        Operation(_start_at_a_rate, ("UpdateItem", "GetItem")),
-        Operation(_do_a_batch_at_a_rate, ("UpdateItem", "GetItem")),
-        Operation(_delete_a_rate_by_command, ("UpdateItem", "GetItem", "DeleteItem")),
-    )
+#: The actions that operations do not work without.
+_NEEDS: dict[tuple[str, ...], list[Callable[[str], None]]] = {
+    ("UpdateItem",): [
+        *(_acquire, _take_permits, _correct_a_permit, _renew, _hand_over, _resume, _commit, _close, _await, _decorate),
+        *(_acquire_several, _commit_under_several, _transact, _deduplicate, _deduplicate_in_a_transaction),
+        *(_do_a_batch, _do_a_stream, _run_a_command),
+    ],
+    ("GetItem",): [_get, _prewarm, _forget_by_command, _get_by_command],
+    ("UpdateItem", "GetItem"): [
+        *(_wait, _wait_for_a_permit, _replace_a_dead_holder, _wait_for_several, _forget, _forget_a_dead_run),
+        *(_release_by_command, _start_at_a_rate, _do_a_batch_at_a_rate),
+    ],
+    ("UpdateItem", "DeleteItem"): [_acquire_and_delete],
+    ("GetItem", "PutItem", "UpdateItem"): [_acquire_in_place_of_what_is_there],
+    ("UpdateItem", "GetItem", "DeleteItem"): [_erase, _erase_by_command, _delete_a_rate_by_command],
 }
-named = pytest.mark.parametrize("operation", sampled(3, zip(OPERATIONS.values())), ids=list(OPERATIONS))
+_OPERATIONS = [(act, needs) for needs, acts in _NEEDS.items() for act in acts]
+named = pytest.mark.parametrize(
+    ("act", "needs"), sampled(3, _OPERATIONS), ids=[act.__name__.strip("_") for act, _ in _OPERATIONS]
+)
 
 
 # The roles
@@ -439,62 +399,63 @@ def _key() -> str:
 
 @pytest.mark.long
 @named
-def test_the_four_permissions_are_enough(operation, become):
+def test_the_four_permissions_are_enough(act, needs, become):
     become(*ACTIONS)
-    operation.act(_key())
+    act(_key())
 
 
 @named
-def test_what_an_operation_does_not_need_it_does_not_ask_for(operation, become):
-    become(*(f"dynamodb:{action}" for action in operation.needs))
-    operation.act(_key())
+def test_what_an_operation_does_not_need_it_does_not_ask_for(act, needs, become):
+    become(*(f"dynamodb:{action}" for action in needs))
+    act(_key())
 
 
 @named
-def test_without_one_of_them_the_error_names_it_and_what_gives_it(operation, become):
-    for missing in operation.needs:
+def test_without_one_of_them_the_error_names_it_and_what_gives_it(act, needs, become):
+    for missing in needs:
         become(*(action for action in ACTIONS if action != f"dynamodb:{missing}"))
         with pytest.raises(LockConfigurationError) as raised:
-            operation.act(_key())
+            act(_key())
         said = str(raised.value)
-        assert re.search(
-            f"permission dynamodb:{missing} on table '{LOCKS}'(, or on another table.*,)? is missing", said
-        )
-        assert IN_WORDS in said
-        assert "LockTable.grant(function)" in said
-        assert "lambda-lock table create" in said
-        assert "docs/deploy.md" in said
+        where = f"on table '{LOCKS}'(, or on another table.*,)?"
+        assert re.search(f"permission dynamodb:{missing} {where} is missing", said)
+        for remedy in (IN_WORDS, "LockTable.grant(function)", "lambda-lock table create", "docs/deploy.md"):
+            assert remedy in said
 
 
 def test_each_of_the_four_is_needed():
-    needed = {f"dynamodb:{action}" for operation in OPERATIONS.values() for action in operation.needs}
-    assert needed == set(ACTIONS)
+    assert {f"dynamodb:{action}" for needs in _NEEDS for action in needs} == set(ACTIONS)
 
 
 def test_a_transaction_says_that_the_permission_may_be_missing_on_another_table(become, cloud):
     become(*ACTIONS)
     other = {"Put": {"TableName": "permission-others", "Item": {"key": {"S": "1"}}}}
     cloud.engine.create_table("permission-others")
-    with pytest.raises(LockConfigurationError) as raised:
+    where = f"on table '{LOCKS}', or on another table of the transaction,"
+    with pytest.raises(LockConfigurationError, match=f"permission dynamodb:PutItem {where} is missing"):
         default_client().acquire(_key()).commit([other])
-    said = str(raised.value)
-    assert f"permission dynamodb:PutItem on table '{LOCKS}', or on another table of the transaction, is missing" in said
+
+
+_PLACE = Place(LOCKS, JAVA, "key", "k", None, None)
+
+
+def _explained(operation: str, what: str) -> str:
+    """What an error says where DynamoDB says that the role is not authorized to do this."""
+    said = f"User: u is not authorized to perform: {what}"
+    return str(explain(ServiceError("AccessDeniedException", said).answers(operation), _PLACE)[1])
 
 
 def test_a_transaction_names_the_table_where_the_service_does():
     """As DynamoDB words it; the engine leaves the resource of a transaction's write out."""
-    place = Place(LOCKS, JAVA, "key", "k", None, None)
-    said = f"User: u is not authorized to perform: dynamodb:PutItem on resource: {_arn(ORDERS)} because no policy"
-    error = explain(_refusal("TransactWriteItems", said), place)[1]
-    assert f"permission dynamodb:PutItem on {_arn(ORDERS)} is missing" in str(error)
-    assert "LockTable" not in str(error)
+    error = _explained("TransactWriteItems", f"dynamodb:PutItem on resource: {_arn(ORDERS)} because no policy")
+    assert f"permission dynamodb:PutItem on {_arn(ORDERS)} is missing" in error
+    assert "LockTable" not in error
 
 
 def test_a_key_that_may_not_be_used_is_named():
-    said = "User: u is not authorized to perform: kms:Decrypt on resource: arn:aws:kms:us-east-1:1:key/2 because"
-    error = explain(_refusal("UpdateItem", said), _PLACE)[1]
-    assert f"permission kms:Decrypt on the key of table '{LOCKS}' is missing" in str(error)
-    assert "LockTable.grant" in str(error)
+    error = _explained("UpdateItem", "kms:Decrypt on resource: arn:aws:kms:us-east-1:1:key/2 because")
+    assert f"permission kms:Decrypt on the key of table '{LOCKS}' is missing" in error
+    assert "LockTable.grant" in error
 
 
 @pytest.mark.parametrize(
@@ -502,24 +463,23 @@ def test_a_key_that_may_not_be_used_is_named():
     [
         "with an explicit deny in a service control policy: arn:aws:organizations::1:policy/o-1/p-1",
         "with an explicit deny in an identity-based policy",
-        "because no service control policy allows the dynamodb:UpdateItem action",
-        "because no permissions boundary allows the dynamodb:UpdateItem action",
-        "because no VPC endpoint policy allows the dynamodb:UpdateItem action",
-        "because no session policy allows the dynamodb:UpdateItem action",
+        *(
+            f"because no {policy} allows the dynamodb:UpdateItem action"
+            for policy in ("service control policy", "permissions boundary", "VPC endpoint policy", "session policy")
+        ),
         "because no resource-based policy allows the dynamodb:UpdateItem action",
     ],
 )
 def test_a_policy_other_than_the_roles_is_named_instead_of_the_roles(reason):
-    said = f"User: u is not authorized to perform: dynamodb:UpdateItem on resource: {_arn(LOCKS)} {reason}"
-    error = str(explain(_refusal("UpdateItem", said), _PLACE)[1])
+    error = _explained("UpdateItem", f"dynamodb:UpdateItem on resource: {_arn(LOCKS)} {reason}")
     assert error.startswith(f"permission dynamodb:UpdateItem on {_arn(LOCKS)} is refused {reason}. Change it there")
     assert "add them to the role's policy" not in error
 
 
 def test_a_statement_that_the_role_lacks_is_added_to_the_role():
     reason = "because no identity-based policy allows the dynamodb:UpdateItem action"
-    said = f"User: u is not authorized to perform: dynamodb:UpdateItem on resource: {_arn(LOCKS)} {reason}"
-    assert "add them to the role's policy" in str(explain(_refusal("UpdateItem", said), _PLACE)[1])
+    said = _explained("UpdateItem", f"dynamodb:UpdateItem on resource: {_arn(LOCKS)} {reason}")
+    assert "add them to the role's policy" in said
 
 
 @pytest.mark.parametrize(
@@ -553,13 +513,6 @@ def test_a_key_that_cannot_be_used_is_neither_a_missing_action_nor_a_key_schema(
 def test_what_dynamodb_says_of_the_tables_key_has_the_keys_reason_with_any_code(code, said):
     reason, _ = explain(ServiceError(code, f"KMS key {said}").answers("UpdateItem"), _PLACE)
     assert reason == "key"
-
-
-_PLACE = Place(LOCKS, JAVA, "key", "k", None, None)
-
-
-def _refusal(operation: str, message: str) -> ServiceError:
-    return ServiceError("AccessDeniedException", message).answers(operation)
 
 
 def test_listing_needs_a_permission_of_its_own_and_says_so(become):
