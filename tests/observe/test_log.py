@@ -44,15 +44,11 @@ def test_the_page_has_every_metric():
 def test_grants_and_releases_are_told_at_debug(client, caplog):
     with caplog.at_level(logging.DEBUG, "lambda_lock"), client.acquire("a") as lock:
         pass
-    records = [record for record in caplog.records if "lock_event" in record.__dict__]
-    assert [(record.levelno, record.message) for record in records] == [
-        (logging.DEBUG, "lock 'a' was granted"),
-        (logging.DEBUG, "lock 'a' was released"),
-    ]
+    records = [record for record in map(vars, caplog.records) if "lock_event" in record]
+    assert [record["message"] for record in records] == ["lock 'a' was granted", "lock 'a' was released"]
     for record in records:
-        assert record.__dict__["lock_key"] == "a"
-        assert record.__dict__["lock_owner"] == lock.owner
-        assert record.__dict__["lock_fencing_token"] == lock.fencing_token
+        assert (record["levelno"], record["lock_key"]) == (logging.DEBUG, "a")
+        assert (record["lock_owner"], record["lock_fencing_token"]) == (lock.owner, lock.fencing_token)
 
 
 def test_events_say_how_many_permits_are_taken_or_asked_for_if_more_than_one(client, caplog):
@@ -71,8 +67,8 @@ def test_contention_is_info_and_names_the_holder(client, rows, caplog):
     caplog.set_level(logging.INFO, "lambda_lock")
     rows.put_held("a", expires_at=time.time() + 60)
     assert client.try_acquire("a") is None
-    (record,) = caplog.records
-    assert (record.levelno, record.__dict__["lock_event"], record.__dict__["lock_holder"]) == (
+    (record,) = map(vars, caplog.records)
+    assert (record["levelno"], record["lock_event"], record["lock_holder"]) == (
         logging.INFO,
         "not_granted",
         "somebody#1",
@@ -88,10 +84,8 @@ def test_a_release_that_fails_is_told_the_same_by_clients_and_decorators(wire, w
     wire.clear()
     with_lock("b", client=wired)(refuse)()
     wire.clear()
-    assert [record.message.partition(": ")[0] for record in caplog.records] == [
-        "lock 'a' was not released; its lease will run out by itself",
-        "lock 'b' was not released; its lease will run out by itself",
-    ]
+    said = [record.message.partition(": ")[0] for record in caplog.records]
+    assert said == [f"lock '{key}' was not released; its lease will run out by itself" for key in "ab"]
     for record in caplog.records:
         assert (record.levelno, record.__dict__["lock_event"]) == (logging.WARNING, "release_failed")
         assert {"lock_key", "lock_owner"} <= set(record.__dict__)

@@ -10,6 +10,7 @@ import math
 import re
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -23,12 +24,14 @@ from lambda_lock import (
     LockNotGrantedError,
     LockTimeoutError,
     TransportError,
+    current_dedup,
+    current_lock,
     deduplicate,
     with_lock,
 )
 from lambda_lock.observe.metrics import DUPLICATE, FAILED, LOST, METRICS_VARIABLE, NOT_GRANTED
 from rig.engine import ROOT
-from rig.wire import Answer, Wire
+from rig.wire import Answer
 from tests.support.clients import Make
 from tests.support.clocks import LeapingClock, StandingClock
 from tests.support.context import Context
@@ -92,12 +95,7 @@ def _metrics(output: str) -> set[tuple[str, ...]]:
 @pytest.mark.usefixtures("counting")
 @pytest.mark.parametrize(
     ("group", "dimensions"),
-    [
-        (None, {("a",), ("b",)}),
-        ("", {("a",), ("b",)}),
-        ("orders", {("orders",)}),
-        ("none", set()),
-    ],
+    [(None, {("a",), ("b",)}), ("", {("a",), ("b",)}), ("orders", {("orders",)}), ("none", set())],
 )
 def test_metrics_are_counted_by_function_by_group_or_by_the_table_alone(
     group, dimensions, client, rows, table, monkeypatch, capsys
@@ -181,56 +179,32 @@ def test_each_acquire_that_is_refused_for_contention_is_counted_once(make, clien
     assert counted(capsys.readouterr().out) == [NOT_GRANTED]
 
 
-def denied(wire: Wire) -> None:
-    wire.answer(400, "AccessDeniedException", times=math.inf)
-
-
-def throttled(wire: Wire) -> None:
-    wire.answer(400, "ProvisionedThroughputExceededException", times=math.inf)
-
-
-def deleted(wire: Wire) -> None:
-    wire.answer(400, "ResourceNotFoundException", times=math.inf)
-
-
-def expired(wire: Wire) -> None:
-    wire.answer(400, "UnrecognizedClientException", times=math.inf)
-
-
-def refused(wire: Wire) -> None:
-    wire.answer(400, "ValidationException", times=math.inf)
-
-
-def cut_off(wire: Wire) -> None:
-    wire.answer(503, "ServiceUnavailable", times=math.inf)
-
-
-def undated(wire: Wire) -> None:
-    def without_date(answer: Answer) -> Answer:
-        return Answer(answer.status, [pair for pair in answer.headers if pair[0].lower() != "date"], answer.body)
-
-    wire.alter_reply(without_date, times=math.inf)
+def undated(answer: Answer) -> Answer:
+    return Answer(answer.status, [pair for pair in answer.headers if pair[0].lower() != "date"], answer.body)
 
 
 @pytest.mark.usefixtures("counting")
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize(
-    ("fault", "reason"),
+    ("status", "code", "reason"),
     [
-        (denied, "denied"),
-        (throttled, "throttled"),
-        (deleted, "not_found"),
-        (expired, "credentials"),
-        (refused, "refused"),
-        (cut_off, "no_answer"),
-        (undated, "misconfigured"),
+        (400, "AccessDeniedException", "denied"),
+        (400, "ProvisionedThroughputExceededException", "throttled"),
+        (400, "ResourceNotFoundException", "not_found"),
+        (400, "UnrecognizedClientException", "credentials"),
+        (400, "ValidationException", "refused"),
+        (503, "ServiceUnavailable", "no_answer"),
+        (200, "an answer without a date", "misconfigured"),
     ],
 )
 def test_an_acquire_that_dynamodb_fails_is_an_error_in_the_log_and_counted_with_its_reason(
-    wire, make, rows, capsys, caplog, fault, reason, several
+    wire, make, rows, capsys, caplog, status, code, reason, several
 ):
     client = make(decision_time=1.0)
-    fault(wire)
+    if status == 200:
+        wire.alter_reply(undated, times=math.inf)
+    else:
+        wire.answer(status, code, times=math.inf)
     with pytest.raises((LockConfigurationError, TransportError)) as raised:
         client.acquire_all(["a", "b"], wait=0) if several else client.acquire("a", wait=0)
     (line,) = capsys.readouterr().out.splitlines()
@@ -269,12 +243,18 @@ def by_a_renewal(make: Make, rows: Rows, on_lost: Any) -> Lock:
     return lock
 
 
-def by_a_renewal_by_hand(make: Make, rows: Rows, on_lost: Any) -> Lock:
-    lock = make().acquire("a", on_lost=on_lost)
-    rows.put_held("a", expires_at=time.time() + 60)
-    with pytest.raises(LockLostError):
-        lock.heartbeat()
-    return lock
+def refused(act: Callable[[Lock, str], object]) -> Callable[[Make, Rows, Any], Lock]:
+    """What is refused, as another has the lock."""
+
+    def lose(make: Make, rows: Rows, on_lost: Any) -> Lock:
+        lock = make().acquire("a", on_lost=on_lost)
+        rows.put_held("a", expires_at=time.time() + 60)
+        with pytest.raises(LockLostError):
+            act(lock, rows.table)
+        assert rows.get("an order") is None
+        return lock
+
+    return lose
 
 
 def by_a_look(make: Make, rows: Rows, on_lost: Any) -> Lock:
@@ -292,28 +272,9 @@ def by_a_release(make: Make, rows: Rows, on_lost: Any) -> Lock:
     return lock
 
 
-def by_a_commit(make: Make, rows: Rows, on_lost: Any) -> Lock:
-    lock = make().acquire("a", on_lost=on_lost)
-    rows.put_held("a", expires_at=time.time() + 60)
-    with pytest.raises(LockLostError):
-        lock.commit([{"Put": {"TableName": rows.table, "Item": {"key": {"S": "an order"}}}}])
-    assert rows.get("an order") is None
-    return lock
-
-
-def by_handing_over(make: Make, rows: Rows, on_lost: Any) -> Lock:
-    lock = make().acquire("a", on_lost=on_lost)
-    rows.put_held("a", expires_at=time.time() + 60)
-    with pytest.raises(LockLostError):
-        lock.hand_over()
-    return lock
-
-
 def by_the_end_of_its_function(make: Make, rows: Rows, on_lost: Any) -> Lock:
     @with_lock("a", client=make(), on_lost=on_lost)
     def work() -> Lock:
-        from lambda_lock import current_lock
-
         rows.put_held("a", expires_at=time.time() + 60)
         return current_lock()
 
@@ -323,8 +284,6 @@ def by_the_end_of_its_function(make: Make, rows: Rows, on_lost: Any) -> Lock:
 def by_the_end_of_its_event(make: Make, rows: Rows, on_lost: Any) -> Lock:
     @deduplicate("a", client=make(), scope="", on_lost=on_lost)
     def work() -> Lock:
-        from lambda_lock import current_dedup
-
         rows.put_held("a", expires_at=time.time() + 60)
         return current_dedup()
 
@@ -338,8 +297,6 @@ def by_the_end_of_a_function_that_looked(make: Make, rows: Rows, on_lost: Any) -
 
     @with_lock("a", client=make(clock=clock, heartbeat_period=0), on_lost=on_lost)
     def work() -> Lock:
-        from lambda_lock import current_lock
-
         lock = current_lock()
         clock.now += 100
         with pytest.raises(LockLostError):
@@ -349,24 +306,26 @@ def by_the_end_of_a_function_that_looked(make: Make, rows: Rows, on_lost: Any) -
     return work()
 
 
+WAYS_TO_LOSE: dict[str, Callable[[Make, Rows, Any], Lock]] = {
+    "a renewal": by_a_renewal,
+    "a renewal by hand": refused(lambda lock, table: lock.heartbeat()),
+    "a look": by_a_look,
+    "a release": by_a_release,
+    "a commit": refused(
+        lambda lock, table: lock.commit([{"Put": {"TableName": table, "Item": {"key": {"S": "an order"}}}}])
+    ),
+    "handing over": refused(lambda lock, table: lock.hand_over()),
+    "the end of its function": by_the_end_of_its_function,
+    "the end of its event": by_the_end_of_its_event,
+    "the end of a function that looked": by_the_end_of_a_function_that_looked,
+}
+
+
 @pytest.mark.usefixtures("counting")
-@pytest.mark.parametrize(
-    "lose",
-    [
-        by_a_renewal,
-        by_a_renewal_by_hand,
-        by_a_look,
-        by_a_release,
-        by_a_commit,
-        by_handing_over,
-        by_the_end_of_its_function,
-        by_the_end_of_its_event,
-        by_the_end_of_a_function_that_looked,
-    ],
-)
-def test_a_lost_lock_is_told_and_counted_once_whatever_shows_it(lose, make, rows, caplog, capsys):
+@pytest.mark.parametrize("way", WAYS_TO_LOSE)
+def test_a_lost_lock_is_told_and_counted_once_whatever_shows_it(way, make, rows, caplog, capsys):
     called: list[Lock] = []
-    lock = lose(make, rows, called.append)
+    lock = WAYS_TO_LOSE[way](make, rows, called.append)
     wait_until(lambda: called)
     assert lock.lost
     with pytest.raises(LockLostError):
@@ -384,10 +343,7 @@ def test_a_lost_lock_is_told_and_counted_once_whatever_shows_it(lose, make, rows
 def test_an_event_that_was_done_is_counted_each_time_it_comes_again(client, caplog, capsys):
     caplog.set_level(logging.INFO, "lambda_lock")
 
-    @deduplicate("{id}", client=client, scope="")
-    def handler(event: dict[str, str]) -> None:
-        pass
-
+    handler = deduplicate("{id}", client=client, scope="")(lambda event: None)
     handler({"id": "e-1"})
     assert capsys.readouterr().out == ""
     handler({"id": "e-1"})
@@ -395,9 +351,8 @@ def test_an_event_that_was_done_is_counted_each_time_it_comes_again(client, capl
     output = capsys.readouterr().out
     assert counted(output) == [DUPLICATE] * 2
     assert [json.loads(line)["lock_key"] for line in output.splitlines()] == ["e-1"] * 2
-    assert [(record.levelno, record.__dict__["lock_event"]) for record in caplog.records] == [
-        (logging.INFO, "duplicate")
-    ] * 2
+    told = [(record.levelno, record.__dict__["lock_event"]) for record in caplog.records]
+    assert told == [(logging.INFO, "duplicate")] * 2
 
 
 @pytest.mark.usefixtures("counting")
