@@ -108,56 +108,49 @@ def awaited(calls: Calls, **options: Any) -> Ask:
     return lambda event: asyncio.run(handler(event, lambda_context(30)))
 
 
-def powertools_route(calls: Calls, **options: Any) -> Ask:
+def _by_powertools(calls: Calls, wrap: Callable[[Any], Any], middlewares: list[Any]) -> Ask:
     app = APIGatewayHttpResolver()
 
-    @idempotent_request("{headers[idempotency-key]}", **options)
     def route() -> Response[Any]:
         status, headers, content = calls.work(app.current_event.decoded_body)
         kind = headers.pop("Content-Type")
         return Response(status, kind, content if kind == "image/png" else content.decode(), headers)
 
     for path in PATHS:
-        app.post(path)(route)
+        app.post(path, middlewares=middlewares)(wrap(route))
     return lambda event: app.resolve(event, lambda_context(30))  # type: ignore[arg-type]
 
 
-def powertools_middleware(calls: Calls, **options: Any) -> Ask:
-    app = APIGatewayHttpResolver()
+def powertools_route(calls: Calls, **options: Any) -> Ask:
+    return _by_powertools(calls, idempotent_request("{headers[idempotency-key]}", **options), [])
 
+
+def powertools_middleware(calls: Calls, **options: Any) -> Ask:
     @idempotent_request("{headers[idempotency-key]}", **options)
     def only_once(app: Any, next_middleware: Any) -> Any:
         return next_middleware(app)
 
-    def route() -> Response[Any]:
-        status, headers, content = calls.work(app.current_event.decoded_body)
-        kind = headers.pop("Content-Type")
-        return Response(status, kind, content if kind == "image/png" else content.decode(), headers)
+    return _by_powertools(calls, lambda route: route, [only_once])
 
-    for path in PATHS:
-        app.post(path, middlewares=[only_once])(route)
-    return lambda event: app.resolve(event, lambda_context(30))  # type: ignore[arg-type]
+
+def _order(calls: Calls) -> Callable[[Request], Any]:
+    async def order(request: Request) -> FastResponse:
+        status, headers, content = calls.work(await request.body())
+        return FastResponse(content, status, headers)
+
+    return order
 
 
 def fastapi(calls: Calls, **options: Any) -> Ask:
     app = FastAPI()
     app.add_middleware(IdempotencyMiddleware, **options)
-
-    async def order(request: Request) -> FastResponse:
-        status, headers, content = calls.work(await request.body())
-        return FastResponse(content, status, headers)
-
     for path in PATHS:
-        app.post(path)(order)
+        app.post(path)(_order(calls))
     return by_mangum(app)
 
 
 def starlette(calls: Calls, **options: Any) -> Ask:
-    async def order(request: Request) -> FastResponse:
-        status, headers, content = calls.work(await request.body())
-        return FastResponse(content, status, headers)
-
-    app = Starlette(routes=[Route(path, order, methods=["POST"]) for path in PATHS])
+    app = Starlette(routes=[Route(path, _order(calls), methods=["POST"]) for path in PATHS])
     app.add_middleware(IdempotencyMiddleware, **options)
     return by_mangum(app)
 

@@ -135,10 +135,8 @@ def test_a_body_in_base64_is_compared_as_what_it_says_and_other_bytes_as_they_ar
     handler(event)
     encoded = base64.b64encode(b'{ "id":1.0}').decode()
     assert "Idempotent-Replayed" in handler(event | {"body": encoded, "isBase64Encoded": True})["headers"]
-    binary = {
-        "headers": {"idempotency-key": "k-2", "content-type": "application/octet-stream"},
-        "isBase64Encoded": True,
-    }
+    headers = {"idempotency-key": "k-2", "content-type": "application/octet-stream"}
+    binary = {"headers": headers, "isBase64Encoded": True}
     for text in (b'{"a": 1}', b"\xff"):
         handler(event | binary | {"body": base64.b64encode(text).decode(), "rawPath": f"/{len(text)}"})
     spaced = {"body": base64.b64encode(b'{"a":1}').decode(), "rawPath": "/8"}

@@ -27,15 +27,13 @@ def note(name: str) -> None:
     seen[name] = found and found.context
 
 
-class Inner(BaseHTTPMiddleware):
-    async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
-        note("a middleware that was added before")
-        return await call_next(request)
+class Noting(BaseHTTPMiddleware):
+    def __init__(self, app: Any, *, name: str) -> None:
+        super().__init__(app)
+        self.name = name
 
-
-class Outer(BaseHTTPMiddleware):
     async def dispatch(self, request: Request, call_next: RequestResponseEndpoint) -> Response:
-        note("a middleware that was added after")
+        note(self.name)
         return await call_next(request)
 
 
@@ -61,9 +59,9 @@ def streamed_on_threads() -> Iterator[bytes]:
 
 app = FastAPI()
 mounted = FastAPI()
-app.add_middleware(Inner)
+app.add_middleware(Noting, name="a middleware that was added before")
 app.add_middleware(LambdaContextMiddleware)
-app.add_middleware(Outer)
+app.add_middleware(Noting, name="a middleware that was added after")
 app.mount("/mounted", mounted)
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,8 +20,10 @@ from lambda_lock.runtime import invocation
 from lambda_lock.runtime.invocation import Invocation, find, initializing, snapstart_initializing, tenant_id
 from lambda_lock.web import LambdaContextMiddleware, LambdaContextWsgi
 from tests.support.context import Context
+from tests.support.elsewhere import in_thread
 
 HEADER = "x-amzn-lambda-context"
+CONTEXT = Context(9)
 
 
 class Asgi:
@@ -88,21 +91,19 @@ def in_lambda(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", ["aws.context", "lambda.context"])
-def test_the_context_that_an_adapter_puts_into_a_scope_is_the_one_of_the_request(name):
-    context = Context(9)
-    for scope in ("http", "websocket"):
-        found = seen_by_asgi({"type": scope, name: context})
-        assert found is not None
-        assert found.context is context
-        assert found.deadline is not None
+@pytest.mark.parametrize("scope", ["http", "websocket"])
+def test_the_context_that_an_adapter_puts_into_a_scope_is_the_one_of_the_request(name, scope):
+    found = seen_by_asgi({"type": scope, name: CONTEXT})
+    assert found is not None
+    assert found.context is CONTEXT
+    assert found.deadline is not None
 
 
 @pytest.mark.parametrize("name", ["serverless.context", "apig_wsgi.context", "awsgi.context", "lambda.context"])
 def test_the_context_that_an_adapter_puts_into_an_environ_is_the_one_of_the_request(name):
-    context = Context(9)
-    found = seen_by_wsgi({name: context})
+    found = seen_by_wsgi({name: CONTEXT})
     assert found is not None
-    assert found.context is context
+    assert found.context is CONTEXT
 
 
 @pytest.mark.parametrize("stand_in", [None, {}, object()])
@@ -113,10 +114,9 @@ def test_a_request_whose_context_is_none_or_a_stand_in_without_a_time_belongs_to
 
 @pytest.mark.usefixtures("in_lambda")
 def test_the_adapter_s_own_object_beats_a_header():
-    context = Context(9)
-    found = seen_by_asgi({"aws.context": context, "headers": [(HEADER.encode(), header().encode())]}, web_adapter=True)
+    found = seen_by_asgi({"aws.context": CONTEXT, "headers": [(HEADER.encode(), header().encode())]}, web_adapter=True)
     assert found is not None
-    assert found.context is context
+    assert found.context is CONTEXT
 
 
 def test_the_lifespan_of_an_application_belongs_to_no_invocation():
@@ -126,29 +126,28 @@ def test_the_lifespan_of_an_application_belongs_to_no_invocation():
     assert app.seen == [None]
 
 
-@pytest.mark.usefixtures("in_lambda")
+@pytest.fixture
+def entered() -> Iterator[Invocation | None]:
+    """The invocation within which this thread runs, as when uvicorn serves the next request of a connection."""
+    found = invocation.read(CONTEXT)
+    token = invocation.enter(found)
+    yield found
+    invocation.leave(token)
+
+
+@pytest.mark.usefixtures("in_lambda", "entered")
 @pytest.mark.parametrize("text", ["", "{}", '{"deadline":null}'])
 def test_behind_the_web_adapter_a_request_without_a_context_has_none_of_an_earlier_request(text):
-    token = invocation.enter(invocation.read(Context(9)))  # uvicorn serves the next request of a connection like this
-    try:
-        assert seen_in_header(text, web_adapter=True) == [None, None]
-        assert seen_by_asgi({}, web_adapter=True) is None
-        assert seen_by_wsgi({}, web_adapter=True) is None
-    finally:
-        invocation.leave(token)
+    assert seen_in_header(text, web_adapter=True) == [None, None]
+    assert seen_by_asgi({}, web_adapter=True) is None
+    assert seen_by_wsgi({}, web_adapter=True) is None
 
 
 @pytest.mark.parametrize("web_adapter", [False, True])
-def test_without_a_context_the_invocation_of_an_enclosing_function_counts(web_adapter):
-    found = invocation.read(Context(9))
-    token = invocation.enter(found)
-    try:
-        assert seen_by_asgi({}, web_adapter=web_adapter) is found
-        assert seen_by_wsgi({}, web_adapter=web_adapter) is found
-        assert seen_by_asgi({"aws.context": None}, web_adapter=web_adapter) is found
-        assert seen_by_wsgi({"serverless.context": None}, web_adapter=web_adapter) is found
-    finally:
-        invocation.leave(token)
+def test_without_a_context_the_invocation_of_an_enclosing_function_counts(web_adapter, entered):
+    for scope, environ in (({}, {}), ({"aws.context": None}, {"serverless.context": None})):
+        assert seen_by_asgi(scope, web_adapter=web_adapter) is entered
+        assert seen_by_wsgi(environ, web_adapter=web_adapter) is entered
 
 
 # For how long
@@ -192,11 +191,9 @@ def test_requests_side_by_side_on_threads_each_have_their_own_deadline():
             environ = {"left": left, "HTTP_X_AMZN_LAMBDA_CONTEXT": header(left)}
             LambdaContextWsgi(app, web_adapter=True)(environ, ignore)
 
-    threads = [threading.Thread(target=ask, args=(left,)) for left in lefts]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    asking = [in_thread(functools.partial(ask, left)) for left in lefts]
+    for end in asking:
+        end()
     assert wrong == []
 
 
@@ -238,42 +235,37 @@ class Parts:
         self.seen.append(find((), {}))
 
 
-def test_a_response_that_is_made_while_it_is_read_is_made_within_the_invocation():
-    parts, context = Parts(), Context()
+@pytest.fixture
+def parts() -> Parts:
+    return Parts()
 
-    def app(environ: Any, start_response: Any) -> Iterable[bytes]:
-        return parts
 
-    response: Any = LambdaContextWsgi(app)({"serverless.context": context}, ignore)
+@pytest.fixture
+def response(parts: Parts) -> Any:
+    """The parts, as the server gets them."""
+    return LambdaContextWsgi(lambda environ, start_response: parts)({"serverless.context": CONTEXT}, ignore)
+
+
+def test_a_response_that_is_made_while_it_is_read_is_made_within_the_invocation(parts, response):
     read = []
     for part in response:
         assert find((), {}) is None  # between two parts, the thread is the server's
         read.append(part)
     response.close()
     assert read == [b"a", b"b"]
-    assert [found and found.context for found in parts.seen] == [context] * 3
+    assert [found and found.context for found in parts.seen] == [CONTEXT] * 3
 
 
-def test_a_response_may_be_read_and_closed_on_another_thread():
-    parts, context = Parts(), Context()
-
-    def app(environ: Any, start_response: Any) -> Iterable[bytes]:
-        return parts
-
-    response: Any = LambdaContextWsgi(app)({"serverless.context": context}, ignore)
+def test_a_response_may_be_read_and_closed_on_another_thread(parts, response):
     next(response)
-    threads: list[Callable[[], object]] = [lambda: list(response), response.close]
-    for target in threads:
-        thread = threading.Thread(target=target)
-        thread.start()
-        thread.join()
-    assert [found and found.context for found in parts.seen] == [context] * 3
+    in_thread(lambda: list(response))()
+    in_thread(response.close)()
+    assert [found and found.context for found in parts.seen] == [CONTEXT] * 3
 
 
 def test_a_response_without_an_end_of_its_own_can_be_closed():
-    response: Any = LambdaContextWsgi(lambda environ, start_response: iter([b"a"]))(
-        {"serverless.context": Context()}, ignore
-    )
+    environ = {"serverless.context": CONTEXT}
+    response: Any = LambdaContextWsgi(lambda environ, start_response: iter([b"a"]))(environ, ignore)
     assert list(response) == [b"a"]
     response.close()
 

@@ -94,21 +94,3 @@ def test_a_server_with_snapstart_gets_no_lock_before_its_first_request_and_each_
     assert rows.get("at readiness") is None
     assert first["owner"].startswith("orders/request-1#")
     assert said(environment.invoke(http({"id": "b"}, "/elsewhere"), LONG).result()) == "granted"
-
-
-def test_a_header_that_a_client_sends_is_replaced_by_the_adapter(start):
-    environment = start("run.sh", UVICORN)
-    forged = '{"request_id":"forged","deadline":9999999999999}'
-    event = http({"id": "a"}, **{"X-Amzn-Lambda-Context": forged})
-    answer = said(environment.invoke(event, 9.0, request_id="request-1").result())
-    assert answer["owner"].startswith("orders/request-1#")
-    assert answer["lease"] <= 9
-
-
-@pytest.mark.long
-def test_a_header_is_not_read_where_nobody_asked_for_it(start):
-    environment = start("fastapi_app.handler")
-    forged = '{"request_id":"forged","deadline":9999999999999}'
-    event = http({"id": "a"}, **{"x-amzn-lambda-context": forged})
-    answer = said(environment.invoke(event, 9.0, request_id="request-1").result())
-    assert answer["owner"].startswith("orders/request-1#")
