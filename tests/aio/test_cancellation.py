@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
 
 from lambda_lock import AsyncLock, LockAlreadyReleasedError
-from rig.engine import Ministack
+from rig.engine import Item, Ministack
 from rig.wire import Fault
 from tests.support.clocks import LeapingClock
 from tests.support.instants import at_every_instant
@@ -22,11 +23,14 @@ from .conftest import ended, reading, renewed, start, ticking, until
 STAGES = ["hold", "delay_reply"]
 
 
-def held_rows(engine: Ministack, table: str) -> list[str]:
+@pytest.fixture
+def held(engine: Ministack, table: str) -> Callable[[], list[str]]:
     """The keys of all rows that anybody holds."""
-    return [
-        item["key"]["S"] for item in engine.scan(table) if "recordVersionNumber" in item and "isReleased" not in item
-    ]
+
+    def is_held(row: Item) -> bool:
+        return "recordVersionNumber" in row and "isReleased" not in row
+
+    return lambda: [row["key"]["S"] for row in engine.scan(table) if is_held(row)]
 
 
 async def cancel_in(fault: Fault, task: asyncio.Task[Any], times: int = 1) -> None:
@@ -43,20 +47,17 @@ async def cancel_in(fault: Fault, task: asyncio.Task[Any], times: int = 1) -> No
 
 @pytest.mark.parametrize("times", [1, 2, 3])
 @pytest.mark.parametrize("stage", STAGES)
-async def test_a_cancelled_claim_is_settled_and_then_released(stage, times, wire, wired, engine, table):
-    claim = getattr(wire, stage)("UpdateItem")
-    await cancel_in(claim, start(wired.acquire("a")), times)
+async def test_a_cancelled_claim_is_settled_and_then_released(stage, times, wire, wired, held):
+    await cancel_in(getattr(wire, stage)("UpdateItem"), start(wired.acquire("a")), times)
     assert wire.operations == ["UpdateItem", "UpdateItem"]
     assert [request.delivered for request in wire.requests] == [1, 1]
-    assert held_rows(engine, table) == []
+    assert held() == []
     assert wired.held() == ()
     assert (await wired.acquire("a", wait=0)).is_held
 
 
 @pytest.mark.parametrize("stage", STAGES)
-async def test_a_task_that_is_cancelled_again_while_it_releases_settles_the_release_too(
-    stage, wire, wired, engine, table
-):
+async def test_a_task_that_is_cancelled_again_while_it_releases_settles_the_release_too(stage, wire, wired, held):
     claim = wire.delay_reply("UpdateItem")
     giving_up = getattr(wire, stage)("UpdateItem")
     taking = start(wired.acquire("a"))
@@ -64,10 +65,10 @@ async def test_a_task_that_is_cancelled_again_while_it_releases_settles_the_rele
     taking.cancel()
     claim.release()
     await cancel_in(giving_up, taking)
-    assert held_rows(engine, table) == []
+    assert held() == []
 
 
-async def test_cancelled_before_it_began_a_claim_leaves_nothing_held(wired, engine, table):
+async def test_cancelled_before_it_began_a_claim_leaves_nothing_held(wired, held):
     async def work() -> None:
         me = asyncio.current_task()
         assert me is not None
@@ -75,42 +76,41 @@ async def test_cancelled_before_it_began_a_claim_leaves_nothing_held(wired, engi
         await wired.acquire("a")
 
     assert isinstance(await ended(start(work())), asyncio.CancelledError)
-    assert held_rows(engine, table) == []
+    assert held() == []
 
 
-async def test_a_claim_cancelled_after_its_reply_was_lost_leaves_nothing_held(wire, wired, engine, table):
+async def test_a_claim_cancelled_after_its_reply_was_lost_leaves_nothing_held(wire, wired, held):
     wire.drop_reply("UpdateItem", times=1)
     again = wire.hold("UpdateItem")
     await cancel_in(again, start(wired.acquire("a")))
-    assert held_rows(engine, table) == []
+    assert held() == []
 
 
 async def test_a_cancelled_wait_leaves_the_holder_alone(wire, client, make, rows):
-    held = await client.acquire("a")
+    lock = await client.acquire("a")
     waiting = start(make().acquire("a", wait=60, refresh_period=0.05))
     await until(lambda: wire.count("GetItem") >= 2)
     waiting.cancel()
     assert isinstance(await ended(waiting), asyncio.CancelledError)
-    assert held.is_held
-    assert rows["a"]["ownerName"]["S"] == held.owner
-    await held.heartbeat()
-    assert await held.release() is True
+    assert rows["a"]["ownerName"]["S"] == lock.owner
+    await lock.heartbeat()
+    assert await lock.release() is True
 
 
 @pytest.mark.parametrize("stage", STAGES)
-async def test_a_wait_cancelled_in_the_claim_at_its_end_leaves_nothing_held(stage, wire, client, make, engine, table):
-    held = await client.acquire("a")
+async def test_a_wait_cancelled_in_the_claim_at_its_end_leaves_nothing_held(stage, wire, client, make, held):
+    lock = await client.acquire("a")
     waiting = start(make().acquire("a", wait=60, refresh_period=0.02, queue=False))
     await until(lambda: wire.count("GetItem"))
     wire.hold("UpdateItem", seconds=0)  # the release
     claim = getattr(wire, stage)("UpdateItem")
-    await held.release()
+    await lock.release()
     await cancel_in(claim, waiting)
-    assert held_rows(engine, table) == []
+    assert held() == []
 
 
 @pytest.mark.parametrize("stage", STAGES)
-async def test_a_timeout_around_an_acquire_leaves_nothing_held(stage, wire, wired, engine, table):
+async def test_a_timeout_around_an_acquire_leaves_nothing_held(stage, wire, wired, held):
     claim = getattr(wire, stage)("UpdateItem")
 
     async def work() -> None:
@@ -127,10 +127,10 @@ async def test_a_timeout_around_an_acquire_leaves_nothing_held(stage, wire, wire
         assert not working.done()
     claim.release()
     assert isinstance(await ended(working), TimeoutError)
-    assert held_rows(engine, table) == []
+    assert held() == []
 
 
-async def test_a_sibling_that_fails_takes_the_acquire_with_it(wire, wired, engine, table):
+async def test_a_sibling_that_fails_takes_the_acquire_with_it(wire, wired, held):
     claim = wire.delay_reply("UpdateItem")
 
     async def fail() -> None:
@@ -146,11 +146,11 @@ async def test_a_sibling_that_fails_takes_the_acquire_with_it(wire, wired, engin
     with pytest.raises(ExceptionGroup) as caught:
         await both()
     assert [type(error) for error in caught.value.exceptions] == [ZeroDivisionError]
-    assert held_rows(engine, table) == []
+    assert held() == []
 
 
 @pytest.mark.parametrize("stage", STAGES)
-def test_a_loop_that_ends_during_a_claim_leaves_nothing_held(stage, wire, wired, engine, table):
+def test_a_loop_that_ends_during_a_claim_leaves_nothing_held(stage, wire, wired, held):
     claim = getattr(wire, stage)("UpdateItem")
     tasks = []
 
@@ -171,10 +171,10 @@ def test_a_loop_that_ends_during_a_claim_leaves_nothing_held(stage, wire, wired,
     asyncio.run(main())
     assert claim.finished.wait(30)
     assert [request.delivered for request in wire.requests] == [1, 1]
-    assert held_rows(engine, table) == []
+    assert held() == []
 
 
-async def test_a_cancelled_body_releases_its_lock(client, engine, table):
+async def test_a_cancelled_body_releases_its_lock(client, held):
     entered = asyncio.Event()
 
     async def work() -> None:
@@ -184,34 +184,51 @@ async def test_a_cancelled_body_releases_its_lock(client, engine, table):
 
     working = start(work())
     await entered.wait()
-    assert held_rows(engine, table) == ["a"]
+    assert held() == ["a"]
     working.cancel()
     assert isinstance(await ended(working), asyncio.CancelledError)
-    assert held_rows(engine, table) == []
+    assert held() == []
 
 
 # The last acts of a lock
 
 
+ENDS: dict[str, tuple[str, Callable[[AsyncLock, str], Coroutine[Any, Any, Any]]]] = {
+    "release": ("UpdateItem", lambda lock, table: lock.release()),
+    "hand_over": ("UpdateItem", lambda lock, table: lock.hand_over()),
+    "commit": ("TransactWriteItems", lambda lock, table: lock.commit([put_order(table)])),
+}
+
+
+def put_order(table: str) -> dict[str, Any]:
+    return {"Put": {"TableName": table, "Item": {"key": {"S": "order"}}}}
+
+
 @pytest.mark.parametrize("times", [1, 2])
 @pytest.mark.parametrize("stage", STAGES)
-async def test_a_cancelled_release_is_settled(stage, times, wire, wired, engine, table):
+@pytest.mark.parametrize("end", ENDS)
+async def test_a_cancelled_end_of_a_lock_is_settled_and_leaves_nothing_held(
+    end, stage, times, wire, wired, rows, table, caplog
+):
     lock = await wired.acquire("a")
-    await cancel_in(getattr(wire, stage)("UpdateItem"), start(lock.release()), times)
-    assert held_rows(engine, table) == []
+    operation, act = ENDS[end]
+    await cancel_in(getattr(wire, stage)(operation), start(act(lock, table)), times)
+    assert not rows.is_held("a")
     assert not lock.is_held
     assert not lock.lost
+    assert (rows.get("order") is not None) == (end == "commit")  # it was on its way
+    assert caplog.records == []
 
 
 @pytest.mark.parametrize("data", [None, b"z"])
-async def test_a_cancelled_release_that_did_not_get_through_is_sent_again_as_it_was(data, wire, wired, engine, table):
+async def test_a_cancelled_release_that_did_not_get_through_is_sent_again_as_it_was(data, wire, wired, held):
     lock = await wired.acquire("a", data=b"x")
     lost = wire.drop_request("UpdateItem")
     releasing = start(lock.release(data=data))
     await until(lost.reached.is_set)
     releasing.cancel()
     await ended(releasing)
-    assert held_rows(engine, table) == []
+    assert held() == []
     record = await wired.get("a")
     assert record is not None
     assert record.data == (data or b"x")
@@ -226,26 +243,6 @@ async def test_after_a_cancelled_release_there_is_nothing_left_to_release(wire, 
         with pytest.raises(LockAlreadyReleasedError):
             await again()
     assert wire.operations == []
-
-
-@pytest.mark.parametrize("stage", STAGES)
-async def test_a_cancelled_handing_over_leaves_nothing_held(stage, wire, wired, engine, table, caplog):
-    lock = await wired.acquire("a")
-    await cancel_in(getattr(wire, stage)("UpdateItem"), start(lock.hand_over()))
-    assert held_rows(engine, table) == []
-    assert not lock.lost
-    assert caplog.records == []
-
-
-@pytest.mark.parametrize("stage", STAGES)
-async def test_a_cancelled_commit_is_settled_and_leaves_nothing_held(stage, wire, wired, rows, table, caplog):
-    lock = await wired.acquire("a")
-    items = [{"Put": {"TableName": table, "Item": {"key": {"S": "order"}}}}]
-    await cancel_in(getattr(wire, stage)("TransactWriteItems"), start(lock.commit(items)))
-    assert not rows.is_held("a")
-    assert rows.get("order") is not None  # it was on its way
-    assert not lock.lost
-    assert caplog.records == []
 
 
 # Renewing
@@ -303,7 +300,7 @@ async def test_a_cancelled_reading_changes_nothing(wire, wired):
 
 @pytest.mark.filterwarnings("ignore:coroutine .* was never awaited:RuntimeWarning")  # it was interrupted before
 @pytest.mark.parametrize("lost", [False, True])
-def test_an_acquire_interrupted_at_any_instant_leaves_nothing_held(lost, wire, make, engine, table):
+def test_an_acquire_interrupted_at_any_instant_leaves_nothing_held(lost, wire, make, held):
     client = make(clock=LeapingClock(), heartbeat_period=0)
     locks: list[AsyncLock] = []
 
@@ -324,5 +321,5 @@ def test_an_acquire_interrupted_at_any_instant_leaves_nothing_held(lost, wire, m
     for instant in at_every_instant(act, within=("client/async_", "runtime/drive_async.py")):
         while locks:
             asyncio.run(locks.pop().release())
-        assert held_rows(engine, table) == [], instant
+        assert held() == [], instant
     gc.collect()  # else what was never awaited is collected, and warned of, in another test

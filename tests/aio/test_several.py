@@ -11,12 +11,7 @@ import pytest
 
 from lambda_lock import AsyncLockClient
 
-
-async def until(condition: Any) -> None:
-    end = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < end
-        await asyncio.sleep(0.01)
+from .conftest import until
 
 
 class Closed:

@@ -8,12 +8,13 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from lambda_lock import TransportError
+from lambda_lock import AsyncLockClient, TransportError
 from lambda_lock.runtime.threads import LIMIT, Busy, Threads
 from rig.engine import ROOT
 from tests.support.elsewhere import in_child
@@ -23,6 +24,19 @@ from .conftest import ended, start, ticking, until
 
 MANY = 200
 FOR_EVER = float("inf")
+
+
+@asynccontextmanager
+async def crowd(client: AsyncLockClient, count: int) -> AsyncIterator[list[asyncio.Task[Any]]]:
+    """So many tasks read with this client, whose requests the network keeps until the end of the block."""
+    tasks = [start(client.get(f"lock {number}")) for number in range(count)]
+    try:
+        yield tasks
+    finally:
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            await ended(task)
 
 
 def sending() -> list[threading.Thread]:
@@ -97,30 +111,22 @@ async def test_a_release_and_a_renewal_go_before_a_hundred_polls(wire, wired):
 
 async def test_a_request_that_gets_no_thread_in_time_was_not_sent_and_is_tried_again(wire, wired):
     stalled = wire.hold(times=FOR_EVER)
-    crowd = [start(wired.get(f"lock {number}")) for number in range(8 * LIMIT)]
-    await until(lambda: wire.count() >= LIMIT)
-    error = await ended(start(wired.acquire("a", wait=0)))  # one decision, even if others wait before it
-    assert isinstance(error, TransportError)
-    stalled.release()
-    wire.clear()
-    for task in crowd:
-        task.cancel()
-        await ended(task)
+    async with crowd(wired, 8 * LIMIT):
+        await until(lambda: wire.count() >= LIMIT)
+        error = await ended(start(wired.acquire("a", wait=0)))  # one decision, even if others wait before it
+        assert isinstance(error, TransportError)
+        stalled.release()
+        wire.clear()
     assert (await wired.acquire("b", wait=0)).is_held  # a copy of the claim for the other may be on its way
 
 
 async def test_one_clients_stalled_requests_do_not_hold_up_anothers(wire, wired, engine, make):
     stalled = wire.hold(times=FOR_EVER)
-    crowd = [start(wired.get(f"lock {number}")) for number in range(8 * LIMIT)]
-    await until(lambda: wire.count() >= LIMIT)
-    healthy = make(endpoint_url=engine.url)
-    taking = start(healthy.acquire("a"))
-    assert await ended(taking) is None
-    assert not all(task.done() for task in crowd)
-    stalled.release()
-    for task in crowd:
-        task.cancel()
-        await ended(task)
+    async with crowd(wired, 8 * LIMIT) as tasks:
+        await until(lambda: wire.count() >= LIMIT)
+        assert await ended(start(make(endpoint_url=engine.url).acquire("a"))) is None
+        assert not all(task.done() for task in tasks)
+        stalled.release()
 
 
 # Cancelling
@@ -129,23 +135,19 @@ async def test_one_clients_stalled_requests_do_not_hold_up_anothers(wire, wired,
 @pytest.mark.parametrize("times", [1, 3])
 async def test_a_cancelled_acquire_waits_for_one_time_out_and_not_for_the_crowd(times, wire, wired, rows):
     stalled = wire.hold("GetItem", times=FOR_EVER)
-    crowd = [start(wired.get(f"lock {number}")) for number in range(8 * LIMIT)]
-    await until(lambda: wire.count() == LIMIT)
-    before = wire.count("UpdateItem")
-    waiting = start(wired.acquire("a", wait=600))
-    async with ticking() as ticker:
+    async with crowd(wired, 8 * LIMIT), ticking() as ticker:
+        await until(lambda: wire.count() == LIMIT)
+        before = wire.count("UpdateItem")
+        waiting = start(wired.acquire("a", wait=600))
         await ticker.more()
         for _ in range(times):
             waiting.cancel()
             await ticker.more(1)
         assert isinstance(await ended(waiting), asyncio.CancelledError)
-    assert wire.count("GetItem") < 3 * LIMIT
-    assert wire.count("UpdateItem") <= before + 1  # the claim was not begun; a release makes sure
-    assert not rows.is_held("a")
-    stalled.release()
-    for task in crowd:
-        task.cancel()
-        await ended(task)
+        assert wire.count("GetItem") < 3 * LIMIT
+        assert wire.count("UpdateItem") <= before + 1  # the claim was not begun; a release makes sure
+        assert not rows.is_held("a")
+        stalled.release()
 
 
 async def test_an_acquire_that_is_cancelled_while_the_transport_is_chosen_returns_at_once(make, monkeypatch, rows):
@@ -186,19 +188,23 @@ async def test_where_no_thread_can_be_started_requests_are_sent_all_the_same(cli
     assert not rows.is_held("lock 0")
 
 
+class Before:
+    """The transport of a client, before each request of which something is done."""
+
+    name, reason = "before", "for a test"
+
+    def __init__(self, client: AsyncLockClient, act: Callable[[str], object]) -> None:
+        self.inner, self.act = client.transport, act
+
+    def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Any:
+        self.act(operation)
+        return self.inner.send(operation, request, timeout=timeout)
+
+
 async def test_a_request_is_sent_in_the_context_of_its_task(client, make):
     request_id = contextvars.ContextVar("request_id", default="")
     seen: list[str] = []
-    inner = client.transport
-
-    class Tracing:
-        name, reason = "tracing", "for a test"
-
-        def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Any:
-            seen.append(request_id.get())
-            return inner.send(operation, request, timeout=timeout)
-
-    tracing = make(transport=Tracing())
+    tracing = make(transport=Before(client, lambda _: seen.append(request_id.get())))
 
     async def work(name: str) -> None:
         request_id.set(name)
@@ -253,26 +259,21 @@ async def fill(threads: Threads, over: threading.Event) -> list[asyncio.Task[boo
 
 
 async def test_a_release_by_string_does_not_wait_for_reads(client, make, rows, blocked):
-    inner, reading = client.transport, threading.Semaphore(0)
+    reading = threading.Semaphore(0)
 
-    class Stalled:
-        name, reason = "stalled", "for a test"
+    def stall(operation: str) -> None:
+        if operation == "GetItem":
+            reading.release()
+            blocked.wait(DEADLINE)
 
-        def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Any:
-            if operation == "GetItem":
-                reading.release()
-                blocked.wait(DEADLINE)
-            return inner.send(operation, request, timeout=timeout)
-
-    stalled = make(transport=Stalled())
+    stalled = make(transport=Before(client, stall))
     string = await (await stalled.acquire("a")).hand_over()
-    crowd = [start(stalled.get(f"lock {number}")) for number in range(LIMIT)]
-    for _ in crowd:
-        await until(lambda: reading.acquire(blocking=False))
-    assert await stalled.release(string)
-    assert not rows.is_held("a")
-    blocked.set()
-    await asyncio.gather(*crowd)
+    async with crowd(stalled, LIMIT) as tasks:
+        for _ in tasks:
+            await until(lambda: reading.acquire(blocking=False))
+        assert await stalled.release(string)
+        assert not rows.is_held("a")
+        blocked.set()
 
 
 async def test_a_call_that_no_thread_begins_in_time_is_never_run(blocked):
@@ -318,54 +319,59 @@ async def test_a_call_that_was_begun_ends_before_its_cancellation_goes_on(blocke
     assert isinstance(await ended(blocking), asyncio.CancelledError)
 
 
+class Call:
+    """What a thread of the client runs: it goes on when it is told to."""
+
+    def __init__(self) -> None:
+        self.began, self.goes_on, self.is_done = threading.Event(), threading.Event(), False
+
+    def __call__(self) -> None:
+        self.began.set()
+        assert self.goes_on.wait(DEADLINE)
+        self.is_done = True
+
+    def interrupt(self) -> None:
+        assert self.began.wait(DEADLINE)
+        raise KeyboardInterrupt
+
+    def interrupted_thread(self) -> type[threading.Thread]:
+        """Whoever starts it is interrupted when the call has begun."""
+        call = self
+
+        class Interrupted(threading.Thread):
+            def start(self) -> None:
+                super().start()
+                call.interrupt()
+
+        return Interrupted
+
+
 @pytest.mark.parametrize("where", ["as its thread is started", "as its end is waited for"])
 async def test_a_call_that_was_begun_ends_before_an_interrupt_goes_on(where, monkeypatch):
     """A claim that is on its way must not arrive after the release that gives it up."""
-    began, goes_on, done, wait = threading.Event(), threading.Event(), [], asyncio.wait
-
-    def call() -> None:
-        began.set()
-        assert goes_on.wait(DEADLINE)
-        done.append("call")
-
-    class Interrupted(threading.Thread):
-        def start(self) -> None:
-            super().start()
-            assert began.wait(DEADLINE)
-            raise KeyboardInterrupt
+    call, wait = Call(), asyncio.wait
 
     async def interrupted(*arguments: Any, **options: Any) -> Any:
         monkeypatch.setattr(asyncio, "wait", wait)
-        assert began.wait(DEADLINE)
-        raise KeyboardInterrupt
+        call.interrupt()
 
     if where == "as its thread is started":
-        monkeypatch.setattr(threading, "Thread", Interrupted)
+        monkeypatch.setattr(threading, "Thread", call.interrupted_thread())
     else:
         monkeypatch.setattr(asyncio, "wait", interrupted)
-    asyncio.get_running_loop().call_soon(goes_on.set)
+    asyncio.get_running_loop().call_soon(call.goes_on.set)
     with pytest.raises(KeyboardInterrupt):
         await Threads().settle(call)
-    assert done == ["call"]
+    assert call.is_done
 
 
 async def test_an_interrupt_of_a_call_that_may_be_left_to_itself_is_raised_at_once(monkeypatch):
-    began, goes_on = threading.Event(), threading.Event()
-
-    def call() -> None:
-        began.set()
-        assert goes_on.wait(DEADLINE)
-
-    class Interrupted(threading.Thread):
-        def start(self) -> None:
-            super().start()
-            assert began.wait(DEADLINE)
-            raise KeyboardInterrupt
-
-    monkeypatch.setattr(threading, "Thread", Interrupted)
+    call = Call()
+    monkeypatch.setattr(threading, "Thread", call.interrupted_thread())
     with pytest.raises(KeyboardInterrupt):
         await Threads().run(call)
-    goes_on.set()
+    assert not call.is_done
+    call.goes_on.set()
 
 
 async def test_a_call_that_no_thread_has_begun_is_not_run_after_an_interrupt(monkeypatch):
@@ -413,19 +419,17 @@ def test_a_forked_child_has_threads_of_its_own(wire, make, engine):
         return (await client.acquire("mine")).is_held
 
     async def parent() -> bool:
-        stalled = wire.hold("GetItem", times=FOR_EVER)
-        crowd = [start(client.get(f"lock {number}")) for number in range(4 * LIMIT)]
-        await until(lambda: wire.count() >= LIMIT)
-
         def work() -> bool:
             asyncio._set_running_loop(None)  # a running loop does not survive a fork
             return asyncio.run(child())
 
-        held: bool = in_child(work)()
-        stalled.release()
-        wire.clear()
-        for task in crowd:
-            assert await ended(task) is None
+        stalled = wire.hold("GetItem", times=FOR_EVER)
+        async with crowd(client, 4 * LIMIT) as tasks:
+            await until(lambda: wire.count() >= LIMIT)
+            held: bool = in_child(work)()
+            stalled.release()
+            wire.clear()
+            await asyncio.gather(*tasks)
         return held
 
     assert asyncio.run(parent()) is True
