@@ -3,6 +3,8 @@ from __future__ import annotations
 import logging
 import sys
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 from urllib import request
 
@@ -29,9 +31,34 @@ def chosen(**arguments: Any) -> HttpsTransport | BotoTransport:
     return choose(now=time.time, **arguments)
 
 
+def over_boto3(**arguments: Any) -> BotoTransport:
+    transport = chosen(**arguments)
+    assert isinstance(transport, BotoTransport)
+    return transport
+
+
+def over_https(**arguments: Any) -> HttpsTransport:
+    transport = chosen(**arguments)
+    assert isinstance(transport, HttpsTransport)
+    return transport
+
+
 def set_all(environment: pytest.MonkeyPatch, **variables: str) -> None:
     for name, value in variables.items():
         environment.setenv(name, value)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Callable[[str, str], Path]:
+    """Writes a file into the home directory."""
+
+    def write(name: str, text: str) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text, "latin-1")
+        return path
+
+    return write
 
 
 @pytest.mark.parametrize(
@@ -64,24 +91,21 @@ def test_the_environment_decides(bare_environment, environ, name, reason):
     assert reason in transport.reason
 
 
-@pytest.mark.parametrize("variable", ["AWS_PROFILE", "AWS_DEFAULT_PROFILE"])
-def test_a_profile_goes_to_boto3_also_beside_keys(bare_environment, tmp_path, variable):
-    (tmp_path / ".aws").mkdir()
-    (tmp_path / ".aws" / "config").write_text("[profile dev]\nregion = eu-north-1\n")
-    set_all(bare_environment, **KEYS, **{variable: "dev"})
-    transport = chosen()
-    assert isinstance(transport, BotoTransport)
-    assert transport.reason == f"{variable} is set"
-    assert transport.client.meta.region_name == "eu-north-1"
-
-
-def test_a_config_file_that_alone_gives_the_region_goes_to_boto3(bare_environment, tmp_path):
-    (tmp_path / ".aws").mkdir()
-    (tmp_path / ".aws" / "config").write_text("[default]\nregion = eu-north-1\n")
-    set_all(bare_environment, **KEYS)
-    transport = chosen()
-    assert isinstance(transport, BotoTransport)
-    assert "Region" in transport.reason
+@pytest.mark.parametrize(
+    ("variables", "section", "reason"),
+    [
+        ({"AWS_PROFILE": "dev"}, "profile dev", "AWS_PROFILE is set"),
+        ({"AWS_DEFAULT_PROFILE": "dev"}, "profile dev", "AWS_DEFAULT_PROFILE is set"),
+        ({}, "default", "Region"),
+    ],
+)
+def test_a_profile_and_a_config_file_that_alone_gives_the_region_go_to_boto3_also_beside_keys(
+    bare_environment, home, variables, section, reason
+):
+    home(".aws/config", f"[{section}]\nregion = eu-north-1\n")
+    set_all(bare_environment, **KEYS, **variables)
+    transport = over_boto3()
+    assert reason in transport.reason
     assert transport.client.meta.region_name == "eu-north-1"
 
 
@@ -101,22 +125,18 @@ def test_a_config_file_that_alone_gives_the_region_goes_to_boto3(bare_environmen
         "[profile other]\nregion = x\n[default]\nuse_fips_endpoint = true\n",
     ],
 )
-def test_an_endpoint_in_the_default_profile_is_that_of_boto3(bare_environment, tmp_path, variable, text):
-    (tmp_path / ".aws").mkdir()
-    path = tmp_path / ".aws" / "config" if variable is None else tmp_path / "settings"
-    path.write_text(text)
+def test_an_endpoint_in_the_default_profile_is_that_of_boto3(bare_environment, home, variable, text):
+    path = home("settings" if variable else ".aws/config", text)
     set_all(bare_environment, **LAMBDA, **({variable: str(path)} if variable else {}))
-    transport = chosen()
+    transport = over_boto3()
     theirs = boto3.Session().client("dynamodb", region_name="eu-west-1").meta.endpoint_url
-    assert isinstance(transport, BotoTransport)
     assert "sets" in transport.reason
     assert transport.client.meta.endpoint_url == theirs != "https://dynamodb.eu-west-1.amazonaws.com"
 
 
 @pytest.mark.parametrize("variable", ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"])
-def test_certificates_of_the_default_profile_are_those_of_boto3(bare_environment, tmp_path, variable):
-    path = tmp_path / "settings"
-    path.write_text("[default]\nca_bundle = /somewhere.pem\n")
+def test_certificates_of_the_default_profile_are_those_of_boto3(bare_environment, home, variable):
+    path = home("settings", "[default]\nca_bundle = /somewhere.pem\n")
     set_all(bare_environment, **LAMBDA, **{variable: str(path)})
     assert chosen().reason == f"{path} sets ca_bundle"
 
@@ -131,10 +151,8 @@ def test_certificates_of_the_default_profile_are_those_of_boto3(bare_environment
         "[default]\nregion = eu-north-1\n  [profile other]\n[other]\nendpoint_url = http://127.0.0.1:9\n",
     ],
 )
-def test_other_settings_of_the_files_leave_boto3_out(bare_environment, tmp_path, text):
-    path = tmp_path / "config"
-    path.write_bytes(text.encode("latin-1"))
-    set_all(bare_environment, **LAMBDA, AWS_CONFIG_FILE=str(path))
+def test_other_settings_of_the_files_leave_boto3_out(bare_environment, home, text):
+    set_all(bare_environment, **LAMBDA, AWS_CONFIG_FILE=str(home("config", text)))
     assert chosen().name == "https"
 
 
@@ -142,17 +160,15 @@ def test_other_settings_of_the_files_leave_boto3_out(bare_environment, tmp_path,
 @pytest.mark.parametrize(
     "text",
     [
-        b"\xff\x00 no text",
-        b"\xef\xbb\xbf[default]\nregion = eu-north-1\n",
-        b"region = eu-north-1\n",
-        b"[default]\n[default]\n",
-        b"[other]\ns3 =\n  what\n",
+        "\xff\x00 no text",
+        "\xef\xbb\xbf[default]\nregion = eu-north-1\n",
+        "region = eu-north-1\n",
+        "[default]\n[default]\n",
+        "[other]\ns3 =\n  what\n",
     ],
 )
-def test_a_file_that_cannot_be_read_as_settings_is_refused_as_by_boto3(bare_environment, tmp_path, variable, text):
-    path = tmp_path / "settings"
-    path.write_bytes(text)
-    set_all(bare_environment, **LAMBDA, **{variable: str(path)})
+def test_a_file_that_cannot_be_read_as_settings_is_refused_as_by_boto3(bare_environment, home, variable, text):
+    set_all(bare_environment, **LAMBDA, **{variable: str(home("settings", text))})
     with pytest.raises(LockConfigurationError, match="Unable to parse config file"):
         chosen()
 
@@ -165,8 +181,7 @@ def test_a_file_that_cannot_be_opened_is_none(bare_environment, tmp_path):
 @pytest.mark.parametrize("region", ["local", "fips-us-east-1", "us-west-2-fips"])
 def test_a_pseudo_region_has_the_endpoint_that_boto3_gives_it(bare_environment, region):
     set_all(bare_environment, **LAMBDA | {"AWS_REGION": region})
-    transport = chosen()
-    assert isinstance(transport, BotoTransport)
+    transport = over_boto3()
     assert region in transport.reason
     theirs = boto3.Session().client("dynamodb", region_name=region).meta.endpoint_url
     assert transport.client.meta.endpoint_url == theirs
@@ -174,8 +189,7 @@ def test_a_pseudo_region_has_the_endpoint_that_boto3_gives_it(bare_environment, 
 
 def test_any_region_will_do_beside_an_endpoint(bare_environment):
     set_all(bare_environment, **LAMBDA | {"AWS_REGION": "local"}, AWS_ENDPOINT_URL="http://127.0.0.1:8000")
-    transport = chosen()
-    assert isinstance(transport, HttpsTransport)
+    transport = over_https()
     assert (transport.region, transport.endpoint.url) == ("local", "http://127.0.0.1:8000")
 
 
@@ -187,57 +201,43 @@ def test_an_endpoint_of_the_account_goes_to_boto3_where_it_is_required(bare_envi
 
 def test_aws_region_comes_before_the_one_that_boto3_knows_over_both_transports(bare_environment):
     set_all(bare_environment, **LAMBDA, AWS_DEFAULT_REGION="eu-west-2")
-    transport = chosen()
-    assert isinstance(transport, HttpsTransport)
-    assert transport.region == "eu-west-1"
+    assert over_https().region == "eu-west-1"
     set_all(bare_environment, HTTPS_PROXY="http://127.0.0.1:9")
-    other = chosen()
-    assert isinstance(other, BotoTransport)
-    assert other.client.meta.region_name == "eu-west-1"
+    assert over_boto3().client.meta.region_name == "eu-west-1"
 
 
-def test_a_credentials_file_comes_before_the_container_as_in_the_sdks(bare_environment, tmp_path):
-    (tmp_path / ".aws").mkdir()
-    (tmp_path / ".aws" / "credentials").write_text("[default]\naws_access_key_id = a\naws_secret_access_key = b\n")
+def test_a_credentials_file_comes_before_the_container_as_in_the_sdks(bare_environment, home):
+    home(".aws/credentials", "[default]\naws_access_key_id = a\naws_secret_access_key = b\n")
     set_all(bare_environment, **SNAPSTART)
     assert chosen().name == "boto3"
 
 
 def test_arguments_beat_the_environment(bare_environment):
     set_all(bare_environment, **LAMBDA, AWS_ENDPOINT_URL="http://127.0.0.1:1")
-    transport = chosen(region_name="eu-west-2", endpoint_url="http://127.0.0.1:2")
-    assert isinstance(transport, HttpsTransport)
+    transport = over_https(region_name="eu-west-2", endpoint_url="http://127.0.0.1:2")
     assert (transport.region, transport.endpoint.url) == ("eu-west-2", "http://127.0.0.1:2")
 
 
 def test_a_lambda_function_gets_its_regions_endpoint(bare_environment):
     set_all(bare_environment, **LAMBDA)
-    transport = chosen()
-    assert isinstance(transport, HttpsTransport)
-    assert transport.endpoint.url == "https://dynamodb.eu-west-1.amazonaws.com"
+    assert over_https().endpoint.url == "https://dynamodb.eu-west-1.amazonaws.com"
 
 
-def test_a_session_is_used_with_its_own_region_unless_one_is_given(bare_environment):
+@pytest.mark.parametrize(
+    ("own", "arguments", "region"),
+    [("eu-west-3", {}, "eu-west-3"), ("eu-west-3", {"region_name": "eu-west-2"}, "eu-west-2"), (None, {}, "eu-west-1")],
+)
+def test_a_session_is_used_with_its_own_region_unless_one_is_given_and_else_with_aws_region(
+    bare_environment, own, arguments, region
+):
     set_all(bare_environment, **LAMBDA)
-    transport = chosen(boto3_session=boto3.Session(region_name="eu-west-3"))
-    assert isinstance(transport, BotoTransport)
-    assert transport.client.meta.region_name == "eu-west-3"
-    other = chosen(boto3_session=boto3.Session(region_name="eu-west-3"), region_name="eu-west-2")
-    assert isinstance(other, BotoTransport)
-    assert other.client.meta.region_name == "eu-west-2"
-
-
-def test_aws_region_serves_a_session_that_has_none(bare_environment):
-    set_all(bare_environment, **LAMBDA)
-    transport = chosen(boto3_session=boto3.Session())
-    assert isinstance(transport, BotoTransport)
-    assert transport.client.meta.region_name == "eu-west-1"
+    transport = over_boto3(boto3_session=boto3.Session(region_name=own), **arguments)
+    assert transport.client.meta.region_name == region
 
 
 def test_a_client_is_used_as_it_is(bare_environment):
     client = boto3.client("dynamodb", region_name="eu-west-3")
-    transport = chosen(boto3_client=client)
-    assert isinstance(transport, BotoTransport)
+    transport = over_boto3(boto3_client=client)
     assert transport.client is client
     assert transport.reason == "boto3_client was passed"
 

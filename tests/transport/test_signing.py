@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +24,17 @@ from lambda_lock.transport import BotoTransport, ConditionFailed
 from lambda_lock.transport.boto import own_transport
 from tests.support.sampled import sampled
 
-from .conftest import Stub, error, say
+from .conftest import Say, Stub, answer, error, say
 
 ROLE = "arn:aws:iam::123456789012:role/locks"
 READ = {"TableName": "locks", "Key": {"key": {"S": "a"}}}
-GRANTED = (
+
+
+def xml(status: int, text: str) -> Say:
+    return say(answer(text.encode(), status, headers={"Content-Type": "text/xml"}))
+
+
+GRANTED = xml(
     200,
     f"""<AssumeRoleWithWebIdentityResponse><AssumeRoleWithWebIdentityResult><Credentials><AccessKeyId>AKIDSTS</AccessKeyId>
 <SecretAccessKey>s</SecretAccessKey><SessionToken>t</SessionToken>
@@ -40,57 +43,27 @@ GRANTED = (
 )
 
 
-def refusal(status: int, code: str, message: str = "No.") -> tuple[int, str]:
-    return status, f"<ErrorResponse><Error><Code>{code}</Code><Message>{message}</Message></Error></ErrorResponse>"
-
-
-class Sts:
-    """A security token service that answers all requests alike, and counts them."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.answer = refusal(403, "AccessDenied", "Not authorized to perform sts:AssumeRoleWithWebIdentity")
-        sts = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                sts.count += 1
-                status, text = sts.answer
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json" if text.startswith("{") else "text/xml")
-                self.send_header("Content-Length", str(len(text.encode())))
-                self.end_headers()
-                self.wfile.write(text.encode())
-
-            do_GET = do_POST
-
-            def log_message(self, *_: object) -> None:
-                """Nothing is logged."""
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+def refusal(status: int, code: str, message: str = "No.") -> Say:
+    return xml(status, f"<ErrorResponse><Error><Code>{code}</Code><Message>{message}</Message></Error></ErrorResponse>")
 
 
 @pytest.fixture
-def sts(bare_environment: pytest.MonkeyPatch, tmp_path: Path, stub: Stub) -> Iterator[Sts]:
-    """A pod on EKS: a token in a file, which the service exchanges for keys."""
-    server = Sts()
-    token = tmp_path / "token"
-    token.write_text("a token")
+def sts(bare_environment: pytest.MonkeyPatch, tmp_path: Path, stub: Stub) -> Iterator[Stub]:
+    """The security token service of a pod on EKS, where a token in a file is exchanged for keys. It refuses."""
+    server = Stub()
+    server.otherwise = refusal(403, "AccessDenied", "Not authorized to perform sts:AssumeRoleWithWebIdentity")
+    (tmp_path / "token").write_text("a token")
     for name, value in {
         "AWS_REGION": "eu-west-1",
         "AWS_ENDPOINT_URL_STS": server.url,
         "AWS_ENDPOINT_URL_DYNAMODB": stub.url,
-        "AWS_WEB_IDENTITY_TOKEN_FILE": str(token),
+        "AWS_WEB_IDENTITY_TOKEN_FILE": str(tmp_path / "token"),
         "AWS_ROLE_ARN": ROLE,
         "AWS_MAX_ATTEMPTS": "1",
     }.items():
         bare_environment.setenv(name, value)
     yield server
-    server.server.shutdown()
-    server.server.server_close()
+    server.close()
 
 
 def acquired() -> None:
@@ -106,26 +79,6 @@ def acquired_async() -> None:
     asyncio.run(run())
 
 
-def read() -> None:
-    with LockClient("locks") as client:
-        client.get("a")
-
-
-def limited() -> None:
-    with LockClient("locks") as client:
-        client.rate_limit("a", 1, per=60)
-
-
-def of_several() -> None:
-    with LockClient("locks") as client:
-        client.acquire_all(["a", "b"], wait=5)
-
-
-def permitted() -> None:
-    with LockClient("locks") as client:
-        client.acquire("a", wait=5, permits=2)
-
-
 def deduplicated() -> None:
     @deduplicate("a", client=LockClient("locks"))
     def work() -> None:
@@ -134,23 +87,21 @@ def deduplicated() -> None:
     work()
 
 
-def resumed() -> None:
-    with LockClient("locks") as client:
-        client.acquire("a", holder="an execution")
+CALLS: dict[str, Callable[[], object]] = {
+    "acquire": acquired,
+    "acquire, awaited": acquired_async,
+    "get": lambda: LockClient("locks").get("a"),
+    "rate_limit": lambda: LockClient("locks").rate_limit("a", 1, per=60),
+    "acquire_all": lambda: LockClient("locks").acquire_all(["a", "b"], wait=5),
+    "permits": lambda: LockClient("locks").acquire("a", wait=5, permits=2),
+    "deduplicate": deduplicated,
+    "holder": lambda: LockClient("locks").acquire("a", holder="an execution"),
+    "check_table": lambda: check_table("locks"),
+    "forget": lambda: LockClient("locks").forget("a"),
+}
 
 
-@pytest.mark.parametrize(
-    "act",
-    sampled(
-        3,
-        zip(
-            [
-                *(acquired, acquired_async, read, limited, of_several, permitted, deduplicated, resumed),
-                *(lambda: check_table("locks"), lambda: LockClient("locks").forget("a")),
-            ]
-        ),
-    ),
-)
+@pytest.mark.parametrize("call", sampled(3, zip(CALLS)))
 @pytest.mark.parametrize(
     ("code", "message"),
     [
@@ -161,26 +112,26 @@ def resumed() -> None:
         ("ValidationError", "a key that is not valid"),
     ],
 )
-def test_a_refusal_of_the_credentials_is_told_at_once_and_whole(sts, stub, act, code, message):
-    sts.answer = refusal(403, code, message)
+def test_a_refusal_of_the_credentials_is_told_at_once_and_whole(sts, stub, call, code, message):
+    sts.otherwise = refusal(403, code, message)
     with pytest.raises(LockConfigurationError, match="STS refused AssumeRoleWithWebIdentity") as caught:
-        act()
+        CALLS[call]()
     assert f"{code}: {message}" in str(caught.value)
     assert "table" not in str(caught.value)
-    assert sts.count == 1  # nothing was sent, so nothing is given back
+    assert len(sts.requests) == 1  # nothing was sent, so nothing is given back
     assert stub.requests == []
 
 
 @pytest.mark.parametrize(
-    "answer", [refusal(400, "Throttling"), refusal(500, "InternalFailure"), refusal(503, "ServiceUnavailable")]
+    "said", [refusal(400, "Throttling"), refusal(500, "InternalFailure"), refusal(503, "ServiceUnavailable")]
 )
-def test_throttled_credentials_are_an_outage_in_which_nothing_was_sent(sts, stub, answer):
-    sts.answer = answer
+def test_throttled_credentials_are_an_outage_in_which_nothing_was_sent(sts, stub, said):
+    sts.otherwise = said
     transport = own_transport(None, "eu-west-1", stub.url, reason="a test")
     with pytest.raises(TransportError, match="nothing was sent to DynamoDB: STS refused") as caught:
         transport.send("GetItem", READ, timeout=3)
     assert not caught.value.ambiguous
-    sts.answer = GRANTED
+    sts.otherwise = GRANTED
     transport.send("GetItem", READ, timeout=3)
     assert b"AKIDSTS" in stub.requests[0]
 
@@ -204,6 +155,18 @@ def test_a_function_does_not_run_without_its_lock_because_its_role_was_refused(s
     assert ran == []
 
 
+@pytest.fixture
+def with_program(bare_environment: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str], None]:
+    """Makes boto3 ask a program for credentials."""
+
+    def configure(command: str) -> None:
+        (tmp_path / "config").write_text(f"[default]\ncredential_process = {command}\n")
+        bare_environment.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+        bare_environment.setenv("AWS_REGION", "eu-west-1")
+
+    return configure
+
+
 def events(caplog: pytest.LogCaptureFixture) -> list[str]:
     return [record.__dict__["lock_event"] for record in caplog.records if record.name == "lambda_lock"]
 
@@ -215,30 +178,24 @@ def test_refused_credentials_are_logged_as_one_failed_acquire(sts, caplog, act):
     assert events(caplog) == ["failed"]
 
 
-def test_a_program_for_credentials_that_is_missing_is_logged_as_one_failed_acquire(bare_environment, tmp_path, caplog):
-    config = tmp_path / "config"
-    config.write_text("[default]\ncredential_process = /nowhere/credentials\n")
-    bare_environment.setenv("AWS_CONFIG_FILE", str(config))
-    bare_environment.setenv("AWS_REGION", "eu-west-1")
-    for act in (acquired, acquired_async):
-        caplog.clear()
-        with caplog.at_level(logging.INFO, "lambda_lock"), pytest.raises(LockConfigurationError, match="/nowhere"):
-            act()
-        assert events(caplog) == ["failed"]
+@pytest.mark.parametrize("act", [acquired, acquired_async])
+def test_a_program_for_credentials_that_is_missing_is_logged_as_one_failed_acquire(with_program, caplog, act):
+    with_program("/nowhere/credentials")
+    with caplog.at_level(logging.INFO, "lambda_lock"), pytest.raises(LockConfigurationError, match="/nowhere"):
+        act()
+    assert events(caplog) == ["failed"]
 
 
 def test_a_token_file_that_is_missing_is_named(sts, bare_environment):
     bare_environment.setenv("AWS_WEB_IDENTITY_TOKEN_FILE", "/nowhere/token")
     with pytest.raises(LockConfigurationError, match=r"FileNotFoundError: .*/nowhere/token"):
         acquired()
-    assert sts.count == 0
+    assert sts.requests == []
 
 
 @pytest.mark.parametrize("program", ["sys.exit('no ticket')", "print('{}')", "print('no JSON')"])
-def test_a_program_for_credentials_that_fails_is_a_configuration_error(bare_environment, tmp_path, stub, program):
-    config = tmp_path / "config"
-    config.write_text(f'[default]\ncredential_process = "{sys.executable}" -c "import sys; {program}"\n')
-    bare_environment.setenv("AWS_CONFIG_FILE", str(config))
+def test_a_program_for_credentials_that_fails_is_a_configuration_error(with_program, stub, program):
+    with_program(f'"{sys.executable}" -c "import sys; {program}"')
     with pytest.raises(LockConfigurationError, match="nothing was sent"):
         own_transport(None, "eu-west-1", stub.url, reason="a test").send("GetItem", READ, timeout=3)
 
@@ -302,7 +259,7 @@ def test_a_container_endpoint_behind_boto3_is_judged_by_its_status(sts, bare_env
     bare_environment.delenv("AWS_WEB_IDENTITY_TOKEN_FILE")
     bare_environment.setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", f"{sts.url}/role")
     bare_environment.setattr("botocore.utils.ContainerMetadataFetcher.SLEEP_TIME", 0)
-    sts.answer = status, json.dumps({"code": "no"})
+    sts.otherwise = say(answer({"code": "no"}, status, headers={"Content-Type": "application/json"}))
     with pytest.raises(kind, match="nothing was sent") as caught:
         own_transport(None, "eu-west-1", stub.url, reason="a test")
     assert isinstance(caught.value, LockConfigurationError) or not caught.value.ambiguous

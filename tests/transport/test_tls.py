@@ -3,61 +3,48 @@ from __future__ import annotations
 import ipaddress
 import ssl
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from cryptography.x509 import IPAddress
 
 from lambda_lock import LockClient
 from lambda_lock.errors import LockConfigurationError
 from lambda_lock.transport import HttpsTransport, TransportError
 from lambda_lock.transport.credentials import Credentials
 
+from .certificates import certificate, showing
 from .conftest import EPOCH, Stub, answer, say, silence
 
 
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A self-signed certificate for 127.0.0.1 and its key, in one file."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "lambda_lock test")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(hours=1))
-        .not_valid_after(now + timedelta(hours=1))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    path = tmp_path_factory.mktemp("tls") / "authority.pem"
-    unprotected = serialization.NoEncryption()
-    path.write_bytes(
-        certificate.public_bytes(serialization.Encoding.PEM)
-        + key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, unprotected)
-    )
-    return path
+    return certificate("authority", tmp_path_factory.mktemp("tls"), IPAddress(ipaddress.ip_address("127.0.0.1")))
 
 
 @pytest.fixture
 def secure(authority: Path) -> Iterator[Stub]:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(authority)
-    server = Stub(context)
+    server = Stub(showing(authority))
     yield server
     server.close()
 
 
-def send(url: str, *, times: int = 1) -> Any:
+@pytest.fixture
+def trusting(secure: Stub, authority: Path, bare_environment: pytest.MonkeyPatch) -> Iterator[HttpsTransport]:
+    """A transport that trusts the server."""
+    bare_environment.setenv("AWS_CA_BUNDLE", str(authority))
+    transport = HttpsTransport("eu-west-1", secure.url, Credentials("a", "b"))
+    yield transport
+    transport.close()
+
+
+def send(url: str, *, times: int = 1, timeout: float = 20) -> Any:
     transport = HttpsTransport("eu-west-1", url, Credentials("a", "b"))
     try:
-        return [transport.send("GetItem", {}, timeout=20) for _ in range(times)][-1]
+        return [transport.send("GetItem", {}, timeout=timeout) for _ in range(times)][-1]
     finally:
         transport.close()
 
@@ -78,9 +65,8 @@ def test_a_server_is_refused_whose_authority_is_unknown(secure, bare_environment
 
 @pytest.mark.parametrize("kind", ["https", "boto3"])
 def test_a_certificate_that_is_not_trusted_ends_a_wait_at_once(secure, bare_environment, kind):
-    bare_environment.setenv("AWS_ACCESS_KEY_ID", "a")
-    bare_environment.setenv("AWS_SECRET_ACCESS_KEY", "b")
-    bare_environment.setenv("AWS_REGION", "eu-west-1")
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
+        bare_environment.setenv(name, "eu-west-1")
     session = boto3.Session() if kind == "boto3" else None
     with LockClient("locks", endpoint_url=secure.url, boto3_session=session) as client:
         with pytest.raises(LockConfigurationError, match="AWS_CA_BUNDLE"):
@@ -110,31 +96,21 @@ def test_a_bundle_that_cannot_be_read_is_named(secure, tmp_path, bare_environmen
 def test_a_server_that_does_not_speak_tls_got_no_request(stub, bare_environment):
     stub.script = [say(b"what?\r\n")]
     with pytest.raises(TransportError) as caught:
-        HttpsTransport("eu-west-1", stub.url.replace("http:", "https:"), Credentials("a", "b")).send(
-            "GetItem", {}, timeout=1
-        )
+        send(stub.url.replace("http:", "https:"), timeout=1)
     assert caught.value.ambiguous is False
 
 
-def test_a_connection_over_tls_that_was_cut_while_idle_is_replaced_without_an_error(
-    secure, authority, bare_environment
-):
-    bare_environment.setenv("AWS_CA_BUNDLE", str(authority))
+def test_a_connection_over_tls_that_was_cut_while_idle_is_replaced_without_an_error(secure, trusting):
     secure.script = [say(answer(), close=True)]
-    transport = HttpsTransport("eu-west-1", secure.url, Credentials("a", "b"))
-    transport.send("GetItem", {}, timeout=20)
+    trusting.send("GetItem", {}, timeout=20)
     assert secure.closed.acquire(timeout=20)
-    transport.send("GetItem", {}, timeout=20)
-    transport.close()
+    trusting.send("GetItem", {}, timeout=20)
     assert (secure.connections, len(secure.requests)) == (2, 2)
 
 
-def test_an_answer_over_tls_that_does_not_come_in_time_is_ambiguous(secure, authority, bare_environment):
-    bare_environment.setenv("AWS_CA_BUNDLE", str(authority))
+def test_an_answer_over_tls_that_does_not_come_in_time_is_ambiguous(secure, trusting):
     secure.script = [say(answer()), silence]
-    transport = HttpsTransport("eu-west-1", secure.url, Credentials("a", "b"))
-    transport.send("GetItem", {}, timeout=20)
+    trusting.send("GetItem", {}, timeout=20)
     with pytest.raises(TransportError, match="timed out") as caught:
-        transport.send("GetItem", {}, timeout=0.2)
+        trusting.send("GetItem", {}, timeout=0.2)
     assert caught.value.ambiguous is True
-    transport.close()

@@ -2,52 +2,22 @@
 
 from __future__ import annotations
 
-import ssl
 from binascii import b2a_base64
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from lambda_lock.errors import LockConfigurationError
 from lambda_lock.transport import HttpsTransport, http1
 from lambda_lock.transport.credentials import Credentials
 from lambda_lock.transport.http1 import WHOLE, Trust
 
+from .certificates import certificate, showing
 from .conftest import Stub
 
 REQUEST = {"TableName": "locks", "Key": {"key": {"S": "k"}}}
 Serve = Callable[[str], Stub]
-
-
-def certificate(common: str, folder: Path) -> Path:
-    """A self-signed certificate for localhost and its key, in one file."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common)])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    path = folder / f"{common}.pem"
-    path.write_bytes(made.public_bytes(serialization.Encoding.PEM) + private)
-    return path
 
 
 @pytest.fixture
@@ -56,9 +26,7 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
     started: list[Stub] = []
 
     def start(common: str) -> Stub:
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(certificate(common, tmp_path))
-        started.append(Stub(context))
+        started.append(Stub(showing(certificate(common, tmp_path))))
         return started[-1]
 
     yield start
@@ -68,10 +36,13 @@ def serve(tmp_path: Path) -> Iterator[Serve]:
 
 @pytest.fixture
 def system(tmp_path: Path, bare_environment: pytest.MonkeyPatch) -> Callable[..., None]:
-    """Puts these certificates, which were made before, into the system's file."""
+    """Puts these certificates, which are made where they are missing, into the system's file."""
 
     def trust(*names: str) -> None:
         path = tmp_path / "system.pem"
+        for name in names:
+            if not (tmp_path / f"{name}.pem").exists():
+                certificate(name, tmp_path)
         path.write_bytes(b"".join((tmp_path / f"{name}.pem").read_bytes() for name in names))
         bare_environment.setenv("SSL_CERT_FILE", str(path))
         bare_environment.setenv("SSL_CERT_DIR", str(tmp_path / "none"))
@@ -92,9 +63,7 @@ def send_twice(stub: Stub) -> None:
         transport.close()
 
 
-def test_of_the_system_only_what_bears_amazons_names_is_loaded(system, tmp_path):
-    certificate("Amazon Root CA 1", tmp_path)
-    certificate("Somebody else", tmp_path)
+def test_of_the_system_only_what_bears_amazons_names_is_loaded(system):
     system("Somebody else", "Amazon Root CA 1")
     trust = Trust({})
     assert subjects(trust) == ["Amazon Root CA 1"]
@@ -102,13 +71,9 @@ def test_of_the_system_only_what_bears_amazons_names_is_loaded(system, tmp_path)
     assert len(subjects(Trust({}, WHOLE))) == 2
 
 
-def test_of_amazons_certificates_that_of_dynamodb_is_loaded_first_and_then_all_of_them(system, tmp_path):
+def test_of_amazons_certificates_that_of_dynamodb_is_loaded_first_and_then_all_of_them(system):
     names = ["Amazon Root CA 1", "Amazon Root CA 3", "Starfield Services Root Certificate Authority - G2"]
-    for name in (*names, "Somebody else"):
-        certificate(name, tmp_path)
-    system(
-        "Amazon Root CA 3", "Somebody else", "Starfield Services Root Certificate Authority - G2", "Amazon Root CA 1"
-    )
+    system(names[1], "Somebody else", names[2], names[0])
     loaded: list[list[str]] = []
     stage: int | None = 0
     while stage is not None:
@@ -118,8 +83,7 @@ def test_of_amazons_certificates_that_of_dynamodb_is_loaded_first_and_then_all_o
     assert loaded == [names[:1], names, sorted([*names, "Somebody else"])]
 
 
-def test_where_that_of_dynamodb_is_missing_the_others_of_amazons_are_loaded_at_once(system, tmp_path):
-    certificate("Amazon Root CA 4", tmp_path)
+def test_where_that_of_dynamodb_is_missing_the_others_of_amazons_are_loaded_at_once(system):
     system("Amazon Root CA 4")
     assert subjects(Trust({})) == ["Amazon Root CA 4"]
 
@@ -144,8 +108,7 @@ def test_a_certificate_is_known_by_its_name_at_whatever_byte_that_begins(before)
     assert http1._named(pem.replace(b"\n", b"") * 2, (b"Amazon Root CA 1",)) == one * 2
 
 
-def test_the_system_is_loaded_whole_where_it_has_nothing_of_amazons(system, tmp_path):
-    certificate("Somebody else", tmp_path)
+def test_the_system_is_loaded_whole_where_it_has_nothing_of_amazons(system):
     system("Somebody else")
     trust = Trust({})
     assert trust.wider is None
@@ -154,7 +117,6 @@ def test_the_system_is_loaded_whole_where_it_has_nothing_of_amazons(system, tmp_
 
 @pytest.mark.parametrize("variable", ["AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"])
 def test_the_bundle_named_in_the_environment_is_all_that_is_trusted(system, tmp_path, variable):
-    certificate("Amazon Root CA 1", tmp_path)
     bundle = certificate("Somebody else", tmp_path)
     system("Amazon Root CA 1")
     trust = Trust({variable: str(bundle)})
@@ -162,42 +124,30 @@ def test_the_bundle_named_in_the_environment_is_all_that_is_trusted(system, tmp_
     assert subjects(trust) == ["Somebody else"]
 
 
-def test_of_two_bundles_that_of_aws_counts(system, tmp_path):
+def test_of_two_bundles_that_of_aws_counts(tmp_path):
     bundle = certificate("Somebody else", tmp_path)
     trust = Trust({"AWS_CA_BUNDLE": str(bundle), "REQUESTS_CA_BUNDLE": "/nowhere"})
     assert subjects(trust) == ["Somebody else"]
 
 
-def test_an_endpoint_of_amazons_is_connected_to_at_once(serve, system):
-    stub = serve("Amazon Root CA 1")
-    system("Amazon Root CA 1")
-    send_twice(stub)
-    assert stub.connections == 1
-
-
-def test_an_endpoint_of_another_of_amazons_takes_a_second_handshake_and_no_second_request(serve, system, tmp_path):
-    for name in ("Amazon Root CA 1", "Somebody else"):
-        certificate(name, tmp_path)
-    stub = serve("Amazon Root CA 3")
-    system("Amazon Root CA 1", "Amazon Root CA 3", "Somebody else")
-    send_twice(stub)
-    assert stub.connections == 2
-    assert len(stub.requests) == 2
-
-
-def test_another_endpoint_that_the_system_trusts_takes_a_second_handshake_and_no_second_request(
-    serve, system, tmp_path
+@pytest.mark.parametrize(
+    ("server", "trusted", "connections"),
+    [
+        ("Amazon Root CA 1", ["Amazon Root CA 1"], 1),
+        ("Amazon Root CA 3", ["Amazon Root CA 1", "Amazon Root CA 3", "Somebody else"], 2),
+        ("Somebody else", ["Amazon Root CA 1", "Somebody else"], 2),
+    ],
+)
+def test_an_endpoint_that_shows_another_than_that_of_dynamodb_takes_a_second_handshake_and_no_second_request(
+    serve, system, server, trusted, connections
 ):
-    certificate("Amazon Root CA 1", tmp_path)
-    stub = serve("Somebody else")
-    system("Amazon Root CA 1", "Somebody else")
+    stub = serve(server)
+    system(*trusted)
     send_twice(stub)
-    assert stub.connections == 2
-    assert len(stub.requests) == 2
+    assert (stub.connections, len(stub.requests)) == (connections, 2)
 
 
-def test_an_endpoint_that_the_system_does_not_trust_is_sent_nothing(serve, system, tmp_path):
-    certificate("Amazon Root CA 1", tmp_path)
+def test_an_endpoint_that_the_system_does_not_trust_is_sent_nothing(serve, system):
     stub = serve("Amazon Root CA forged")
     system("Amazon Root CA 1")
     with pytest.raises(LockConfigurationError, match=r"CERTIFICATE_VERIFY_FAILED.*AWS_CA_BUNDLE"):
