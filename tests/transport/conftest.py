@@ -169,3 +169,12 @@ def bare_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> pytest.M
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     return monkeypatch
+
+
+@pytest.fixture
+def keys(bare_environment: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """The same with keys and a Region."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        bare_environment.setenv(name, "x")
+    bare_environment.setenv("AWS_REGION", "eu-west-1")
+    return bare_environment

@@ -7,18 +7,18 @@ a value is the URL of its credential endpoint, "~" at its begin stays as it is. 
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 import os
 import pathlib
 import sys
 import tempfile
-import threading
 import time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import boto3
+import botocore.hooks
 import botocore.loaders
 import botocore.session
 
@@ -26,20 +26,15 @@ from lambda_lock.errors import LockError
 from lambda_lock.transport import HttpsTransport, choice
 from lambda_lock.transport import endpoint as endpoints
 
+from .conftest import Stub, answer, say
+
 LOADER = botocore.loaders.create_loader()
+# Each session registers the same handlers, which is half of its time: what is found out of them is the same each time.
+botocore.hooks.accepts_kwargs = functools.cache(botocore.hooks.accepts_kwargs)
+_ALIASER = botocore.hooks.EventAliaser
+_alias = functools.cache(functools.partial(_ALIASER._alias_event_name, _ALIASER(None)))
+_ALIASER._alias_event_name = lambda _, name: _alias(name)
 KEYS = {"AccessKeyId": "CONTAINER", "SecretAccessKey": "s", "Token": "t", "Expiration": "2099-01-01T00:00:00Z"}
-
-
-class Endpoint(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        text = json.dumps(KEYS).encode()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text)
-
-    def log_message(self, *_: object) -> None:
-        """Nothing is logged."""
 
 
 class Stopped(BaseException):
@@ -82,8 +77,8 @@ def theirs() -> Any:
 
 
 def main() -> None:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Endpoint)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
+    server = Stub()
+    server.otherwise = say(answer(KEYS))
     bare = {name: value for name, value in os.environ.items() if name in ("PATH", "PYTHONPATH", "LANG", "LC_ALL")}
     said = []
     for case in json.load(sys.stdin):
@@ -92,15 +87,13 @@ def main() -> None:
                 file = pathlib.Path(home, path)
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_bytes(text.encode("latin-1"))
-            given = {
-                name: value.replace("@", f"http://127.0.0.1:{server.server_port}/")
-                for name, value in case["environ"].items()
-            }
+            given = {name: value.replace("@", f"{server.url}/") for name, value in case["environ"].items()}
             os.environ.clear()
             os.environ.update({**bare, "HOME": home, "HERE": home, "AWS_EC2_METADATA_DISABLED": "true", **given})
             chosen = ours()
             said.append([chosen, theirs() if isinstance(chosen, list) else None])
     json.dump(said, sys.stdout)
+    server.close()
 
 
 if __name__ == "__main__":

@@ -19,10 +19,7 @@ from .conftest import EPOCH, Stub, answer, cut, error, say, silence
 REQUEST = {"TableName": "locks", "Key": {"key": {"S": "a"}}}
 
 
-@pytest.fixture(autouse=True)
-def keys(bare_environment: pytest.MonkeyPatch) -> None:
-    bare_environment.setenv("AWS_ACCESS_KEY_ID", "a")
-    bare_environment.setenv("AWS_SECRET_ACCESS_KEY", "b")
+pytestmark = pytest.mark.usefixtures("keys")
 
 
 @pytest.fixture
@@ -64,9 +61,7 @@ def test_an_own_client_says_who_it_is_and_sends_once(stub, own):
         say(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{", close=True),
         say(b"what?\r\n\r\n", close=True),
         say(error("InternalServerError", status=500)),
-        say(answer(b"<html>", 502, headers={"Content-Type": "text/html"})),
-        say(answer(b"<html>", 403, headers={"Content-Type": "text/html"})),
-        say(answer(b"<html>", 200, headers={"Content-Type": "text/html"})),
+        *(say(answer(b"<html>", status, headers={"Content-Type": "text/html"})) for status in (502, 403, 200)),
         say(answer({"Item": {}}, headers={"x-amz-crc32": "1"})),
     ],
 )
@@ -125,15 +120,11 @@ def test_a_refusal_is_the_same_as_over_https(stub, own):
         assert (refused.value.code, refused.value.retryable, refused.value.date) == (code, retryable, EPOCH)
 
 
-def test_a_failed_condition_after_a_retry_inside_the_client_is_ambiguous(stub, users):
-    stub.script = [cut, say(error("ConditionalCheckFailedException"))]
+def test_a_failed_condition_after_a_retry_inside_the_client_is_ambiguous_and_one_without_is_none(stub, users):
+    stub.script = [cut, *[say(error("ConditionalCheckFailedException"))] * 2]
     caught = fails(users, ambiguous=True)
     assert "after 1 retries" in str(caught)
     assert len(stub.requests) == 2
-
-
-def test_a_failed_condition_without_a_retry_is_one_also_with_the_users_client(stub, users):
-    stub.script = [say(error("ConditionalCheckFailedException"))]
     with pytest.raises(ConditionFailed):
         users.send("GetItem", REQUEST, timeout=3)
 

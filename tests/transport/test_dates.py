@@ -29,16 +29,9 @@ def test_what_email_utils_writes_is_read_as_email_utils_reads_it(seconds):
 @pytest.mark.parametrize(
     "text",
     [
-        None,
-        "",
-        "now",
-        "Sat, 21 Nov 2026 04:49:13 +0000",
-        "Sat, 21 Nov 26 04:49:13 GMT",
-        "Sat, 21 Nov 2026 24:00:00 GMT",
+        *(None, "", "now", "1795236553", "Sat, 21 Nov 2026 04:49:13 +0000", "x Sat, 21 Nov 2026 04:49:13 GMT"),
+        *(f"Sat, {moment} GMT" for moment in ("21 Nov 26 04:49:13", "21 Nov 2026 24:00:00", "00 Nov 2026 04:49:13")),
         "Sat, 21 Now 2026 04:49:13 GMT",
-        "Sat, 00 Nov 2026 04:49:13 GMT",
-        "x Sat, 21 Nov 2026 04:49:13 GMT",
-        "1795236553",
     ],
 )
 def test_a_date_header_that_is_none_gives_none(text):

@@ -15,6 +15,7 @@ RULES = EndpointProvider(LOADER.load_service_model("dynamodb", "endpoint-rule-se
 REGIONS = [
     name for partition in PARTITIONS["partitions"] for name in partition["regions"] if not name.endswith("-global")
 ]
+BOTH = {"AWS_ENDPOINT_URL_DYNAMODB": "http://a", "AWS_ENDPOINT_URL": "http://b"}
 UNKNOWN = ["xx-new-1", "eu-future-9", "us-gov-new-1", "cn-new-1", "us-iso-new-1", "us-isob-new-1", "eu-isoe-new-2"]
 
 
@@ -67,18 +68,21 @@ def test_a_region_that_is_no_host_label_is_refused(name):
         region(None, {"AWS_REGION": name})
 
 
-def test_the_endpoint_comes_from_the_most_special_setting():
-    both = {"AWS_ENDPOINT_URL_DYNAMODB": "http://a", "AWS_ENDPOINT_URL": "http://b"}
-    assert configured_url("http://c", both) == "http://c"
-    assert configured_url(None, both) == "http://a"
-    assert configured_url(None, {"AWS_ENDPOINT_URL_DYNAMODB": "", "AWS_ENDPOINT_URL": "http://b"}) == "http://b"
-    assert configured_url(None, {}) is None
-
-
-def test_configured_endpoints_can_be_ignored_but_not_the_argument():
-    environ = {"AWS_ENDPOINT_URL": "http://b", "AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}
-    assert configured_url(None, environ) is None
-    assert configured_url("http://c", environ) == "http://c"
+@pytest.mark.parametrize(
+    ("argument", "environ", "expected"),
+    [
+        ("http://c", BOTH, "http://c"),
+        (None, BOTH, "http://a"),
+        (None, BOTH | {"AWS_ENDPOINT_URL_DYNAMODB": ""}, "http://b"),
+        (None, {}, None),
+        (None, BOTH | {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}, None),
+        ("http://c", BOTH | {"AWS_IGNORE_CONFIGURED_ENDPOINT_URLS": "true"}, "http://c"),
+    ],
+)
+def test_the_endpoint_comes_from_the_most_special_setting_and_the_argument_is_never_ignored(
+    argument, environ, expected
+):
+    assert configured_url(argument, environ) == expected
 
 
 @pytest.mark.parametrize(
@@ -101,20 +105,17 @@ def test_an_url_is_taken_apart(url, tls, host, port, authority, path):
 @pytest.mark.parametrize(
     "url",
     [
-        "localhost:8000",
-        "ftp://host",
-        "https://",
-        "https://user:pw@host",
-        "https://host:0",
-        "https://host:65536",
-        "https://ho st",
-        "https://host:x",
-        "https://host/\r\nX: y",
-        "https://host\n",
-        "https://-",
-        "http://[::1",
-        "https://host?x",
-        "https://é",
+        *(
+            "localhost:8000",
+            "ftp://host",
+            "https://",
+            "https://user:pw@host",
+            "https://host?x",
+            "https://é",
+            "https://-",
+        ),
+        *("https://host:0", "https://host:65536", "https://host:x", "http://[::1"),
+        *("https://ho st", "https://host/\r\nX: y", "https://host\n"),
     ],
 )
 def test_a_malformed_endpoint_is_refused(url):

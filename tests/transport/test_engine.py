@@ -58,70 +58,46 @@ def outcome(transport: Anyway, operation: str, **request: Any) -> tuple[Any, ...
     return what
 
 
+KEY = {"key": {"S": "a"}}
+VALUES = {"ExpressionAttributeNames": {"#d": "data"}, "ExpressionAttributeValues": {":d": ITEM["data"]}}
+
+
 def test_what_is_put_is_got_with_every_type(transport, table):
-    key = {"key": ITEM["key"]}
-    assert outcome(transport, "GetItem", TableName=table, Key=key, ConsistentRead=True) == ("done", None)
-    assert outcome(transport, "PutItem", TableName=table, Item=ITEM) == ("done", None)
-    assert outcome(transport, "GetItem", TableName=table, Key=key, ConsistentRead=True) == ("done", ITEM)
-    everything = outcome(
-        transport,
-        "Query",
-        TableName=table,
-        KeyConditionExpression="#k = :k",
-        ExpressionAttributeNames={"#k": "key"},
-        ExpressionAttributeValues={":k": ITEM["key"]},
-    )
-    assert everything[1]["Items"] == [ITEM]
-    assert outcome(transport, "DeleteItem", TableName=table, Key=key, ReturnValues="ALL_OLD") == ("done", ITEM)
-
-
-def test_an_update_returns_the_new_item(transport, table):
-    made = outcome(
-        transport,
-        "UpdateItem",
-        TableName=table,
-        Key={"key": {"S": "a"}},
-        UpdateExpression="SET #d = :d",
-        ExpressionAttributeNames={"#d": "data"},
-        ExpressionAttributeValues={":d": ITEM["data"]},
-        ReturnValues="ALL_NEW",
-    )
-    assert made == ("done", {"key": {"S": "a"}, "data": ITEM["data"]})
+    for operation, request, expected in (
+        ("GetItem", {"Key": KEY, "ConsistentRead": True}, None),
+        ("PutItem", {"Item": ITEM}, None),
+        ("GetItem", {"Key": KEY, "ConsistentRead": True}, ITEM),
+        ("DeleteItem", {"Key": KEY, "ReturnValues": "ALL_OLD"}, ITEM),
+        (
+            "UpdateItem",
+            {"Key": KEY, "UpdateExpression": "SET #d = :d", "ReturnValues": "ALL_NEW", **VALUES},
+            KEY | {"data": ITEM["data"]},
+        ),
+    ):
+        assert outcome(transport, operation, TableName=table, **request) == ("done", expected)
+    query = {"ExpressionAttributeNames": {"#k": "key"}, "ExpressionAttributeValues": {":k": KEY["key"]}}
+    found = outcome(transport, "Query", TableName=table, KeyConditionExpression="#k = :k", **query)
+    assert found[1]["Items"] == [KEY | {"data": ITEM["data"]}]
 
 
 @pytest.mark.parametrize("there", [True, False])
 def test_a_refused_condition_shows_what_stood_there(transport, table, there):
     if there:
         outcome(transport, "PutItem", TableName=table, Item=ITEM)
-    refused = outcome(
-        transport,
-        "PutItem",
-        TableName=table,
-        Item={"key": {"S": "a"}, "data": {"B": "/w=="}},
-        ConditionExpression="#d = :d",
-        ExpressionAttributeNames={"#d": "data"},
-        ExpressionAttributeValues={":d": {"B": "/w=="}},
-        ReturnValuesOnConditionCheckFailure="ALL_OLD",
-    )
+    condition = {"ConditionExpression": "#d = :d", "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}
+    values = {"ExpressionAttributeNames": {"#d": "data"}, "ExpressionAttributeValues": {":d": {"B": "/w=="}}}
+    refused = outcome(transport, "PutItem", TableName=table, Item=KEY, **condition, **values)
     assert refused == ("refused", ITEM if there else None)
 
 
 def test_a_transaction_is_done_or_says_which_part_was_refused(transport, table):
-    def put(key: str, condition: str) -> dict[str, Any]:
-        return {
-            "Put": {
-                "TableName": table,
-                "Item": ITEM | {"key": {"S": key}},
-                "ConditionExpression": condition,
-                "ExpressionAttributeNames": {"#k": "key"},
-                "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-            }
-        }
+    def put(key: str) -> dict[str, Any]:
+        item = {"TableName": table, "Item": ITEM | {"key": {"S": key}}, "ExpressionAttributeNames": {"#k": "key"}}
+        absent = "attribute_not_exists(#k)"
+        return {"Put": item | {"ConditionExpression": absent, "ReturnValuesOnConditionCheckFailure": "ALL_OLD"}}
 
-    first = [put("a", "attribute_not_exists(#k)"), put("b", "attribute_not_exists(#k)")]
-    assert outcome(transport, "TransactWriteItems", TransactItems=first) == ("done", {})
-    second = [put("c", "attribute_not_exists(#k)"), put("a", "attribute_not_exists(#k)")]
-    refused = outcome(transport, "TransactWriteItems", TransactItems=second)
+    assert outcome(transport, "TransactWriteItems", TransactItems=[put("a"), put("b")]) == ("done", {})
+    refused = outcome(transport, "TransactWriteItems", TransactItems=[put("c"), put("a")])
     assert refused == ("cancelled", ["None", "ConditionalCheckFailed"], [None, ITEM])
 
 
@@ -138,21 +114,13 @@ def test_an_error_has_its_code_and_a_message_and_is_final(transport, table, oper
     assert outcome(transport, operation, **{"TableName": table, **request_}) == (code, True, False)
 
 
-def test_a_table_is_described_alike(transport, table):
-    done, body = outcome(transport, "DescribeTable", TableName=table)
-    assert (done, body["Table"]["TableName"], body["Table"]["TableStatus"]) == ("done", table, "ACTIVE")
+def test_tables_are_made_described_and_scanned(transport, engine, table):
+    keys: dict[str, Any] = {"AttributeDefinitions": [{"AttributeName": "key", "AttributeType": "S"}]}
+    keys["KeySchema"] = [{"AttributeName": "key", "KeyType": "HASH"}]
+    name = f"{table}-made"
+    assert outcome(transport, "CreateTable", TableName=name, BillingMode="PAY_PER_REQUEST", **keys)[0] == "done"
+    done, body = outcome(transport, "DescribeTable", TableName=name)
+    assert (done, body["Table"]["TableName"], body["Table"]["TableStatus"]) == ("done", name, "ACTIVE")
     assert isinstance(body["Table"]["CreationDateTime"], int | float)
-
-
-def test_tables_are_made_and_scanned(transport, engine, table):
-    made = outcome(
-        transport,
-        "CreateTable",
-        TableName=f"{table}-made",
-        BillingMode="PAY_PER_REQUEST",
-        AttributeDefinitions=[{"AttributeName": "key", "AttributeType": "S"}],
-        KeySchema=[{"AttributeName": "key", "KeyType": "HASH"}],
-    )
-    assert made[0] == "done"
-    assert outcome(transport, "Scan", TableName=f"{table}-made")[1]["Items"] == []
-    engine.delete_table(f"{table}-made")
+    assert outcome(transport, "Scan", TableName=name)[1]["Items"] == []
+    engine.delete_table(name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -16,17 +16,14 @@ from .conftest import Stub, say
 from .test_answers import now, refused, row
 
 MALFORMED = [
-    {},
-    {"S": "a", "N": "1"},
-    {"S": 5},
-    {"N": 5},
-    {"B": 5},
-    {"SS": [[1]]},
-    {"L": 5},
-    {"L": [{"S": 5}]},
-    {"M": {"a": {}}},
-    {"X": "a"},
+    *({}, {"S": "a", "N": "1"}, {"S": 5}, {"N": 5}, {"B": 5}, {"X": "a"}),
+    *({"SS": [[1]]}, {"L": 5}, {"L": [{"S": 5}]}, {"M": {"a": {}}}),
 ]
+
+
+def no_answer(call: Callable[[], object]) -> None:
+    with pytest.raises(TransportError):
+        call()
 
 
 @pytest.fixture
@@ -40,25 +37,20 @@ def client(stub: Stub) -> Iterator[LockClient]:
 
 def test_the_reasons_of_a_transaction_are_no_answer_to_anything_else(stub, client):
     stub.otherwise = say(now({"__type": "ns#TransactionCanceledException", "CancellationReasons": []}, 400))
-    with pytest.raises(TransportError):
-        client.get("a")
-    with pytest.raises(TransportError):
-        client.acquire("a", wait=0)
-    with pytest.raises(TransportError):
-        list(client.list())
+    for call in (lambda: client.get("a"), lambda: client.acquire("a", wait=0), lambda: list(client.list())):
+        no_answer(call)
 
 
 @pytest.mark.parametrize("value", MALFORMED, ids=str)
 def test_a_value_that_is_not_in_dynamodbs_form_is_no_answer(stub, client, value):
-    stub.otherwise = say(now({"Item": row("a", odd=value)}))
-    with pytest.raises(TransportError):
-        client.get("a")
-    stub.otherwise = say(now({"Items": [row("a", odd=value)]}))
-    with pytest.raises(TransportError):
-        list(client.list())
-    stub.otherwise = say(refused(Item=row("a", odd=value)))
-    with pytest.raises(TransportError):
-        client.acquire("a", wait=0)
+    found = row("a", odd=value)
+    for said, call in (
+        (now({"Item": found}), lambda: client.get("a")),
+        (now({"Items": [found]}), lambda: list(client.list())),
+        (refused(Item=found), lambda: client.acquire("a", wait=0)),
+    ):
+        stub.otherwise = say(said)
+        no_answer(call)
 
 
 @pytest.mark.parametrize(
@@ -76,6 +68,5 @@ def test_a_number_or_binary_value_that_is_none_is_shown_as_unreadable(stub, clie
 @pytest.mark.parametrize("last", [{"key": {"S": "same"}}, {"other": {"S": "a"}}, 5, "x", [1], True], ids=str)
 def test_pages_that_lead_nowhere_end_a_listing(stub, client, last):
     stub.otherwise = say(now({"Items": [], "LastEvaluatedKey": last}))
-    with pytest.raises(TransportError):
-        list(client.list())
+    no_answer(lambda: list(client.list()))
     assert len(stub.requests) <= 2

@@ -6,7 +6,7 @@ import logging
 import pickle
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import boto3
@@ -17,14 +17,14 @@ from lambda_lock.decorators.disabled import StandIn
 from lambda_lock.errors import LockConfigurationError, LockError, LockFormatError, LockNotGrantedError, TransportError
 from lambda_lock.observe.log import shown
 from lambda_lock.observe.observer import package
-from lambda_lock.transport import Credentials, Reply, choose
+from lambda_lock.transport import BotoTransport, Credentials, Reply, choose
 from lambda_lock.transport.boto import own_transport
 from lambda_lock.transport.credentials import ContainerCredentials
 from lambda_lock.transport.endpoint import Endpoint
 from tests.support.clocks import LeapingClock
 from tests.support.stand_ins import made
 
-from .conftest import answer, cut, error, say
+from .conftest import Stub, answer, cut, error, say
 from .test_answers import now, row
 
 SECRET = "hunter2"
@@ -42,12 +42,16 @@ def raised(call: Callable[[], object], kind: type[BaseException] = LockError) ->
     return caught.value
 
 
-@pytest.fixture
-def keys(bare_environment: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        bare_environment.setenv(name, "x")
-    bare_environment.setenv("AWS_REGION", "eu-west-1")
-    return bare_environment
+@pytest.fixture(params=["https", "boto3"])
+def transport(request: pytest.FixtureRequest, stub: Stub, keys: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Both transports, connected to the stub."""
+    found = request.getfixturevalue("https") if request.param == "https" else over_boto3(stub.url)
+    yield found
+    found.close()
+
+
+def over_boto3(url: str) -> BotoTransport:
+    return own_transport(boto3.Session(), "eu-west-1", url, reason="a test")
 
 
 # Secrets
@@ -56,8 +60,7 @@ def keys(bare_environment: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 @pytest.mark.parametrize(
     "said",
     [
-        answer({"SecretAccessKey": SECRET}, 403),
-        answer({"SecretAccessKey": SECRET}, 503),
+        *(answer({"SecretAccessKey": SECRET}, status) for status in (403, 503)),
         answer({"AccessKeyId": "a", "SecretAccessKey": SECRET}),
         answer({"AccessKeyId": SECRET, "SecretAccessKey": "b\n", "Expiration": "2026-11-21T05:49:13Z"}),
         answer(f'{{"SecretAccessKey": "{SECRET}" '.encode()),
@@ -65,10 +68,10 @@ def keys(bare_environment: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
         answer(f'"{SECRET}"'.encode()),
         answer(b"[" * 100_000),
         f"{SECRET}\r\n\r\n".encode(),
-        f"HTTP/1.1 200 OK\r\n{SECRET}\r\n\r\n".encode(),
-        f"HTTP/1.1 200 OK\r\nContent-Length: {SECRET}\r\n\r\n".encode(),
-        f"HTTP/1.1 200 OK\r\nTransfer-Encoding: {SECRET}\r\n\r\n".encode(),
-        f"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n{SECRET}\r\n".encode(),
+        *(
+            f"HTTP/1.1 200 OK\r\n{head}{SECRET}\r\n\r\n".encode()
+            for head in ("", "Content-Length: ", "Transfer-Encoding: ", "Transfer-Encoding: chunked\r\n\r\n")
+        ),
     ],
 )
 def test_no_error_shows_what_a_credentials_endpoint_answered(stub, said):
@@ -103,20 +106,15 @@ def test_the_reason_for_boto3_does_not_show_what_stands_in_an_endpoints_path(key
     transport.close()
 
 
-@pytest.mark.parametrize("kind", ["https", "boto3"])
 @pytest.mark.parametrize("status", [200, 400, 502])
 @pytest.mark.parametrize("said", [SECRET, f'["{SECRET}"]', f'{{"x": "{SECRET}"', f'{{"Item": "{SECRET}"}}'])
-def test_no_error_shows_what_another_server_answered(stub, https, keys, kind, status, said):
-    transport = https if kind == "https" else own_transport(boto3.Session(), "eu-west-1", stub.url, reason="a test")
+def test_no_error_shows_what_another_server_answered(stub, transport, status, said):
     stub.otherwise = say(answer(said.encode(), status))
     with LockClient("locks", transport=transport, clock=LeapingClock(), heartbeat_period=0) as client:
         assert SECRET not in shows(raised(lambda: client.get("a")))
-    transport.close()
 
 
-@pytest.mark.parametrize("kind", ["https", "boto3"])
-def test_no_error_shows_the_items_of_a_commit(stub, https, keys, kind):
-    transport = https if kind == "https" else own_transport(boto3.Session(), "eu-west-1", stub.url, reason="a test")
+def test_no_error_shows_the_items_of_a_commit(stub, transport):
     quoted = f"1 validation error detected: Value '[{{'S': '{SECRET}'}}]' at 'transactItems' failed: too many"
     stub.otherwise = say(error("ValidationException", quoted))
     items: list[dict[str, Any]] = [{"Put": {"TableName": "orders", "Item": {"id": {"S": SECRET}}}}]
@@ -130,31 +128,23 @@ def test_no_error_shows_the_items_of_a_commit(stub, https, keys, kind):
         for wrong in mistakes:
             assert SECRET not in shows(raised(lambda: made(StandIn, "a", client=client).commit([wrong])))  # noqa: B023
         assert SECRET not in shows(raised(lambda: client.acquire("a", attributes=[SECRET]), TypeError))  # type: ignore[arg-type]
-    transport.close()
 
 
 @pytest.mark.parametrize(
     ("code", "quoted", "left"),
     [
-        (
-            "InvalidSignatureException",
-            "It does not match.\n\nThe Canonical String is\n'x-amz-security-token:{}'",
-            "match.",
-        ),
+        ("InvalidSignatureException", "No match.\n\nThe Canonical String is\n'x-amz-security-token:{}'", "match."),
         ("IncompleteSignatureException", "Authorization header requires 'Date'. Authorization={}", "requires 'Date'."),
         ("ValidationException", 'Bad: {{"X-Amz-Security-Token": "{}"}}', "Bad:"),
         ("ThrottlingException", "Too much of AWS4-HMAC-SHA256 Credential={}", "Too much of"),
     ],
 )
-@pytest.mark.parametrize("kind", ["https", "boto3"])
-def test_no_error_shows_the_headers_that_dynamodb_quotes(stub, https, keys, kind, code, quoted, left):
-    transport = https if kind == "https" else own_transport(boto3.Session(), "eu-west-1", stub.url, reason="a test")
+def test_no_error_shows_the_headers_that_dynamodb_quotes(stub, transport, code, quoted, left):
     stub.otherwise = say(error(code, quoted.format(SECRET)))
     with LockClient("locks", transport=transport, clock=LeapingClock(), heartbeat_period=0) as client:
         caught = raised(lambda: client.get("a"))
     assert SECRET not in shows(caught)
     assert left in str(caught)
-    transport.close()
 
 
 def test_what_dynamodb_says_about_a_role_for_authorization_is_shown(stub, https):

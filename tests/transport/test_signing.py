@@ -265,9 +265,7 @@ def test_a_container_endpoint_behind_boto3_is_judged_by_its_status(sts, bare_env
     assert isinstance(caught.value, LockConfigurationError) or not caught.value.ambiguous
 
 
-def test_many_transports_leave_one_pair_of_hooks_in_a_client(bare_environment, stub):
-    bare_environment.setenv("AWS_ACCESS_KEY_ID", "a")
-    bare_environment.setenv("AWS_SECRET_ACCESS_KEY", "b")
+def test_many_transports_leave_one_pair_of_hooks_in_a_client(keys, stub):
     client = boto3.client("dynamodb", region_name="eu-west-1", endpoint_url=stub.url)
     called: list[int] = []
     client.meta.events.register("before-send.dynamodb", lambda **_: called.append(1))

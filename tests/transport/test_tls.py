@@ -64,9 +64,7 @@ def test_a_server_is_refused_whose_authority_is_unknown(secure, bare_environment
 
 
 @pytest.mark.parametrize("kind", ["https", "boto3"])
-def test_a_certificate_that_is_not_trusted_ends_a_wait_at_once(secure, bare_environment, kind):
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_REGION"):
-        bare_environment.setenv(name, "eu-west-1")
+def test_a_certificate_that_is_not_trusted_ends_a_wait_at_once(secure, keys, kind):
     session = boto3.Session() if kind == "boto3" else None
     with LockClient("locks", endpoint_url=secure.url, boto3_session=session) as client:
         with pytest.raises(LockConfigurationError, match="AWS_CA_BUNDLE"):
