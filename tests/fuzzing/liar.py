@@ -25,20 +25,11 @@ from tests.histories.storm import Message
 JSON = "application/x-amz-json-1.0"
 _PREFIX = "com.amazonaws.dynamodb.v20120810#"
 _ERRORS = (
-    *sorted(FOR_NOW),
-    "AccessDeniedException",
-    "ConditionalCheckFailedException",
-    "ExpiredTokenException",
-    "IdempotentParameterMismatchException",
-    "InternalServerError",
-    "InvalidSignatureException",
-    "ItemCollectionSizeLimitExceededException",
-    "ResourceNotFoundException",
-    "TransactionCanceledException",
-    "UnrecognizedClientException",
-    "ValidationException",
-    "\u0000\ud7ff#:",
-)
+    *sorted(FOR_NOW), "AccessDeniedException", "ConditionalCheckFailedException", "ExpiredTokenException",
+    "IdempotentParameterMismatchException", "InternalServerError", "InvalidSignatureException",
+    "ItemCollectionSizeLimitExceededException", "ResourceNotFoundException", "TransactionCanceledException",
+    "UnrecognizedClientException", "ValidationException", "\u0000\ud7ff#:",
+)  # fmt: skip
 _REASONS = (
     "None", "ConditionalCheckFailed", "TransactionConflict", "ThrottlingError", "ProvisionedThroughputExceeded",
     "ValidationError", "ItemCollectionSizeLimitExceeded", "", "\n",
@@ -141,10 +132,8 @@ def failed(item: Any) -> dict[str, Any]:
 
 
 def cancelled(reasons: list[str], items: list[Any]) -> dict[str, Any]:
-    listed = [
-        {"Code": reason, **({} if item is None else {"Item": item})}
-        for reason, item in zip(reasons, items, strict=True)
-    ]
+    shown: list[dict[str, Any]] = [{} if item is None else {"Item": item} for item in items]
+    listed = [{"Code": reason, **item} for reason, item in zip(reasons, shown, strict=True)]
     return {"__type": _PREFIX + "TransactionCanceledException", "CancellationReasons": listed}
 
 
@@ -234,9 +223,12 @@ def http_date(moment: float) -> str:
 class Faithful(Asked):
     """The answers that tell nothing false of the table, by their kinds."""
 
-    def _whole(self, **how: Any) -> bytes:
+    def _carried_out(self) -> tuple[int, bytes]:
         status, body = self.carry_out()
-        return _http(self, status, json.dumps(body).encode(), **how)
+        return status, json.dumps(body).encode()
+
+    def _whole(self, **how: Any) -> bytes:
+        return _http(self, *self._carried_out(), **how)
 
     def _said(self, status: int, body: Any, **how: Any) -> Pieces:
         yield _http(self, status, json.dumps(body).encode(), **how)
@@ -286,35 +278,24 @@ class Faithful(Asked):
             yield b"X-More: " + b"x" * 1000 + b"\r\n"
 
     def too_long(self) -> Pieces:
-        yield _http(
-            self, 200, b"{}", changes={"Content-Length": self.rng.choice(("16777217", "9999999999", "9" * 5000))}
-        )
+        length = self.rng.choice(("16777217", "9999999999", "9" * 5000))
+        yield _http(self, 200, b"{}", changes={"Content-Length": length})
         yield b" " * _PIECE
 
     def wrong_length(self) -> Pieces:
-        status, body = self.carry_out()
-        text = json.dumps(body).encode()
+        status, text = self._carried_out()
         lengths = (str(len(text) - 1), "-1", "+2", "0x10", "", "1, 1", " ", "2\r\nContent-Length: 3")
         yield _http(self, status, text, changes={"Content-Length": self.rng.choice(lengths)})
 
     def chunked_nonsense(self) -> Pieces:
-        status, body = self.carry_out()
-        text = json.dumps(body).encode()
+        status, text = self._carried_out()
         size = f"{len(text):x}".encode()
         changes: dict[str, str | None] = {"Transfer-Encoding": "chunked", "Content-Length": None}
         head = _http(self, status, text, changes=changes)[: -len(text)]
-        yield head + self.rng.choice(
-            (
-                b"zz\r\n" + text,
-                size + b"\r\n" + text + b"xx0\r\n\r\n",
-                b"FFFFFFFF\r\n" + text,
-                b"ffffffffffffffff\r\n" + text,
-                b"-1\r\n" + text,
-                size + b";" + b"x" * 2000 + b"\r\n" + text,
-                size + b"\r\n" + text + b"\r\n0\r\nbad trailer\r\n\r\n",
-                size + b"\r\n" + text + b"\r\n0\r\n" + b"X: y\r\n" * 20_000 + b"\r\n",
-            )
-        )
+        sizes = (b"zz", b"FFFFFFFF", b"ffffffffffffffff", b"-1", size + b";" + b"x" * 2000)
+        ends = (b"xx0\r\n\r\n", b"\r\n0\r\nbad trailer\r\n\r\n", b"\r\n0\r\n" + b"X: y\r\n" * 20_000 + b"\r\n")
+        chunked = [said + b"\r\n" + text for said in sizes] + [size + b"\r\n" + text + end for end in ends]
+        yield head + self.rng.choice(chunked)
 
     def redirect(self) -> Pieces:
         where = {"Location": "http://127.0.0.1:1/", "Content-Length": "0"}
@@ -328,9 +309,8 @@ class Faithful(Asked):
         yield self._whole(changes={"x-amz-crc32": self.rng.choice(("0", "1", "", "-1", "zz"))})
 
     def first_line(self) -> Pieces:
-        line = self.rng.choice(
-            (b"HTTP/2 200 OK", b"HTTP/1.1 100 Continue", b"HTTP/1.1 999 x", b"ICY 200", b"", b"\x00")
-        )
+        lines = (b"HTTP/2 200 OK", b"HTTP/1.1 100 Continue", b"HTTP/1.1 999 x", b"ICY 200", b"", b"\x00")
+        line = self.rng.choice(lines)
         yield line + b"\r\n" + self._whole().partition(b"\r\n")[2]
 
 
@@ -388,10 +368,8 @@ class Anything(Faithful):
 
     def any_error(self) -> Pieces:
         rng = self.rng
-        body = {
-            "__type": rng.choice(("", _PREFIX)) + rng.choice(_ERRORS),
-            "message": rng.choice(("", "x", "key " * 900)),
-        }
+        code = rng.choice(("", _PREFIX)) + rng.choice(_ERRORS)
+        body = {"__type": code, "message": rng.choice(("", "x", "key " * 900))}
         return self._said(rng.choice((400, 400, 400, 401, 404, 413, 500, 200)), body)
 
     def any_reasons(self) -> Pieces:
@@ -409,16 +387,8 @@ class Anything(Faithful):
         body: Any = {
             name: anything(rng) for name in rng.sample(("Item", "Attributes", "Items", "__type", "message"), 2)
         }
-        texts = (
-            json.dumps(body),
-            json.dumps(anything(rng)),
-            "[" * 20_000,
-            '{"Item":' * 5000,
-            "1e999",
-            '"\\ud800"',
-            "{",
-            "",
-        )
+        deep = ("[" * 20_000, '{"Item":' * 5000)
+        texts = (json.dumps(body), json.dumps(anything(rng)), *deep, "1e999", '"\\ud800"', "{", "")
         return iter([_http(self, rng.choice((200, 400)), rng.choice(texts).encode())])
 
     def pages(self) -> Pieces:
@@ -431,6 +401,12 @@ class Anything(Faithful):
         row = self.row()
         rows = [{"key": {"S": "k"}, **row} for _ in range(rng.choice((0, 1, 3))) if row is not None]
         return self._said(200, {"Items": rows, "LastEvaluatedKey": last})
+
+
+#: If the connection closed after these, the client would send again, and the play would differ.
+_STAYING = frozenset(
+    {"honest", "throttled", "false success", "false refusal", "any error", "contradiction", "overtaken", "pages"}
+)
 
 
 def _kinds(of: type[Asked]) -> frozenset[str]:
@@ -470,13 +446,4 @@ class Liar:
         for piece in pieces:
             sent += connection.send(piece) if piece else 0
             self.most_sent = max(self.most_sent, sent)
-        return answer.kind in (
-            "honest",
-            "throttled",
-            "false success",
-            "false refusal",
-            "any error",
-            "contradiction",
-            "overtaken",
-            "pages",  # if the connection closed, the client would send again, and the play would differ
-        )
+        return answer.kind in _STAYING

@@ -65,12 +65,12 @@ class UndocumentedExit(Exception):
     """A command ended with an exit code that no page documents."""
 
 
-def _event(scene: Scene) -> Any:
-    return scene.client.acquire("k", wait=0, data=b"x")
+def _taking(**options: Any) -> Callable[[Scene], Any]:
+    return lambda scene: scene.client.acquire("k", **options)
 
 
-def _hold_as_holder(scene: Scene) -> Any:
-    return scene.client.acquire("k", wait=0, holder="me")
+_event = _taking(wait=0, data=b"x")
+_hold_as_holder = _taking(wait=0, holder="me")
 
 
 def _block(scene: Scene) -> Any:
@@ -149,15 +149,8 @@ def _decorated(scene: Scene) -> Any:
 def _process(
     scene: Scene, process: Callable[..., Any], scope: str, lock_key: str, records: Iterable[dict[str, Any]]
 ) -> None:
-    process(
-        {"Records": [*records]},
-        lambda record: None,
-        context=None,
-        lock_key=lock_key,
-        scope=scope,
-        wait=0,
-        client=scene.client,
-    )
+    options: dict[str, Any] = {"context": None, "lock_key": lock_key, "scope": scope, "wait": 0, "client": scene.client}
+    process({"Records": [*records]}, lambda record: None, **options)
 
 
 def _batch(scene: Scene) -> Any:
@@ -231,24 +224,18 @@ OPERATIONS: dict[str, Operation] = {
     "acquire a released row": Operation(hold, bounds.acquire, lambda scene: _others(scene).release(), grants=True),
     "acquire a held row": Operation(hold, bounds.acquire, _others, grants=True),
     "acquire a dead row": Operation(hold, bounds.acquire, _died, grants=True),
-    "replace": Operation(
-        lambda scene: scene.client.acquire("k", wait=0, replace_data=True), bounds.acquire, _others, grants=True
-    ),
-    "delete on release": Operation(
-        lambda scene: scene.client.acquire("k", wait=0, delete_on_release=True), bounds.acquire, grants=True
-    ),
+    "replace": Operation(_taking(wait=0, replace_data=True), bounds.acquire, _others, grants=True),
+    "delete on release": Operation(_taking(wait=0, delete_on_release=True), bounds.acquire, grants=True),
     "try": Operation(lambda scene: scene.client.try_acquire("k"), bounds.acquire, _others, grants=True),
-    "wait": Operation(lambda scene: scene.client.acquire("k", wait=WAIT, queue=False), _wait, _others, grants=True),
-    "queue": Operation(lambda scene: scene.client.acquire("k", wait=WAIT), _queue, _others, grants=True),
+    "wait": Operation(_taking(wait=WAIT, queue=False), _wait, _others, grants=True),
+    "queue": Operation(_taking(wait=WAIT), _queue, _others, grants=True),
     "permit": Operation(hold_permit, bounds.acquire),
     "permit, full": Operation(hold_permit, bounds.acquire, _others_permits),
-    "permit, queue": Operation(lambda scene: scene.client.acquire("k", wait=WAIT, permits=2), _queue, _others_permits),
+    "permit, queue": Operation(_taking(wait=WAIT, permits=2), _queue, _others_permits),
     "holder": Operation(_hold_as_holder, bounds.holder),
     "holder again": Operation(_hold_as_holder, bounds.holder, _hold_as_holder),
     "holder, wait": Operation(
-        lambda scene: scene.client.acquire("k", wait=WAIT, holder="me"),
-        lambda luck: bounds.wait_holder(WAIT, luck),
-        _hold_as_holder,
+        _taking(wait=WAIT, holder="me"), lambda luck: bounds.wait_holder(WAIT, luck), _hold_as_holder
     ),
     "holder, behind sleepers": Operation(_hold_as_holder, bounds.holder, _asleep),
     "sleep": Operation(_sleep, bounds.resume, _others),
@@ -268,9 +255,8 @@ OPERATIONS: dict[str, Operation] = {
         lambda scene: scene.rival.acquire("b", wait=0, lease_duration=2),
     ),
     "heartbeat": Operation(renew, bounds.renewal, hold),
-    "heartbeat of a long lease": Operation(  # a short one ends soon, and the renewal with it
-        renew, bounds.renewal, lambda scene: scene.client.acquire("k", wait=0, lease_duration=600)
-    ),
+    # A short lease ends soon, and the renewal with it.
+    "heartbeat of a long lease": Operation(renew, bounds.renewal, _taking(wait=0, lease_duration=600)),
     "heartbeat of a permit": Operation(renew, bounds.renewal, hold_permit),
     "ensure": Operation(lambda scene: scene.kept.ensure(30), bounds.renewal, hold),
     "release": Operation(release, bounds.release, hold),

@@ -3,8 +3,6 @@ that stands still otherwise. So a bound on time is exact, whatever the machine d
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 import random
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
@@ -19,12 +17,14 @@ from lambda_lock.errors import TransportError
 from lambda_lock.testing import ManualClock
 from lambda_lock.testing.memory import Memory
 from lambda_lock.transport import Credentials, HttpsTransport
+from tests.support.awaited import Awaited
 
 from .bounds import Bound
 from .liar import FAITHFUL, KINDS, Answer, Liar
 
 KEYS = ("a", "b", "c")
 NOW = 1_800_000_000.0
+OWNED = {"owner_prefix": "me"}
 WAIT = 4.0  # seconds; each second of a wait may cost a hundred requests
 PATIENCE = 5.0  # real seconds for an answer that comes
 IMPATIENCE = 0.04  # real seconds for an answer that does not come
@@ -70,10 +70,9 @@ class Script:
             if answer.kind != "honest":
                 rest = self.answers[at + 1 :]
                 yield replace(self, answers=(*self.answers[:at], Answer("honest", 0), *rest))
-        if self.shares != (0.0,):
-            yield replace(self, shares=(0.0,))
-        if self.luck != 0.5:
-            yield replace(self, luck=0.5)
+        for simplest in (replace(self, shares=(0.0,)), replace(self, luck=0.5)):
+            if simplest != self:
+                yield simplest
 
     def __str__(self) -> str:
         said = ", ".join(f"{answer.kind} ({answer.seed})" for answer in self.answers)
@@ -192,13 +191,7 @@ class Scene:
         self.kept: Any = None  # what was prepared
 
     def options(self) -> dict[str, Any]:
-        return {
-            "table": "locks",
-            "transport": self.meter,
-            "clock": self.clock,
-            "heartbeat_period": 0,
-            "owner_prefix": "me",
-        }
+        return {"table": "locks", "transport": self.meter, "clock": self.clock, "heartbeat_period": 0, **OWNED}
 
     def close(self) -> None:
         self.meter.close()
@@ -211,35 +204,3 @@ def lucky(luck: float) -> Iterator[None]:
     """All back-offs of new clients have this luck."""
     with mock.patch.object(session, "_jitter", return_value=luck):
         yield
-
-
-class Awaited:
-    """An asynchronous client or lock, each of whose calls is awaited at once."""
-
-    def __init__(self, inner: Any) -> None:
-        self._inner = inner
-
-    def __getattr__(self, name: str) -> Any:
-        value = getattr(self._inner, name)
-        return _awaiting(value) if callable(value) else value
-
-    def list(self) -> Any:
-        async def all_of() -> list[Any]:
-            return [record async for record in self._inner.list()]
-
-        return asyncio.run(all_of())
-
-
-def _awaiting(call: Any) -> Any:
-    def run(*args: Any, **options: Any) -> Any:
-        result = call(*args, **options)
-        if not inspect.isawaitable(result):
-            return result
-
-        async def wait() -> Any:
-            return await result
-
-        found = asyncio.run(wait())
-        return Awaited(found) if hasattr(found, "release") else found
-
-    return run

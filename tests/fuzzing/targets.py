@@ -123,33 +123,24 @@ entries = st.dictionaries(
     st.builds(lambda version, lease, owner: {"S": f"{version}:{lease}:{owner}"}, versions, numbers, texts) | attributes,
     max_size=4,
 ).map(lambda found: {"M": found})
+maps = st.dictionaries(nonces | texts, attributes, max_size=4).map(lambda found: {"M": found})
 _COLUMNS: dict[str, st.SearchStrategy[Any]] = {
     "recordVersionNumber": versions.map(lambda version: {"S": version}) | st.just({"S": "semaphore"}) | attributes,
     "ownerName": st.sampled_from([{"S": f"me#{'0' * 32}"}, {"S": "semaphore"}]) | attributes,
     "leaseDuration": st.sampled_from([{"S": "20000"}, {"S": "semaphore"}]) | attributes,
     "isReleased": st.just({"S": "1"}) | attributes,
-    "fencingToken": numbers.map(lambda number: {"N": number}) | attributes,
+    **dict.fromkeys(
+        ("fencingToken", "heldMs", "completedUntil"), numbers.map(lambda number: {"N": number}) | attributes
+    ),
     "waiters": st.lists(texts.map(lambda text: {"S": text}), max_size=70).map(lambda found: {"L": found}) | attributes,
-    "heldMs": numbers.map(lambda number: {"N": number}) | attributes,
-    "completedUntil": numbers.map(lambda number: {"N": number}) | attributes,
     "permits": entries | attributes,
-    "permitTokens": st.dictionaries(nonces | texts, attributes, max_size=4).map(lambda found: {"M": found})
-    | attributes,
-    "data": attributes,
-    "ttl": attributes,
-    "result": attributes,
-    "x": attributes,
+    "permitTokens": maps | attributes,
+    **dict.fromkeys(("data", "ttl", "result", "x"), attributes),
 }
 items = st.fixed_dictionaries({"key": st.just({"S": "k"}) | attributes}, optional=_COLUMNS)
 values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | texts
-    | st.binary(max_size=8)
-    | st.dates()
-    | st.decimals(),
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), texts, st.dates(), st.decimals())
+    | st.binary(max_size=8),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(texts, inner, max_size=4),
     max_leaves=12,
 )
@@ -190,7 +181,7 @@ def http(status: bytes, headers: list[tuple[bytes, bytes]], body: bytes, checked
 bodies = st.binary(max_size=60) | st.one_of(
     st.dictionaries(
         st.sampled_from(
-            ["Item", "Attributes", "Items", "__type", "message", "CancellationReasons", "LastEvaluatedKey"]
+            ("Item", "Attributes", "Items", "__type", "message", "CancellationReasons", "LastEvaluatedKey")
         ),
         items | values | st.lists(items, max_size=2),
         max_size=3,
@@ -204,7 +195,7 @@ bodies = st.binary(max_size=60) | st.one_of(
 headers = st.lists(
     st.tuples(
         st.sampled_from(
-            [b"Date", b"Content-Length", b"Transfer-Encoding", b"Connection", b"x-amzn-errortype", b"\x00"]
+            (b"Date", b"Content-Length", b"Transfer-Encoding", b"Connection", b"x-amzn-errortype", b"\x00")
         ),
         st.binary(max_size=12)
         | st.sampled_from([b"chunked", b"close", b"0", b"2", b"9" * 30, b"Sat, 21 Nov 2026 04:49:13 GMT"]),
@@ -215,16 +206,12 @@ statuses = st.sampled_from([b"HTTP/1.1 200 OK", b"HTTP/1.1 400 Bad", b"HTTP/1.0 
     max_size=9
 )
 replies = st.builds(http, statuses, headers, bodies, st.booleans()) | st.binary(max_size=400)
+_ROW = {"TableName": "locks", "Key": {"key": {"S": "k"}}}
 REQUESTS: dict[str, dict[str, Any]] = {
-    "GetItem": {"TableName": "locks", "Key": {"key": {"S": "k"}}},
-    "UpdateItem": {
-        "TableName": "locks",
-        "Key": {"key": {"S": "k"}},
-        "ConditionExpression": "a = b",
-        "ReturnValues": "ALL_NEW",
-    },
+    "GetItem": _ROW,
+    "UpdateItem": {**_ROW, "ConditionExpression": "a = b", "ReturnValues": "ALL_NEW"},
     "Scan": {"TableName": "locks"},
-    "TransactWriteItems": {"TransactItems": [{"Update": {"TableName": "locks", "Key": {"key": {"S": "k"}}}}]},
+    "TransactWriteItems": {"TransactItems": [{"Update": _ROW}]},
 }
 
 
@@ -356,9 +343,7 @@ def _handler(event: Any, context: Any = None) -> None:
     """What the templates are compiled for."""
 
 
-_words = st.sampled_from(
-    ["event", "context", "a", "b", "0", "-1", "[", "]", ".", "{", "}", "#", "{{", "}}", "@", "*", "|"]
-)
+_words = st.sampled_from(("event", "context", "a", "b", "0", "-1", *"[].{}#@*|", "{{", "}}"))
 _paths = st.lists(_words | texts, max_size=8).map("".join)
 templates = (
     _paths | _paths.map(lambda path: "order#{" + path + "}") | st.sampled_from(["{event[a]}", "{a}#{b}", "{body[a]}"])
@@ -493,23 +478,17 @@ def check_string(given_: tuple[str, Any]) -> None:
 
 
 _names = st.sampled_from(
-    ["key", "owner", "fencing_token", "sort_key", "lease_duration", "token", "wait", "data", "permits"]
+    ("key", "owner", "fencing_token", "sort_key", "lease_duration", "token", "wait", "data", "permits")
 )
 
 
-@target(
-    "arguments",
-    st.tuples(
-        st.sampled_from(["acquire", "adopt", "resume", "release", "acquire_all"]),
-        st.dictionaries(_names, values, max_size=5),
-    ),
-)
+_methods = st.sampled_from(["acquire", "adopt", "resume", "release", "acquire_all"])
+
+
+@target("arguments", st.tuples(_methods, st.dictionaries(_names, values, max_size=5)))
 def check_arguments(given_: tuple[str, dict[str, Any]]) -> None:
     method, arguments = given_
-    with (
-        _client() as client,
-        contextlib.suppress(LockError, TypeError),
-    ):  # a wrong type is a TypeError, as the docstrings say
+    with _client() as client, contextlib.suppress(LockError, TypeError):  # as the docstrings say of a wrong type
         getattr(client, method)(**arguments)
 
 

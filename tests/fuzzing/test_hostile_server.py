@@ -23,17 +23,16 @@ pytestmark = pytest.mark.filterwarnings("ignore:the handle of lock:ResourceWarni
 PAGE = Path(ROOT, "docs", "safety-bounds.md")
 
 
-@pytest.mark.parametrize("part", range(4))
-def test_operations_end_within_their_bounds_whatever_is_answered(part, server):
-    for seed in range(part * 25, (part + 1) * 25):
-        outcome = perform(drawn(seed), server)
-        assert not outcome.failure, f"python -m tests.fuzzing --play {seed}: {drawn(seed)}\n{outcome.failure}"
-
-
-@pytest.mark.prove
-@pytest.mark.parametrize("part", range(10))
-def test_more_operations_end_within_their_bounds(part, server):
-    for seed in range(10_000 + part * 400, 10_000 + (part + 1) * 400):
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        *(range(at, at + 25) for at in range(0, 100, 25)),
+        *(pytest.param(range(at, at + 400), marks=pytest.mark.prove) for at in range(10_000, 14_000, 400)),
+    ],
+    ids=str,
+)
+def test_operations_end_within_their_bounds_whatever_is_answered(seeds, server):
+    for seed in seeds:
         outcome = perform(drawn(seed), server)
         assert not outcome.failure, f"python -m tests.fuzzing --play {seed}: {drawn(seed)}\n{outcome.failure}"
 
@@ -69,22 +68,16 @@ def test_no_answer_is_read_beyond_a_limit(kind, server):
     assert server.most_sent <= MOST_TAKEN
 
 
-@pytest.mark.parametrize("circle", [1, 2, 3, 7])
-def test_a_list_whose_pages_lead_in_a_circle_ends(circle):
-    table = _Circling(circle)
-    client = LockClient("locks", transport=table)
-    with pytest.raises(TransportError, match="next page"):
-        list(client.list())
-    assert table.count <= 3 * circle + 1
-
-
-def test_a_list_without_an_end_ends(monkeypatch):
+@pytest.mark.parametrize(
+    ("circle", "says", "pages"),
+    [*((circle, "next page", 3 * circle + 1) for circle in (1, 2, 3, 7)), (10**9, "more than 50 pages", 50)],
+)
+def test_a_list_ends_whose_pages_lead_in_a_circle_or_have_no_end(circle, says, pages, monkeypatch):
     monkeypatch.setattr(listing, "MOST_PAGES", 50)
-    table = _Circling(10**9)
-    client = LockClient("locks", transport=table)
-    with pytest.raises(TransportError, match="more than 50 pages"):
-        list(client.list())
-    assert table.count == 50
+    table = _Circling(circle)
+    with pytest.raises(TransportError, match=says):
+        list(LockClient("locks", transport=table).list())
+    assert table.count <= pages
 
 
 class _Circling:
@@ -108,8 +101,8 @@ def test_the_page_shows_the_bounds():
 
 def shown() -> list[str]:
     """The rows of the table in docs/safety-bounds.md."""
-    rows = []
-    for name, bound in bounds.SHOWN.items():
-        usual, unlucky = bound(bounds.AVERAGE), bound(0.0)
-        rows.append(f"| `{name}` | {usual.requests:,} | {unlucky.requests:,} | {usual.seconds:.1f} |")
-    return rows
+    found = [(name, bound(bounds.AVERAGE), bound(0.0)) for name, bound in bounds.SHOWN.items()]
+    return [
+        f"| `{name}` | {usual.requests:,} | {unlucky.requests:,} | {usual.seconds:.1f} |"
+        for name, usual, unlucky in found
+    ]

@@ -29,8 +29,11 @@ def quiet() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_hostile_input_leads_to_documented_errors_alone(name):
-    TARGETS[name].draw(1, examples=3 if name in LOADING_BOTO3 else 25)
+@pytest.mark.parametrize(
+    ("seed", "few", "many"), [(1, 3, 25), pytest.param(2, 60, 1500, marks=pytest.mark.prove)], ids=["some", "much"]
+)
+def test_hostile_input_leads_to_documented_errors_alone(name, seed, few, many):
+    TARGETS[name].draw(seed, examples=few if name in LOADING_BOTO3 else many)
 
 
 def test_a_target_can_be_fed_again_and_again():
@@ -46,12 +49,6 @@ def test_targets_that_share_a_short_time_are_each_fed_by_one_process():
     guide.run_all(names, time.monotonic() + 1.0, 1, reports)
     assert [report.name for report in reports] == names
     assert all(report.inputs and not report.failure for report in reports)
-
-
-@pytest.mark.prove
-@pytest.mark.parametrize("name", TARGETS)
-def test_much_hostile_input_leads_to_documented_errors_alone(name):
-    TARGETS[name].draw(2, examples=60 if name in LOADING_BOTO3 else 1500)
 
 
 @pytest.mark.parametrize("expression", ["!" * 3000, "[" * 3000, "(" * 3000, "9" * 5000, f"a[{'9' * 5000}]"])
