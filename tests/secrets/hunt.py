@@ -70,10 +70,7 @@ class Heap:
 
     def leaks(self, credentials: Iterable[str], contents: Iterable[str]) -> list[str]:
         """Where secrets were found. Credentials may be nowhere; contents only in values."""
-        return [
-            *_found([*self.shown, *self.values], credentials),
-            *_found(self.shown, contents),
-        ]
+        return [*_found([*self.shown, *self.values], credentials), *_found(self.shown, contents)]
 
 
 def _found(heap: list[tuple[str, str]], secrets: Iterable[str]) -> list[str]:

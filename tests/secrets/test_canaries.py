@@ -47,6 +47,7 @@ __all__ = ["fresh_process"]
 
 DATA = CONTENTS["data"].encode()
 EVENT = CONTENTS["event"]
+JSON = "application/x-amz-json-1.0"
 Trouble = Callable[[], contextlib.AbstractContextManager[None]]
 
 
@@ -110,40 +111,37 @@ def put_credentials(name: str, container: Container, monkeypatch: pytest.MonkeyP
 # What goes wrong
 
 
-def quoted(wire: Wire) -> dict[str, str]:
-    """The headers of the latest request, as a server saw them."""
-    return dict(wire.requests[-1].headers.items())
+def answering(make: Callable[[dict[str, str], str, Answer], Answer]) -> Callable[[Wire], None]:
+    """Every answer is made of the headers and the body of its request, as a server saw them, and of the true answer."""
+
+    def spoil(wire: Wire) -> None:
+        def alter(answer: Answer) -> Answer:
+            return make(dict(wire.requests[-1].headers.items()), wire.requests[-1].raw.decode(), answer)
+
+        wire.alter_reply(alter, times=float("inf"))
+
+    return spoil
 
 
 def refused(code: str, form: Callable[[dict[str, str], str], str], status: int = 400) -> Callable[[Wire], None]:
     """DynamoDB's error of this name, whose message quotes the request in a form."""
 
-    def spoil(wire: Wire) -> None:
-        def alter(answer: Answer) -> Answer:
-            headers = quoted(wire)
-            message = form(headers, wire.requests[-1].raw.decode())
-            body = json.dumps({"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": message}).encode()
-            date = [(name, value) for name, value in answer.headers if name.lower() == "date"]
-            return Answer(status, [*date, ("Content-Type", "application/x-amz-json-1.0")], body)
+    def make(headers: dict[str, str], sent: str, answer: Answer) -> Answer:
+        body = {"__type": f"com.amazonaws.dynamodb.v20120810#{code}", "message": form(headers, sent)}
+        date = [(name, value) for name, value in answer.headers if name.lower() == "date"]
+        return Answer(status, [*date, ("Content-Type", JSON)], json.dumps(body).encode())
 
-        wire.alter_reply(alter, times=float("inf"))
-
-    return spoil
+    return answering(make)
 
 
 def page(status: int, kind: str, cut: int | None = None) -> Callable[[Wire], None]:
     """The page of a proxy, with the whole request in its body and in its headers; or its first half."""
 
-    def spoil(wire: Wire) -> None:
-        def alter(answer: Answer) -> Answer:
-            headers = quoted(wire)
-            body = (json.dumps(headers) + wire.requests[-1].raw.decode()).encode()
-            more = [(f"X-Echo-{name}", value) for name, value in headers.items()]
-            return Answer(status, [("Content-Type", kind), *more], body[:cut])
+    def make(headers: dict[str, str], sent: str, answer: Answer) -> Answer:
+        more = [(f"X-Echo-{name}", value) for name, value in headers.items()]
+        return Answer(status, [("Content-Type", kind), *more], (json.dumps(headers) + sent).encode()[:cut])
 
-        wire.alter_reply(alter, times=float("inf"))
-
-    return spoil
+    return answering(make)
 
 
 def lines(headers: dict[str, str], body: str) -> str:
@@ -180,10 +178,10 @@ KINDS: dict[str, Callable[[Wire], Any]] = {
     "expired": refused("ExpiredTokenException", lines),
     "invalid": refused("ValidationException", validation),
     "no table": refused("ResourceNotFoundException", lines),
-    "500 with the request": page(500, "application/x-amz-json-1.0"),
+    "500 with the request": page(500, JSON),
     "403 of a proxy": page(403, "text/html"),
-    "a 200 that is no JSON": page(200, "application/x-amz-json-1.0"),
-    "half of an answer": page(400, "application/x-amz-json-1.0", 40),
+    "a 200 that is no JSON": page(200, JSON),
+    "half of an answer": page(400, JSON, 40),
 }
 
 
@@ -218,108 +216,89 @@ class Operations:
         self.heap.show_object("handle", lock)
         return lock
 
+    def troubled(self, act: Callable[..., Any], *arguments: Any, **options: Any) -> None:
+        """Do it in trouble, and show what it returns."""
+        with self.trouble():
+            self.show(act(*arguments, **options))
+
+    def show(self, found: Any) -> None:
+        if isinstance(found, str):
+            self.heap.show("string", decoded(found))
+        elif found is not None:
+            self.heap.show_object("result", found)
+
     def op_acquire(self) -> None:
         with self.trouble():
             self.held("acquire").release()
 
     def op_contended(self) -> None:
         lock = self.held("contended")
-        with self.trouble():
-            self.client.try_acquire("contended", data=DATA)
-        with self.trouble():
-            self.client.acquire("contended", data=DATA, wait=0.5)
+        self.troubled(self.client.try_acquire, "contended", data=DATA)
+        self.troubled(self.client.acquire, "contended", data=DATA, wait=0.5)
         lock.release()
 
     def op_renew(self) -> None:
         lock = self.held("renew")
-        with self.trouble():
-            lock.heartbeat(data=DATA)
-        with self.trouble():
-            lock.ensure(100_000)
+        self.troubled(lock.heartbeat, data=DATA)
+        self.troubled(lock.ensure, 100_000)
         self.heap.show("transact_item", lock.transact_item())
-        with self.trouble():
-            lock.release(data=DATA)
+        self.troubled(lock.release, data=DATA)
         self.heap.show_object("handle", lock)
 
     def op_commit(self) -> None:
-        lock = self.held("commit")
-        with self.trouble():
-            lock.commit(items(self.table), data=DATA)
+        self.troubled(self.held("commit").commit, items(self.table), data=DATA)
 
     def op_commit_that_is_refused(self) -> None:
         lock = self.held("commit-2")
-        names = {"#key": "key"}
-        more = {"ConditionExpression": "attribute_not_exists(#key)", "ExpressionAttributeNames": names}
-        with self.trouble():
-            lock.commit(items(self.table, **more, ReturnValuesOnConditionCheckFailure="ALL_OLD"), data=DATA)
-        with self.trouble():
-            lock.commit([{"Put": {"TableName": self.table, "Item": {"key": CONTENTS["item"]}}}])
+        more = {"ConditionExpression": "attribute_not_exists(#key)", "ExpressionAttributeNames": {"#key": "key"}}
+        refused = items(self.table, **more, ReturnValuesOnConditionCheckFailure="ALL_OLD")
+        self.troubled(lock.commit, refused, data=DATA)
+        self.troubled(lock.commit, [{"Put": {"TableName": self.table, "Item": {"key": CONTENTS["item"]}}}])
 
     def op_hand_over(self) -> None:
-        lock = self.held("hand-over")
-        with self.trouble():
-            self.heap.show("string", decoded(lock.hand_over()))
-        again = self.held("hand-over-2")
-        string = again.hand_over()
-        self.heap.show("string", decoded(string))
-        with self.trouble():
-            self.heap.show_object("adopted", self.client.adopt(string))
-        with self.trouble():
-            self.client.adopt(string + "x")
-        with self.trouble():
-            self.heap.show_object("resumed", self.client.resume(string))
-        with self.trouble():
-            self.client.release(string)
+        self.troubled(self.held("hand-over").hand_over)
+        string = self.held("hand-over-2").hand_over()
+        self.show(string)
+        self.troubled(self.client.adopt, string)
+        self.troubled(self.client.adopt, string + "x")
+        self.troubled(self.client.resume, string)
+        self.troubled(self.client.release, string)
 
     def op_read(self) -> None:
         self.held("read")
-        with self.trouble():
-            self.heap.show_object("record", self.client.get("read"))
+        self.troubled(self.client.get, "read")
         with self.trouble():
             for record in self.client.list():
-                self.heap.show_object("record", record)
-        with self.trouble():
-            self.client.prewarm()
+                self.show(record)
+        self.troubled(self.client.prewarm)
 
     def op_several(self) -> None:
         with self.trouble():
             self.client.acquire_all(["one", "two"], wait=2).release()
         locks = self.client.acquire_all(["three", "four"], wait=2)
-        self.heap.show_object("group", locks)
-        with self.trouble():
-            locks.heartbeat()
-        with self.trouble():
-            locks.commit(items(self.table))
-        with self.trouble():
-            locks.release()
+        self.show(locks)
+        self.troubled(locks.heartbeat)
+        self.troubled(locks.commit, items(self.table))
+        self.troubled(locks.release)
 
     def op_semaphore(self) -> None:
         permit = self.client.acquire("semaphore", permits=2, data=DATA, wait=2)
-        self.heap.show_object("permit", permit)
-        with self.trouble():
-            permit.release()
+        self.show(permit)
+        self.troubled(permit.release)
 
     def op_decorators(self) -> None:
         @deduplicate("order#{id}", client=self.client, result="json", validate=["card"])
         def once(event: dict[str, Any]) -> dict[str, str]:
             return {"receipt": CONTENTS["result"]}
 
-        @with_lock("{card[number]}", client=self.client)
-        def locked(event: dict[str, Any]) -> None:
-            """It has no such key."""
-
-        @deduplicate(payload_hash("card"), client=self.client)
-        def hashed(event: dict[str, Any]) -> None:
-            """It is done."""
-
+        locked = with_lock("{card[number]}", client=self.client)(lambda event: None)  # it has no such key
+        hashed = deduplicate(payload_hash("card"), client=self.client)(lambda event: None)
         for id_, card in (("1", EVENT), ("1", EVENT), ("1", EVENT + "2")):
             with self.trouble():
                 once({"id": id_, "card": card})
         for event in ({"card": EVENT}, {"card": {"number": {"n": EVENT}}}, {"card": {"number": [EVENT]}}, {"x": EVENT}):
-            with self.trouble():
-                locked(event)
-            with self.trouble():
-                hashed(event)
+            self.troubled(locked, event)
+            self.troubled(hashed, event)
 
     def op_batch(self) -> None:
         def fail(record: dict[str, Any]) -> None:
@@ -328,28 +307,24 @@ class Operations:
         body = json.dumps({"card": EVENT})
         queue = "arn:aws:sqs:eu-west-1:1:q"
         record = {"messageId": "1", "body": body, "eventSource": "aws:sqs", "eventSourceARN": queue}
-        records = [record, record | {"messageId": "2", "body": EVENT}, record | {"messageId": "3"}]
+        batch = {"Records": [record, record | {"messageId": "2", "body": EVENT}, record | {"messageId": "3"}]}
         for options in ({}, {"lock_key": "{body[id]}"}, {"lock_key": "{body[card][x]}", "dedup_key": None}):
-            with self.trouble():
-                process_sqs({"Records": records}, fail, context=Context(), client=self.client, **options)
+            self.troubled(process_sqs, batch, fail, context=Context(), client=self.client, **options)
 
     def op_table(self) -> None:
-        with self.trouble():
-            check_table(self.table)
-        with self.trouble():
-            create_table(self.table, wait=1)
+        self.troubled(check_table, self.table)
+        self.troubled(create_table, self.table, wait=1)
 
     def op_bad_input(self) -> None:
         for options in ({"data": EVENT}, {"attributes": EVENT}, {"attributes": {"a": {EVENT, 1}}}, {"wait": -1}):
-            with self.trouble():
-                self.client.acquire("bad", **options)
+            self.troubled(self.client.acquire, "bad", **options)
 
     def op_async(self) -> None:
         async def work() -> None:
             async with AsyncLockClient(clock=LeapingClock(), heartbeat_period=0) as client:
                 with self.trouble():
                     lock = await client.acquire("async", data=DATA, wait=2)
-                    self.heap.show_object("handle", lock)
+                    self.show(lock)
                     await lock.commit(items(self.table), data=DATA)
 
         asyncio.run(work())
@@ -408,15 +383,10 @@ Sweep = Callable[..., list[str]]
 
 
 @pytest.fixture
-def sweep(
-    wire: Wire,
-    table: str,
-    container: Container,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    capfd: pytest.CaptureFixture[str],
-) -> Sweep:
+def sweep(wire: Wire, table: str, container: Container, tmp_path: Path, request: pytest.FixtureRequest) -> Sweep:
     """Runs operations, all or those named, with one kind of trouble, and returns where secrets were found."""
+
+    monkeypatch, capfd = request.getfixturevalue("monkeypatch"), request.getfixturevalue("capfd")
 
     def run(source: str, kind: str, *operations: str) -> list[str]:
         heap, sent, tokens = Heap(), set[str](), set[str]()
@@ -464,10 +434,7 @@ _OTHERS = [each for each in itertools.product(SOURCES, KINDS) if each not in _QU
 
 @pytest.mark.parametrize(
     ("source", "kind"),
-    [
-        *sampled(5, _QUICK),
-        *(pytest.param(*each, marks=pytest.mark.prove) for each in _OTHERS),
-    ],
+    [*sampled(5, _QUICK), *(pytest.param(*each, marks=pytest.mark.prove) for each in _OTHERS)],
 )
 def test_no_operation_shows_a_secret(source, kind, sweep):
     assert sweep(source, kind) == []
@@ -476,16 +443,11 @@ def test_no_operation_shows_a_secret(source, kind, sweep):
 # Leaks that are planted: each must be found, or the search shows nothing
 
 
-def _shows_data(self: Lock) -> str:
-    return f"Lock({self.key}, {self.data!r})"
+_USUAL = ("environment", "success")
 
 
-def _shows_the_beginning(self: Lock) -> str:
-    return f"Lock({os.environ['AWS_SESSION_TOKEN'][:12]}…)"
-
-
-def _shows_an_address(self: Lock) -> str:
-    return f"Lock(https://example.com/?token={quote(os.environ['AWS_SESSION_TOKEN'], safe='')})"
+def _token() -> str:
+    return os.environ["AWS_SESSION_TOKEN"]
 
 
 def _logs_elsewhere(self: Lock) -> str:
@@ -500,7 +462,7 @@ def _warns_in_upper_hex(self: Lock) -> str:
 
 def _with_a_token(hold: Any) -> str:
     string = write_handover(hold)
-    added = b2a_base64(f" {os.environ['AWS_SESSION_TOKEN']}".encode(), newline=False).decode()
+    added = b2a_base64(f" {_token()}".encode(), newline=False).decode()
     head, content, checksum = string.split(".")
     return ".".join((head, content + added, checksum))
 
@@ -510,13 +472,13 @@ def _with_a_token(hold: Any) -> str:
     [
         (answers, "without_values", lambda message: message, "environment", "invalid signature", "session-token"),
         (boto, "cause", lambda error: error, "boto3", "request cut", "session-token"),
-        (Lock, "__repr__", _shows_data, "environment", "success", "data"),
-        (Lock, "__repr__", _shows_the_beginning, "environment", "success", "session-token"),
-        (Lock, "__repr__", _shows_an_address, "environment", "success", "session-token"),
-        (Lock, "__repr__", _logs_elsewhere, "environment", "success", "secret-key"),
-        (Lock, "__repr__", _warns_in_upper_hex, "environment", "success", "secret-key"),
-        (https, "__version__", CREDENTIALS["secret-key"], "environment", "success", "secret-key"),
-        (handover, "write_handover", _with_a_token, "environment", "success", "session-token"),
+        (Lock, "__repr__", lambda self: repr(self.data), *_USUAL, "data"),
+        (Lock, "__repr__", lambda self: _token()[:12], *_USUAL, "session-token"),
+        (Lock, "__repr__", lambda self: f"//a/?token={quote(_token(), safe='')}", *_USUAL, "session-token"),
+        (Lock, "__repr__", _logs_elsewhere, *_USUAL, "secret-key"),
+        (Lock, "__repr__", _warns_in_upper_hex, *_USUAL, "secret-key"),
+        (https, "__version__", CREDENTIALS["secret-key"], *_USUAL, "secret-key"),
+        (handover, "write_handover", _with_a_token, *_USUAL, "session-token"),
         (http1, "_why", lambda error: os.environ["AWS_SECRET_ACCESS_KEY"], "environment", "reply cut", "secret-key"),
     ],
 )

@@ -23,41 +23,39 @@ from .test_canaries import KINDS
 
 __all__ = ["fresh_process"]
 
+SHOW_ROWS = ("get a", "get a --json", "ls --json")  # their purpose
 COMMANDS = [
-    ["get", "a"],
-    ["get", "a", "--json"],
-    ["ls"],
-    ["ls", "--json"],
-    ["run", "--wait", "0", "a", "--", "true"],
-    ["run", "--wait", "0", "b", "--", "true"],
-    ["release", "--force", "--yes", "a"],
-    ["table", "check", "locks"],
+    *(*SHOW_ROWS, "ls", "release --force --yes a", "table check locks"),
+    *("run --wait 0 a -- true", "run --wait 0 b -- true"),
 ]
-SHOW_ROWS = (["get", "a"], ["get", "a", "--json"], ["ls", "--json"])  # their purpose
+
+
+def give_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", CREDENTIALS["secret-key"])
+    monkeypatch.setenv("AWS_SESSION_TOKEN", CREDENTIALS["session-token"])
 
 
 @pytest.fixture
 def secrets(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", CREDENTIALS["secret-key"])
-    monkeypatch.setenv("AWS_SESSION_TOKEN", CREDENTIALS["session-token"])
+    give_secrets(monkeypatch)
 
 
 def hold(client: LockClient) -> Lock:
     return client.acquire("a", data=CONTENTS["data"].encode(), attributes={"note": CONTENTS["attribute"]})
 
 
-def show_here(command: list[str], heap: Heap) -> None:
-    result = CliRunner().invoke(app, command, prog_name="lambda-lock")
-    heap.show(" ".join(command), result.output, result.stderr)
+def show_here(command: str, heap: Heap) -> None:
+    result = CliRunner().invoke(app, command.split(), prog_name="lambda-lock")
+    heap.show(command, result.output, result.stderr)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
-        heap.show_error(" ".join(command), result.exception)
+        heap.show_error(command, result.exception)
 
 
-def show_apart(command: list[str], heap: Heap) -> None:
+def show_apart(command: str, heap: Heap) -> None:
     """In a process of its own: `lambda-lock run` blocks the signals of its process."""
-    program = [sys.executable, "-m", "lambda_lock.cli"]
-    result = subprocess.run([*program, *command], capture_output=True, text=True, timeout=100)
-    heap.show(" ".join(command), result.stdout, result.stderr)
+    program = [sys.executable, "-m", "lambda_lock.cli", *command.split()]
+    result = subprocess.run(program, capture_output=True, text=True, timeout=100)
+    heap.show(command, result.stdout, result.stderr)
 
 
 @pytest.mark.long
@@ -69,11 +67,11 @@ def test_no_command_prints_credentials_and_only_those_for_rows_print_what_is_in_
         for command in COMMANDS:
             KINDS[kind](wire)
             heap = Heap()
-            (show_apart if command[0] == "run" else show_here)(command, heap)
+            (show_apart if command.startswith("run") else show_here)(command, heap)
             wire.clear()
             contents = () if command in SHOW_ROWS else CONTENTS.values()
             assert heap.leaks(CREDENTIALS.values(), contents) == []
-            assert any(text for _, text in heap.shown) or command[0] == "run"
+            assert any(text for _, text in heap.shown) or command.startswith("run")
         assert kept.key == "a"  # held until here
 
 
@@ -109,8 +107,7 @@ def test_the_dashboard_shows_neither_credentials_nor_what_is_in_rows(kind, wire,
 
 @pytest.mark.usefixtures("table")
 def test_debug_output_of_the_standard_library_shows_nothing_of_the_usual_transport(monkeypatch, capfd, caplog):
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", CREDENTIALS["secret-key"])
-    monkeypatch.setenv("AWS_SESSION_TOKEN", CREDENTIALS["session-token"])
+    give_secrets(monkeypatch)
     monkeypatch.setattr(http.client.HTTPConnection, "debuglevel", 5)
     with caplog.at_level(logging.DEBUG), LockClient() as client:
         hold(client).release()
