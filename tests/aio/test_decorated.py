@@ -89,8 +89,8 @@ async def test_partials_and_callable_objects_can_be_decorated():
         async def __call__(self, event: dict[str, str]) -> str:
             return current_lock(AsyncLock).key
 
-    assert await with_lock("{id}")(Callee())({"id": "a"}) == "a"
-    assert await with_lock("{id}")(functools.partial(Callee()))({"id": "b"}) == "b"
+    for function in (Callee(), functools.partial(Callee())):
+        assert await with_lock("{id}")(function)({"id": "a"}) == "a"
 
 
 # Contention
@@ -124,11 +124,7 @@ async def answer_awaited(event: dict[str, str], *, error: LockNotGrantedError) -
 
 @pytest.mark.parametrize(
     "answer",
-    [
-        answer_awaited,
-        functools.partial(answer_awaited),
-        lambda event, error: answer_awaited(event, error=error),
-    ],
+    [answer_awaited, functools.partial(answer_awaited), lambda event, error: answer_awaited(event, error=error)],
     ids=["async", "partial of async", "plain that gives a coroutine"],
 )
 async def test_an_answer_that_is_a_coroutine_is_awaited(answer, other):
@@ -263,35 +259,33 @@ async def test_the_default_async_client_shares_settings_and_connections_with_the
     assert wire.connections == 1
 
 
-async def test_a_plain_default_client_serves_async_functions_too(other):
-    @with_lock("k")
-    async def handler() -> str:
-        return current_lock(AsyncLock).owner
+@with_lock("k")
+async def owner_awaited() -> str:
+    return current_lock(AsyncLock).owner
 
+
+@with_lock("k")
+def owner() -> str:
+    return current_lock().owner
+
+
+async def test_a_plain_default_client_serves_async_functions_too(other):
     set_default_client(other)
-    assert (await handler()).startswith("other#")
+    assert (await owner_awaited()).startswith("other#")
     with LockClient(owner_prefix="third") as third:
         set_default_client(third)
-        assert (await handler()).startswith("third#")
+        assert (await owner_awaited()).startswith("third#")
 
 
 @pytest.mark.parametrize("async_first", [True, False])
 async def test_a_default_client_of_each_kind_can_be_set_in_either_order(async_first, other):
-    @with_lock("k")
-    async def awaited() -> str:
-        return current_lock(AsyncLock).owner
-
-    @with_lock("k")
-    def plain() -> str:
-        return current_lock().owner
-
     async with AsyncLockClient(owner_prefix="async") as client:
         for given in (client, other) if async_first else (other, client):
             set_default_client(given)
         assert default_async_client() is client
         assert default_client() is other
-        assert (await awaited()).startswith("async#")
-        assert plain().startswith("other#")
+        assert (await owner_awaited()).startswith("async#")
+        assert owner().startswith("other#")
 
 
 async def test_a_client_that_is_given_beats_the_default_one(monkeypatch, table):
@@ -334,7 +328,14 @@ async def test_with_the_switch_on_a_call_runs_unprotected_with_a_warning(wire, m
     assert {record.__dict__["lock_event"] for record in caplog.records} == {"disabled"}
 
 
-async def test_with_the_switch_on_a_commit_writes_unguarded_and_ends_the_stand_in(monkeypatch, wire, table, rows):
+@pytest.fixture
+def disabled(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The switch is on, in the environment that ``table`` makes."""
+    monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
+
+
+@pytest.mark.usefixtures("disabled")
+async def test_with_the_switch_on_a_commit_writes_unguarded_and_ends_the_stand_in(wire, table, rows):
     @with_lock("k")
     async def handler() -> None:
         lock = current_lock(AsyncLock)
@@ -343,7 +344,6 @@ async def test_with_the_switch_on_a_commit_writes_unguarded_and_ends_the_stand_i
         with pytest.raises(LockAlreadyReleasedError):
             await lock.release()
 
-    monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
     async with occupied() as work:
         assert await ended(start(handler())) is None
         assert not work.done()
@@ -352,18 +352,19 @@ async def test_with_the_switch_on_a_commit_writes_unguarded_and_ends_the_stand_i
     assert rows.get("k") is None
 
 
-async def test_with_the_switch_on_a_transact_item_goes_through_and_nothing_is_handed_over(monkeypatch, engine):
+@pytest.mark.usefixtures("disabled")
+async def test_with_the_switch_on_a_transact_item_goes_through_and_nothing_is_handed_over(engine):
     @with_lock("k")
     async def handler() -> dict[str, Any]:
         with pytest.raises(LockConfigurationError, match="LAMBDA_LOCK_DISABLED"):
             await current_lock(AsyncLock).hand_over()
         return current_lock(AsyncLock).transact_item()
 
-    monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
     engine.dynamodb("TransactWriteItems", {"TransactItems": [await handler()]})
 
 
-async def test_with_the_switch_on_watchers_take_no_thread_from_those_who_commit(monkeypatch, table, rows):
+@pytest.mark.usefixtures("disabled")
+async def test_with_the_switch_on_watchers_take_no_thread_from_those_who_commit(table):
     all_watch = asyncio.Barrier(60)  # more than a loop has threads
 
     @with_lock("{number}")
@@ -374,5 +375,4 @@ async def test_with_the_switch_on_watchers_take_no_thread_from_those_who_commit(
         await lock.commit([{"Put": {"TableName": table, "Item": {"key": {"S": f"order-{number}"}}}}])
         return await watcher
 
-    monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
     assert await asyncio.gather(*(handler(number) for number in range(60))) == [False] * 60

@@ -29,8 +29,7 @@ async def _commit(client: AsyncLockClient, lock: AsyncLock) -> None:
 
 
 async def _adopt(client: AsyncLockClient, lock: AsyncLock) -> None:
-    string = await lock.hand_over()
-    await client.adopt(string)
+    await client.adopt(await lock.hand_over())
 
 
 _ACTS: dict[str, Act] = {
@@ -50,23 +49,18 @@ _ACTS: dict[str, Act] = {
 
 
 @pytest.mark.parametrize("name", _ACTS)
-async def test_the_loop_goes_on_while_dynamodb_takes_its_time(name, wire, wired):
-    lock = await wired.acquire("held")
-    slow = wire.delay_reply()
-    async with ticking() as ticker:
+async def test_the_loop_goes_on_while_dynamodb_takes_its_time_and_work_that_fills_its_executor_holds_nothing_up(
+    name, wire, wired
+):
+    async with occupied() as work, ticking() as ticker:
+        lock = await asyncio.wait_for(wired.acquire("held"), DEADLINE)
+        slow = wire.delay_reply()
         acting = start(_ACTS[name](wired, lock))
         await until(slow.reached.is_set)
         await ticker.more()
         assert not acting.done()
         slow.release()
         assert await ended(acting) is None
-
-
-@pytest.mark.parametrize("name", _ACTS)
-async def test_work_that_fills_the_loops_executor_holds_nothing_up(name, client):
-    async with occupied() as work:
-        lock = await asyncio.wait_for(client.acquire("held"), DEADLINE)
-        assert await ended(start(_ACTS[name](client, lock))) is None
         assert not work.done()
 
 
