@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 import socket
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 import pytest
 from hypothesis import example, given, settings
@@ -15,6 +14,8 @@ from hypothesis import strategies as st
 
 from lambda_lock.transport import http1
 from lambda_lock.transport.endpoint import Endpoint
+
+from .conftest import Stub, cut, say
 
 # What a status line and the fields of a head are. Source: RFC 9112, sections 4 and 5; RFC 9110, section 5.
 STATUS = re.compile(rb"HTTP/1\.([01]) ([2-5][0-9]{2})(?: [\t\x20-\x7e\x80-\xff]*)?")
@@ -87,46 +88,40 @@ def test_a_head_is_read_as_by_the_expressions_of_its_grammar(examples):
 
 
 @contextmanager
-def answered(parts: list[bytes]) -> Iterator[http1.Connection]:
-    """A connection to a server that says ``parts``, each in a packet of its own, and waits."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve() -> None:
-            with server.accept()[0] as peer, suppress(OSError):
-                peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                peer.recv(1024)
-                for part in parts:
-                    peer.sendall(part)
-                peer.recv(1024)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        endpoint = Endpoint(f"http://127.0.0.1:{server.getsockname()[1]}")
-        connection = http1.Connection(endpoint, None, time.monotonic() + 20)
-        try:
-            yield connection
-        finally:
-            connection.close()
-            thread.join()
+def connected(stub: Stub) -> Iterator[http1.Connection]:
+    connection = http1.Connection(Endpoint(stub.url), None, time.monotonic() + 20)
+    try:
+        yield connection
+    finally:
+        connection.close()
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7, 50])
-def test_an_answer_is_the_same_wherever_it_is_split(size):
+def test_an_answer_is_the_same_wherever_it_is_split(size, stub):
     whole = REAL + b"\r\n\r\n{}"
-    with answered([whole[at : at + size] for at in range(0, len(whole), size)]) as connection:
-        status, headers, body = connection.exchange(b"x", time.monotonic() + 20)
-    assert (status, body, headers["content-length"], len(headers)) == (200, b"{}", "2", 7)
-    assert connection.reusable
+
+    def in_packets(_: Stub, peer: socket.socket) -> bool:
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for at in range(0, len(whole), size):
+            peer.sendall(whole[at : at + size])
+        return True
+
+    stub.script = [in_packets]
+    with connected(stub) as connection:
+        status, headers, body = connection.exchange(b"x\r\n\r\n", time.monotonic() + 20)
+        assert (status, body, headers["content-length"], len(headers)) == (200, b"{}", "2", 7)
+        assert connection.reusable
 
 
 @pytest.mark.parametrize("has_poll", [True, False])
-def test_an_idle_connection_is_quiet_until_there_is_something_to_read(has_poll, monkeypatch):
+def test_an_idle_connection_is_quiet_until_there_is_something_to_read(has_poll, monkeypatch, stub):
     if not has_poll:
         monkeypatch.delattr("select.poll")
-    with answered([REAL + b"\r\n\r\n{}"]) as connection:
-        connection.exchange(b"x", time.monotonic() + 20)
+    stub.script = [say(REAL + b"\r\n\r\n{}"), cut]
+    with connected(stub) as connection:
+        connection.exchange(b"x\r\n\r\n", time.monotonic() + 20)
         assert connection.is_quiet()
-        connection._socket.sendall(b"x")  # the server ends the connection now
+        connection._socket.sendall(b"x\r\n\r\n")  # the server ends the connection now
         connection._socket.settimeout(20)
         assert socket.socket.recv(connection._socket, 1, socket.MSG_PEEK) == b""
         assert not connection.is_quiet()

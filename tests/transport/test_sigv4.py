@@ -25,9 +25,8 @@ def botocore_headers(
 ) -> dict[str, str]:
     """The headers that botocore adds to the same request, signed at a given time."""
     auth = SigV4Auth(BotoCredentials(keys.access_key, keys.secret_key, keys.token), "dynamodb", region)
-    request = AWSRequest(
-        "POST", url, headers={name: value for name, value in headers.items() if name != "Host"}, data=body
-    )
+    others = {name: value for name, value in headers.items() if name != "Host"}
+    request = AWSRequest("POST", url, headers=others, data=body)
     request.context["timestamp"] = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
     auth._modify_request_before_signing(request)
     text = auth.string_to_sign(request, auth.canonical_request(request))
@@ -61,21 +60,16 @@ def test_a_request_is_signed_as_botocore_signs_it(scheme, host, port, slash, bod
     headers = {"Host": Endpoint(url).authority, "Content-Type": "application/x-amz-json-1.0", "X-Amz-Target": target}
     headers["X-Anything"] = value
     expected = botocore_headers(url, headers, body, keys, region, now)
-    ours = our_headers(headers, body, keys, region, now)
-    assert ours["Authorization"] == expected["Authorization"]
-    assert ours["X-Amz-Date"] == expected["X-Amz-Date"]
-    assert ours.get("X-Amz-Security-Token") == expected.get("X-Amz-Security-Token")
+    signed = our_headers(headers, body, keys, region, now)
+    for name in ("Authorization", "X-Amz-Date", "X-Amz-Security-Token"):
+        assert signed.get(name) == expected.get(name)
 
 
 def test_the_signing_key_follows_secret_region_and_day():
     url = "https://dynamodb.eu-west-1.amazonaws.com"
     headers = {"Host": Endpoint(url).authority}
-    for secret, region, now in [
-        ("a", "eu-west-1", 0),
-        ("b", "eu-west-1", 0),
-        ("b", "us-east-1", 0),
-        ("b", "us-east-1", 86400),
-    ] * 2:
+    cases = [("a", "eu-west-1", 0), ("b", "eu-west-1", 0), ("b", "us-east-1", 0), ("b", "us-east-1", 86400)]
+    for secret, region, now in cases * 2:
         keys = Credentials("id", secret)
         expected = botocore_headers(url, headers, b"{}", keys, region, now)
         assert our_headers(headers, b"{}", keys, region, now)["Authorization"] == expected["Authorization"]
