@@ -44,16 +44,13 @@ def start(variables: dict[str, str]) -> Iterator[Start]:
 
     def make(handler: str, command: tuple[str, ...] | None = None, **more: str) -> LambdaEnvironment:
         adapter = {} if command is None else {"BEHIND_THE_ADAPTER": "1"}
-        environment = LambdaEnvironment(
-            handler,
-            HANDLERS,
-            environment=variables | adapter | more,
-            function_name="orders",
-            command=command,
-            init_seconds=LONG,
+        given = variables | adapter | more
+        environments.append(
+            LambdaEnvironment(
+                handler, HANDLERS, environment=given, function_name="orders", command=command, init_seconds=LONG
+            )
         )
-        environments.append(environment)
-        return environment
+        return environments[-1]
 
     yield make
     for environment in environments:
@@ -72,18 +69,10 @@ def http(order: dict[str, Any], path: str = "/orders", **headers: str) -> dict[s
 def rest(order: dict[str, Any]) -> dict[str, Any]:
     """The same in format 1.0, as Chalice's applications get it."""
     context = {"resourcePath": "/orders", "path": "/orders", "httpMethod": "POST", "stage": "api", "requestId": "r"}
-    return {
-        "resource": "/orders",
-        "path": "/orders",
-        "httpMethod": "POST",
-        "requestContext": context,
-        "headers": {"content-type": "application/json"},
-        "multiValueQueryStringParameters": None,
-        "pathParameters": None,
-        "stageVariables": None,
-        "body": json.dumps(order),
-        "isBase64Encoded": False,
-    }
+    event: dict[str, Any] = {"resource": "/orders", "path": "/orders", "httpMethod": "POST"}
+    event |= dict.fromkeys(("multiValueQueryStringParameters", "pathParameters", "stageVariables"))
+    event |= {"headers": {"content-type": "application/json"}, "body": json.dumps(order), "isBase64Encoded": False}
+    return event | {"requestContext": context}
 
 
 def said(answer: dict[str, Any]) -> Any:

@@ -15,17 +15,11 @@ from lambda_lock.testing import lambda_context
 from lambda_lock.web import LambdaContextMiddleware, LambdaContextWsgi
 
 from .conftest import http, rest
+from .test_idempotent_events import ALB
 
 ORDER = {"id": "o-1"}
-BALANCER = {
-    "requestContext": {"elb": {"targetGroupArn": "arn:aws:elasticloadbalancing:us-east-1:1:targetgroup/a/b"}},
-    "httpMethod": "GET",
-    "path": "/orders",
-    "queryStringParameters": {},
-    "headers": {"host": "example.com", "x-forwarded-for": "192.0.2.1", "x-forwarded-proto": "https"},
-    "body": "",
-    "isBase64Encoded": False,
-}
+FORWARDED = {"host": "example.com", "x-forwarded-for": "192.0.2.1", "x-forwarded-proto": "https"}
+BALANCER = ALB | {"queryStringParameters": {}, "headers": FORWARDED, "body": ""}
 OLD = rest(ORDER) | {
     "queryStringParameters": None,
     "headers": {"Host": "example.com", "X-Forwarded-Proto": "https", "X-Forwarded-Port": "443"},

@@ -24,31 +24,16 @@ from .conftest import http, rest
 pytestmark = pytest.mark.usefixtures("table")
 
 KEY = {"Idempotency-Key": "k-1"}
-ALB: dict[str, Any] = {
-    "requestContext": {"elb": {"targetGroupArn": "arn:aws:elasticloadbalancing:us-east-1:1:targetgroup/a/b"}},
-    "httpMethod": "POST",
-    "path": "/orders",
-    "queryStringParameters": {"a": "1"},
-    "headers": KEY,
-    "body": '{"id": 1}',
-    "isBase64Encoded": False,
-}
-ALB_MULTI = {
-    **{name: value for name, value in ALB.items() if name not in ("headers", "queryStringParameters")},
-    "multiValueHeaders": {name: [value] for name, value in KEY.items()},
-    "multiValueQueryStringParameters": {"a": ["1"]},
-}
+SEVERAL = {name: [value] for name, value in KEY.items()}
+POST = {"httpMethod": "POST", "path": "/orders", "isBase64Encoded": False, "body": '{"id": 1}'}
+ELB = {"elb": {"targetGroupArn": "arn:aws:elasticloadbalancing:us-east-1:1:targetgroup/a/b"}}
+ALB: dict[str, Any] = POST | {"requestContext": ELB, "headers": KEY, "queryStringParameters": {"a": "1"}}
+ALB_MULTI: dict[str, Any] = POST | {"requestContext": ELB, "multiValueHeaders": SEVERAL}
+ALB_MULTI["multiValueQueryStringParameters"] = {"a": ["1"]}
 LATTICE_1 = {"raw_path": "/orders?a=1", "method": "POST", "headers": KEY, "body": "e30=", "is_base64_encoded": True}
-LATTICE_2 = {
-    "version": "2.0",
-    "path": "/orders",
-    "method": "POST",
-    "headers": {name: [value] for name, value in KEY.items()},
-    "queryStringParameters": {"a": ["1"]},
-    "body": "{}",
-    "requestContext": {"region": "us-east-1"},
-}
-REST = rest({"id": 1}) | {"headers": KEY, "multiValueHeaders": {name: [value] for name, value in KEY.items()}}
+LATTICE_2 = {"version": "2.0", "path": "/orders", "method": "POST", "headers": SEVERAL, "body": "{}"}
+LATTICE_2 |= {"queryStringParameters": {"a": ["1"]}, "requestContext": {"region": "us-east-1"}}
+REST = rest({"id": 1}) | {"headers": KEY, "multiValueHeaders": SEVERAL}
 EVENTS = {
     "REST API": REST,
     "HTTP API": http({"id": 1}, **{"idempotency-key": "k-1"}),
@@ -72,6 +57,11 @@ class Handler:
 
     def __call__(self, event: Any) -> Any:
         return self.handler(event, lambda_context(30))
+
+
+def replayed(answer: Any) -> bool:
+    headers = answer.get("headers") or answer["multiValueHeaders"]
+    return headers.get("Idempotent-Replayed") in ("true", ["true"])
 
 
 CREATED = {"statusCode": 201, "headers": {"X-A": "1", "date": "now"}, "body": "created"}
@@ -134,7 +124,7 @@ def test_a_body_in_base64_is_compared_as_what_it_says_and_other_bytes_as_they_ar
     handler, event = Handler(CREATED), EVENTS["HTTP API"]
     handler(event)
     encoded = base64.b64encode(b'{ "id":1.0}').decode()
-    assert "Idempotent-Replayed" in handler(event | {"body": encoded, "isBase64Encoded": True})["headers"]
+    assert replayed(handler(event | {"body": encoded, "isBase64Encoded": True}))
     headers = {"idempotency-key": "k-2", "content-type": "application/octet-stream"}
     binary = {"headers": headers, "isBase64Encoded": True}
     for text in (b'{"a": 1}', b"\xff"):
@@ -146,7 +136,7 @@ def test_a_body_in_base64_is_compared_as_what_it_says_and_other_bytes_as_they_ar
 def test_parameters_of_a_query_may_come_in_another_order():
     handler, event = Handler(CREATED), EVENTS["HTTP API"]
     handler(event | {"rawQueryString": "a=1&b=2"})
-    assert "Idempotent-Replayed" in handler(event | {"rawQueryString": "b=2&a=1"})["headers"]
+    assert replayed(handler(event | {"rawQueryString": "b=2&a=1"}))
     assert handler(event | {"rawQueryString": "a=1&b=3"})["statusCode"] == 422
 
 
@@ -163,7 +153,7 @@ def test_callers_by_claim_and_by_function():
 def test_a_key_may_be_a_function_of_the_event_whose_headers_have_any_case():
     handler = Handler(CREATED, key=lambda event, context: event["headers"].get("IDEMPOTENCY-key"))
     handler(REST)
-    assert "Idempotent-Replayed" in handler(REST)["headers"]
+    assert replayed(handler(REST))
     assert handler(REST | {"headers": {}, "multiValueHeaders": {}})["statusCode"] == 400
 
 
@@ -183,9 +173,8 @@ def test_a_method_and_an_event_class_are_handlers_too():
 
     api, event = Api(), EVENTS["HTTP API"]
     for handler in (api.handler, of_class):
-        handler(event, lambda_context(30))  # type: ignore[arg-type]
-        again: Any = handler(event, lambda_context(30))  # type: ignore[arg-type]
-        assert again["headers"]["Idempotent-Replayed"] == "true"
+        _, again = (handler(event, lambda_context(30)) for _ in range(2))  # type: ignore[arg-type]
+        assert replayed(again)
     assert api.count == 1
 
 
@@ -200,7 +189,7 @@ def test_an_async_handler_has_an_async_client():
         return [await handler(REST, lambda_context(30)) for _ in range(2)]
 
     first, again = asyncio.run(both())
-    assert (first, again["headers"]["Idempotent-Replayed"]) == (CREATED, "true")
+    assert (first, replayed(again)) == (CREATED, True)
 
 
 # Powertools
@@ -213,9 +202,7 @@ class Order(BaseModel):
 @pytest.mark.parametrize(
     ("result", "status"),
     [
-        ({"a": 1}, 202),
-        (({"a": 1}, 418), 418),
-        ([{"a": 1}], 202),
+        *(({"a": 1}, 202), (({"a": 1}, 418), 418), ([{"a": 1}], 202)),
         (Response(201, "text/plain", "text", {"X-A": ["1", "2"]}), 201),
     ],
 )
@@ -247,11 +234,9 @@ def test_a_body_that_a_route_of_powertools_takes_is_never_taken_for_the_event():
     app.post("/orders")(once(order))
 
     def ask(caller: str, body: Any) -> Any:
-        given = REST | {
-            "headers": {**KEY, "Content-Type": "application/json"},
-            "requestContext": REST["requestContext"] | {"authorizer": {"principalId": caller}},
-        }
-        return app.resolve(given | {"body": json.dumps(body)}, lambda_context(30))  # type: ignore[arg-type]
+        given = REST | {"headers": {**KEY, "Content-Type": "application/json"}, "body": json.dumps(body)}
+        given["requestContext"] = REST["requestContext"] | {"authorizer": {"principalId": caller}}
+        return app.resolve(given, lambda_context(30))  # type: ignore[arg-type]
 
     forged = {"headers": KEY, "requestContext": {"authorizer": {"principalId": "anna"}}}
     anna, eve = ask("anna", {"a": 1}), ask("eve", forged)
@@ -267,9 +252,8 @@ def test_a_load_balancer_s_route_is_replayed():
     def order() -> Any:
         return {"a": 1}
 
-    app.resolve(ALB, lambda_context(30))  # type: ignore[arg-type]
-    again = app.resolve(ALB, lambda_context(30))  # type: ignore[arg-type]
-    assert again["headers"]["Idempotent-Replayed"] == "true"
+    _, again = (app.resolve(ALB, lambda_context(30)) for _ in range(2))  # type: ignore[arg-type]
+    assert replayed(again)
 
 
 # Mistakes
