@@ -20,6 +20,7 @@ from lambda_lock.transport.endpoint import Endpoint
 
 KEYS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
 LAMBDA = KEYS | {"AWS_REGION": "eu-west-1", "AWS_SESSION_TOKEN": "c"}
+LOCAL = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1"}
 SNAPSTART = {
     "AWS_REGION": "eu-west-1",
     "AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://127.0.0.1:9001/2021-04-23/credentials",
@@ -77,11 +78,7 @@ def home(tmp_path: Path) -> Callable[[str, str], Path]:
         (LAMBDA | {"HTTPS_PROXY": "http://proxy:1", "NO_PROXY": ".amazonaws.com"}, "https", "AWS_ACCESS_KEY_ID"),
         (LAMBDA | {"HTTPS_PROXY": "http://proxy:1", "NO_PROXY": "*"}, "https", "AWS_ACCESS_KEY_ID"),
         ({"AWS_REGION": "eu-west-1"}, "boto3", "no credentials"),
-        (
-            SNAPSTART | {"AWS_WEB_IDENTITY_TOKEN_FILE": "/var/token", "AWS_ROLE_ARN": "arn:aws:iam::1:role/x"},
-            "boto3",
-            "no credentials",
-        ),
+        (SNAPSTART | {"AWS_WEB_IDENTITY_TOKEN_FILE": "/token", "AWS_ROLE_ARN": "a:role"}, "boto3", "no credentials"),
     ],
 )
 def test_the_environment_decides(bare_environment, environ, name, reason):
@@ -115,13 +112,12 @@ def test_a_profile_and_a_config_file_that_alone_gives_the_region_go_to_boto3_als
     [
         "[default]\nendpoint_url = http://127.0.0.1:9\n",
         "[default]\n  region = x\n  Endpoint_URL: http://127.0.0.1:9\n",
-        '[profile "default"]\nendpoint_url=http://127.0.0.1:9',
-        "[profile 'default']\nendpoint_url=http://127.0.0.1:9",
-        "[profile def\\ault]\nendpoint_url=http://127.0.0.1:9",
-        "[profile\tdefault]\nendpoint_url=http://127.0.0.1:9",
+        *(
+            f"[{section}]\nendpoint_url=http://127.0.0.1:9"
+            for section in ('profile "default"', "profile 'default'", "profile def\\ault", "profile\tdefault")
+        ),
         "[default]\nservices = here\n[services here]\ndynamodb =\n  endpoint_url = http://127.0.0.1:9\n",
-        "[default]\nuse_fips_endpoint = true\n",
-        "[default]\nuse_dualstack_endpoint = true\n",
+        *("[default]\nuse_fips_endpoint = true\n", "[default]\nuse_dualstack_endpoint = true\n"),
         "[profile other]\nregion = x\n[default]\nuse_fips_endpoint = true\n",
     ],
 )
@@ -160,11 +156,8 @@ def test_other_settings_of_the_files_leave_boto3_out(bare_environment, home, tex
 @pytest.mark.parametrize(
     "text",
     [
-        "\xff\x00 no text",
-        "\xef\xbb\xbf[default]\nregion = eu-north-1\n",
-        "region = eu-north-1\n",
-        "[default]\n[default]\n",
-        "[other]\ns3 =\n  what\n",
+        *("\xff\x00 no text", "[default]\n[default]\n", "[other]\ns3 =\n  what\n"),
+        *("\xef\xbb\xbf[default]\nregion = eu-north-1\n", "region = eu-north-1\n"),
     ],
 )
 def test_a_file_that_cannot_be_read_as_settings_is_refused_as_by_boto3(bare_environment, home, variable, text):
@@ -187,12 +180,6 @@ def test_a_pseudo_region_has_the_endpoint_that_boto3_gives_it(bare_environment, 
     assert transport.client.meta.endpoint_url == theirs
 
 
-def test_any_region_will_do_beside_an_endpoint(bare_environment):
-    set_all(bare_environment, **LAMBDA | {"AWS_REGION": "local"}, AWS_ENDPOINT_URL="http://127.0.0.1:8000")
-    transport = over_https()
-    assert (transport.region, transport.endpoint.url) == ("local", "http://127.0.0.1:8000")
-
-
 @pytest.mark.parametrize(("mode", "name"), [("required", "boto3"), ("REQUIRED", "boto3"), ("preferred", "https")])
 def test_an_endpoint_of_the_account_goes_to_boto3_where_it_is_required(bare_environment, mode, name):
     set_all(bare_environment, **LAMBDA, AWS_ACCOUNT_ID_ENDPOINT_MODE=mode)
@@ -212,15 +199,19 @@ def test_a_credentials_file_comes_before_the_container_as_in_the_sdks(bare_envir
     assert chosen().name == "boto3"
 
 
-def test_arguments_beat_the_environment(bare_environment):
-    set_all(bare_environment, **LAMBDA, AWS_ENDPOINT_URL="http://127.0.0.1:1")
-    transport = over_https(region_name="eu-west-2", endpoint_url="http://127.0.0.1:2")
-    assert (transport.region, transport.endpoint.url) == ("eu-west-2", "http://127.0.0.1:2")
-
-
-def test_a_lambda_function_gets_its_regions_endpoint(bare_environment):
-    set_all(bare_environment, **LAMBDA)
-    assert over_https().endpoint.url == "https://dynamodb.eu-west-1.amazonaws.com"
+@pytest.mark.parametrize(
+    ("environ", "arguments", "region", "url"),
+    [
+        (LAMBDA, {}, "eu-west-1", "https://dynamodb.eu-west-1.amazonaws.com"),
+        (LAMBDA | {"AWS_REGION": "local"} | LOCAL, {}, "local", "http://127.0.0.1:1"),
+        (LAMBDA | LOCAL, {"region_name": "eu-2", "endpoint_url": "http://127.0.0.1:2"}, "eu-2", "http://127.0.0.1:2"),
+    ],
+    ids=["a Lambda function", "any Region beside an endpoint", "arguments beat the environment"],
+)
+def test_where_requests_go(bare_environment, environ, arguments, region, url):
+    set_all(bare_environment, **environ)
+    transport = over_https(**arguments)
+    assert (transport.region, transport.endpoint.url) == (region, url)
 
 
 @pytest.mark.parametrize(
@@ -271,12 +262,6 @@ def test_another_thing_of_boto3_says_what_it_is(bare_environment, make, said):
         chosen(boto3_client=make())
 
 
-def test_no_region_anywhere_is_an_error_with_the_remedy(bare_environment):
-    set_all(bare_environment, **KEYS)
-    with pytest.raises(LockConfigurationError, match="AWS_REGION"):
-        chosen()
-
-
 def test_no_credentials_anywhere_is_an_error_with_the_remedy(bare_environment, stub):
     set_all(bare_environment, AWS_REGION="eu-west-1", AWS_ENDPOINT_URL=stub.url)
     with pytest.raises(LockConfigurationError, match="credentials"):
@@ -284,9 +269,18 @@ def test_no_credentials_anywhere_is_an_error_with_the_remedy(bare_environment, s
     assert stub.requests == []
 
 
-def test_a_profile_that_does_not_exist_is_an_error(bare_environment):
-    set_all(bare_environment, **LAMBDA, AWS_PROFILE="nobody")
-    with pytest.raises(LockConfigurationError, match="nobody"):
+@pytest.mark.parametrize(
+    ("environ", "says"),
+    [
+        (LAMBDA | {"AWS_PROFILE": "nobody"}, "nobody"),
+        (LAMBDA | {"AWS_REGION": "eu west"}, "Region"),
+        (LAMBDA | {"AWS_ENDPOINT_URL": "localhost:8000"}, "endpoint"),
+        (KEYS, "AWS_REGION"),
+    ],
+)
+def test_what_leads_nowhere_is_refused_at_once(bare_environment, environ, says):
+    set_all(bare_environment, **environ)
+    with pytest.raises(LockConfigurationError, match=says):
         chosen()
 
 
@@ -308,15 +302,6 @@ def test_without_boto3_the_error_says_what_was_found_and_both_remedies(bare_envi
         chosen()
     assert "lambda-lock[boto3]" in str(caught.value)
     assert "AWS_ACCESS_KEY_ID" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    "environ", [LAMBDA | {"AWS_REGION": "eu west"}, LAMBDA | {"AWS_ENDPOINT_URL": "localhost:8000"}]
-)
-def test_a_bad_region_or_endpoint_is_refused_at_once(bare_environment, environ):
-    set_all(bare_environment, **environ)
-    with pytest.raises(LockConfigurationError):
-        chosen()
 
 
 def test_the_choice_is_logged_at_debug(bare_environment, caplog):

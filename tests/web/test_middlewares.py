@@ -289,13 +289,10 @@ def test_the_header_gives_the_deadline_the_request_and_the_tenant():
         assert tenant_of(found) == "blue"
 
 
-@pytest.mark.usefixtures("in_lambda")
-def test_the_header_is_not_read_unless_asked_for():
-    assert seen_in_header(header()) == [None, None]
-
-
-def test_the_header_is_not_read_outside_lambda():
+def test_the_header_is_not_read_outside_lambda_and_unless_asked_for(monkeypatch):
     assert seen_in_header(header(), web_adapter=True) == [None, None]
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "orders")
+    assert seen_in_header(header()) == [None, None]
 
 
 @pytest.mark.usefixtures("in_lambda")
@@ -371,16 +368,12 @@ def test_the_process_of_a_server_is_initializing_until_its_first_request(initial
 
 
 @pytest.mark.parametrize("middleware", [LambdaContextMiddleware, LambdaContextWsgi])
-def test_what_cannot_be_called_is_not_an_application(middleware):
+def test_what_is_no_application_and_no_answer_to_whether_the_header_can_be_trusted_is_refused(middleware):
     with pytest.raises(TypeError, match=r"app must be the application to call, not 'app:app' \(str\)"):
         middleware("app:app")
-
-
-@pytest.mark.parametrize("middleware", [LambdaContextMiddleware, LambdaContextWsgi])
-@pytest.mark.parametrize("text", ["false", "", None])
-def test_what_a_variable_says_is_no_answer_to_whether_the_header_can_be_trusted(middleware, text):
-    with pytest.raises(TypeError, match=r"web_adapter must be True or False, not .*\((str|NoneType)\)"):
-        middleware(Asgi(), web_adapter=text)
+    for text in ("false", "", None):  # as what a variable says
+        with pytest.raises(TypeError, match=r"web_adapter must be True or False, not .*\((str|NoneType)\)"):
+            middleware(Asgi(), web_adapter=text)
 
 
 # What it costs
