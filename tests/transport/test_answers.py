@@ -20,27 +20,20 @@ from tests.support.clocks import LeapingClock
 from .conftest import Stub, answer, say
 
 HANDFUL = 30  # requests of one call: a few sends for a decision of 5 s, and as many to release what may have landed
-Connect = Callable[..., LockClient]
 
 
 @pytest.fixture(params=["https", "boto3"])
-def connect(request: pytest.FixtureRequest, stub: Stub) -> Iterator[Connect]:
-    """Makes clients that use the stub. Their pauses take no time."""
-    clients: list[LockClient] = []
+def client(request: pytest.FixtureRequest, stub: Stub) -> Iterator[LockClient]:
+    """A client that uses the stub over this transport. Its pauses take no time."""
     transport: HttpsTransport | BotoTransport
     if request.param == "https":
         transport = HttpsTransport("eu-west-1", stub.url, Credentials("a", "b"), time.time)
     else:
         session = boto3.Session(aws_access_key_id="a", aws_secret_access_key="b")
         transport = own_transport(session, "eu-west-1", stub.url, reason="a test")
-
-    def build(**options: Any) -> LockClient:
-        clients.append(LockClient("locks", transport=transport, clock=LeapingClock(), heartbeat_period=0, **options))
-        return clients[-1]
-
-    yield build
-    for each in clients:
-        each.close(release=False)
+    made = LockClient("locks", transport=transport, clock=LeapingClock(), heartbeat_period=0)
+    yield made
+    made.close(release=False)
     transport.close()
 
 
@@ -83,23 +76,20 @@ def fails(call: Callable[[], object], match: str = "may have been carried out|is
     "said", [now({}), now({"Attributes": {}}), now({"Attributes": row("b")}), refused(Item=row("b"))]
 )
 @pytest.mark.parametrize("wait", [0, 3])
-def test_a_decision_sends_a_handful_of_requests_whatever_the_server_says(stub, connect, said, wait):
+def test_a_decision_sends_a_handful_of_requests_whatever_the_server_says(stub, client, said, wait):
     stub.otherwise = say(said)
-    client = connect()
     with pytest.raises(TransportError):
         client.acquire("a", wait=wait)
     assert len(stub.requests) <= HANDFUL * (2 + wait)  # releasing the claim is a decision of its own
 
 
-def test_an_error_inside_a_200_is_no_answer(stub, connect):
+def test_an_error_inside_a_200_is_no_answer(stub, client):
     stub.otherwise = say(now({"__type": "ns#ThrottlingException", "message": "slow down"}))
-    client = connect()
     fails(lambda: client.get("a"))
     fails(lambda: client.acquire("a", wait=0))
 
 
-def test_the_row_of_another_lock_is_no_answer_to_a_read(stub, connect):
-    client = connect()
+def test_the_row_of_another_lock_is_no_answer_to_a_read(stub, client):
     stub.otherwise = say(now({"Item": row("b")}))
     fails(lambda: client.get("a"), "not DynamoDB")
     stub.otherwise = say(now({"Item": row("a")}))
@@ -107,29 +97,29 @@ def test_the_row_of_another_lock_is_no_answer_to_a_read(stub, connect):
 
 
 @pytest.mark.parametrize("item", [[], "a", 5, {"key": "a"}, [row()]])
-def test_what_is_not_an_item_is_no_answer(stub, connect, item):
+def test_what_is_not_an_item_is_no_answer(stub, client, item):
     stub.otherwise = say(now({"Item": item}))
-    fails(lambda: connect().get("a"))
+    fails(lambda: client.get("a"))
 
 
-def test_a_page_without_items_is_no_answer(stub, connect):
+def test_a_page_without_items_is_no_answer(stub, client):
     stub.otherwise = say(now({"message": "welcome"}))
-    fails(lambda: list(connect().list()))
+    fails(lambda: list(client.list()))
 
 
-def test_a_lock_is_neither_lost_nor_released_by_the_row_of_another(stub, connect):
+def test_a_lock_is_neither_lost_nor_released_by_the_row_of_another(stub, client):
     stub.otherwise = grant
-    lock = connect().acquire("a", wait=0)
+    lock = client.acquire("a", wait=0)
     stub.otherwise = say(refused(Item=row("b")))
     fails(lock.heartbeat)
     assert lock.is_held
     fails(lock.release)
 
 
-def test_a_replacement_is_not_judged_by_the_row_of_another(stub, connect):
+def test_a_replacement_is_not_judged_by_the_row_of_another(stub, client):
     free = row(isReleased={"S": "1"})
     stub.script = [say(now({"Item": free})), say(refused(Item=row("b", isReleased={"S": "1"})))]
-    fails(lambda: connect().acquire("a", wait=0, replace=True), "PutItem")
+    fails(lambda: client.acquire("a", wait=0, replace=True), "PutItem")
 
 
 @pytest.mark.parametrize(
@@ -141,22 +131,22 @@ def test_a_replacement_is_not_judged_by_the_row_of_another(stub, connect):
         [{"Code": "None"}, {"Code": "None"}, {"Code": "ConditionalCheckFailed"}],
     ],
 )
-def test_a_commit_is_not_judged_by_reasons_that_are_not_its_own(stub, connect, reasons):
+def test_a_commit_is_not_judged_by_reasons_that_are_not_its_own(stub, client, reasons):
     stub.otherwise = grant
-    lock = connect().acquire("a", wait=0)
+    lock = client.acquire("a", wait=0)
     cancelled = {"__type": "ns#TransactionCanceledException", "message": "", "CancellationReasons": reasons}
     stub.otherwise = say(now(cancelled, 400))
     fails(lambda: lock.commit([{"Put": {"TableName": "orders", "Item": {"id": {"S": "1"}}}}]))
 
 
-def test_json_that_is_nested_too_deep_is_no_answer(stub, connect):
+def test_json_that_is_nested_too_deep_is_no_answer(stub, client):
     stub.otherwise = say(now(b'{"Item": {"key": {"S": "a"}, "x": ' + b'{"M": {"x": ' * 50_000))
-    fails(lambda: connect().get("a"))
+    fails(lambda: client.get("a"))
     value: object = {"S": "x"}
     for _ in range(31):  # as deep as DynamoDB allows
         value = {"M": {"x": value}}
     stub.otherwise = say(now({"Item": row(x=value)}))
-    assert connect().get("a") is not None
+    assert client.get("a") is not None
 
 
 @pytest.mark.parametrize(
@@ -166,3 +156,55 @@ def test_an_error_of_dynamodb_says_its_code_and_what_of_its_message_can_be_print
     shown = str(ServiceError("AccessDeniedException", message))
     assert shown.startswith(said)
     assert shown.isprintable()
+
+
+# Which are accepted: items in DynamoDB's form, for the requested operation, and pages that end
+
+MALFORMED = [
+    *({}, {"S": "a", "N": "1"}, {"S": 5}, {"N": 5}, {"B": 5}, {"X": "a"}),
+    *({"SS": [[1]]}, {"L": 5}, {"L": [{"S": 5}]}, {"M": {"a": {}}}),
+]
+
+
+over_https = pytest.mark.parametrize("client", ["https"], indirect=True)  # boto3 reads answers by its own model
+
+
+@over_https
+def test_the_reasons_of_a_transaction_are_no_answer_to_anything_else(stub, client):
+    stub.otherwise = say(now({"__type": "ns#TransactionCanceledException", "CancellationReasons": []}, 400))
+    for call in (lambda: client.get("a"), lambda: client.acquire("a", wait=0), lambda: list(client.list())):
+        fails(call)
+
+
+@pytest.mark.parametrize("value", MALFORMED, ids=str)
+@over_https
+def test_a_value_that_is_not_in_dynamodbs_form_is_fails(stub, client, value):
+    found = row("a", odd=value)
+    for said, call in (
+        (now({"Item": found}), lambda: client.get("a")),
+        (now({"Items": [found]}), lambda: list(client.list())),
+        (refused(Item=found), lambda: client.acquire("a", wait=0)),
+    ):
+        stub.otherwise = say(said)
+        fails(call)
+
+
+@pytest.mark.parametrize(
+    "value", [{"N": "abc"}, {"NS": ["1", "x"]}, {"N": "9" * 5000}, {"B": "abc"}], ids=lambda v: str(v)[:20]
+)
+@over_https
+def test_a_number_or_binary_value_that_is_none_is_shown_as_unreadable(stub, client, value):
+    stub.otherwise = say(now({"Items": [row("a", odd=value, data={"B": "abc"}), row("b")]}))
+    first, second = list(client.list())
+    assert set(first.unreadable) >= {"odd", "data"}
+    assert "odd" not in first.attributes
+    assert first.data is None
+    assert second.key == "b"
+
+
+@pytest.mark.parametrize("last", [{"key": {"S": "same"}}, {"other": {"S": "a"}}, 5, "x", [1], True], ids=str)
+@over_https
+def test_pages_that_lead_nowhere_end_a_listing(stub, client, last):
+    stub.otherwise = say(now({"Items": [], "LastEvaluatedKey": last}))
+    fails(lambda: list(client.list()))
+    assert len(stub.requests) <= 2
