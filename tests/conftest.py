@@ -80,6 +80,13 @@ def pytest_collection_finish() -> None:
         gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """Close the socket that X-Ray's SDK opens when it is imported, as by Powertools, and never closes."""
+    xray = sys.modules.get("aws_xray_sdk.core")
+    if xray is not None:
+        xray.xray_recorder.emitter._socket.close()
+
+
 def _read_models_once() -> None:
     """Each session of boto3 reads the same megabyte of JSON, which is most of what it costs."""
     loaders = sys.modules.get("botocore.loaders")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import gc
 import json
 import os
@@ -35,9 +34,6 @@ from lambda_lock import (
     with_lock,
 )
 from lambda_lock.testing import ManualClock, in_memory
-
-# The SDK opens a socket when it is imported, and never closes it.
-atexit.register(xray_recorder.emitter._socket.close)
 
 _exporter = InMemorySpanExporter()
 _provider = TracerProvider()

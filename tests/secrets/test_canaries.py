@@ -54,41 +54,26 @@ Trouble = Callable[[], contextlib.AbstractContextManager[None]]
 # Where credentials come from
 
 
-class Container(LoopbackServer):
-    """The endpoint for credentials. It answers like AWS, or ``otherwise``."""
+class Container(Handler):
+    """The endpoint for credentials, which answers like AWS."""
 
-    def __init__(self) -> None:
-        container = self
-        self.otherwise: bytes | None = None
-        self.status = 200
-        self.asked: list[str] = []
-
-        class Endpoint(Handler):
-            def do_GET(self) -> None:
-                container.asked.append(self.headers.get("Authorization", ""))
-                ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
-                fields = {
-                    "AccessKeyId": "test",
-                    "SecretAccessKey": CREDENTIALS["fetched-key"],
-                    "Token": CREDENTIALS["fetched-token"],
-                    "Expiration": ends,
-                }
-                said = json.dumps(fields).encode() if container.otherwise is None else container.otherwise
-                self.reply(container.status, said, [("Content-Type", "application/json")])
-
-        super().__init__(Endpoint)
+    def do_GET(self) -> None:
+        ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 3600))
+        fields = {"AccessKeyId": "test", "SecretAccessKey": CREDENTIALS["fetched-key"], "Expiration": ends}
+        said = json.dumps(fields | {"Token": CREDENTIALS["fetched-token"]}).encode()
+        self.reply(200, said, [("Content-Type", "application/json")])
 
 
 @pytest.fixture
-def container() -> Iterator[Container]:
-    with Container() as server:
+def container() -> Iterator[LoopbackServer]:
+    with LoopbackServer(Container) as server:
         yield server
 
 
 SOURCES = ("environment", "container", "profile", "boto3")
 
 
-def put_credentials(name: str, container: Container, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+def put_credentials(name: str, container: LoopbackServer, monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
     """Make the environment hold the credentials in one of the ways."""
     monkeypatch.setenv("HOME", str(home))
     keys = {"AWS_SECRET_ACCESS_KEY": CREDENTIALS["secret-key"], "AWS_SESSION_TOKEN": CREDENTIALS["session-token"]}
@@ -383,7 +368,7 @@ Sweep = Callable[..., list[str]]
 
 
 @pytest.fixture
-def sweep(wire: Wire, table: str, container: Container, tmp_path: Path, request: pytest.FixtureRequest) -> Sweep:
+def sweep(wire: Wire, table: str, container: LoopbackServer, tmp_path: Path, request: pytest.FixtureRequest) -> Sweep:
     """Runs operations, all or those named, with one kind of trouble, and returns where secrets were found."""
 
     monkeypatch, capfd = request.getfixturevalue("monkeypatch"), request.getfixturevalue("capfd")
