@@ -60,9 +60,9 @@ def test_a_request_is_signed_as_botocore_signs_it(scheme, host, port, slash, bod
     headers = {"Host": Endpoint(url).authority, "Content-Type": "application/x-amz-json-1.0", "X-Amz-Target": target}
     headers["X-Anything"] = value
     expected = botocore_headers(url, headers, body, keys, region, now)
-    signed = our_headers(headers, body, keys, region, now)
+    ours = our_headers(headers, body, keys, region, now)
     for name in ("Authorization", "X-Amz-Date", "X-Amz-Security-Token"):
-        assert signed.get(name) == expected.get(name)
+        assert ours.get(name) == expected.get(name)
 
 
 def test_the_signing_key_follows_secret_region_and_day():
