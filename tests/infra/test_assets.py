@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from rig.engine import ROOT, inherited_environment
+from rig.packages import contents
 from tests.support.installed import finish
 
 from .conftest import Assembly
@@ -25,12 +26,8 @@ def asset(assembly: Assembly, code: dict[str, Any]) -> Path:
     return assembly.folder / f"asset.{Path(code['S3Key']).stem}"
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-
-
 def sources(folder: Path, place: str) -> dict[str, bytes]:
-    return {f"{place}/{name}": text for name, text in files(folder).items() if "__pycache__" not in name}
+    return {f"{place}/{name}": text for name, text in contents(folder).items() if "__pycache__" not in name}
 
 
 def layer(assembly: Assembly) -> dict[str, Any]:
@@ -57,7 +54,7 @@ def test_functions_can_import_every_module_of_the_layer(account):
 def test_the_functions_share_one_package_without_anything_that_is_for_an_engine(account):
     codes = [each["Code"] for each in account.of("AWS::Lambda::Function").values()]
     assert all(code == codes[0] for code in codes)
-    assert files(asset(account, codes[0])) == sources(ROOT / "infra" / "functions", "functions")
+    assert contents(asset(account, codes[0])) == sources(ROOT / "infra" / "functions", "functions")
 
 
 def test_the_same_checkout_gives_the_same_layer(account, local):

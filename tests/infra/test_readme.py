@@ -7,6 +7,7 @@ import re
 import tarfile
 from importlib.metadata import files
 from pathlib import Path
+from typing import Any
 
 from rig.engine import ROOT
 
@@ -36,27 +37,17 @@ def test_the_metrics_of_locks_are_as_many_as_the_page_says(account):
     assert f"at most ${most * 0.30:.2f}" in " ".join(_README.split())
 
 
+BY_USE = """
+    CDK::Metadata DynamoDB::GlobalTable Events::Rule IAM::Policy IAM::Role Lambda::EventInvokeConfig
+    Lambda::EventSourceMapping Lambda::Function Lambda::LayerVersion Lambda::Permission Logs::LogGroup SNS::Topic
+    SNS::TopicPolicy SQS::Queue SQS::QueuePolicy
+"""
+
+
 def test_nothing_else_costs_without_use(account):
     """All is billed by use, but for alarms and dashboards. A new kind of resource: look up its price."""
-    assert {each["Type"] for each in account.resources.values()} <= {
-        "AWS::CDK::Metadata",
-        "AWS::CloudWatch::Alarm",
-        "AWS::CloudWatch::Dashboard",
-        "AWS::DynamoDB::GlobalTable",
-        "AWS::Events::Rule",
-        "AWS::IAM::Policy",
-        "AWS::IAM::Role",
-        "AWS::Lambda::EventInvokeConfig",
-        "AWS::Lambda::EventSourceMapping",
-        "AWS::Lambda::Function",
-        "AWS::Lambda::LayerVersion",
-        "AWS::Lambda::Permission",
-        "AWS::Logs::LogGroup",
-        "AWS::SNS::Topic",
-        "AWS::SNS::TopicPolicy",
-        "AWS::SQS::Queue",
-        "AWS::SQS::QueuePolicy",
-    }
+    known = {f"AWS::{kind}" for kind in (*BY_USE.split(), "CloudWatch::Alarm", "CloudWatch::Dashboard")}
+    assert {each["Type"] for each in account.resources.values()} <= known
     assert len(account.of("AWS::CloudWatch::Dashboard")) == int(_row("dashboard")[1])
 
 
@@ -69,7 +60,6 @@ def test_the_page_names_what_lies_beside_it():
 def test_the_flags_are_those_that_the_cdk_recommends():
     (archive,) = (file.locate() for file in files("aws-cdk-lib") or [] if file.name.endswith(".jsii.tgz"))
     with tarfile.open(Path(str(archive))) as package:
-        member = package.extractfile("package/recommended-feature-flags.json")
-        assert member is not None
-        recommended = json.load(member)
+        flags: Any = package.extractfile("package/recommended-feature-flags.json")
+        recommended = json.load(flags)
     assert {name: CONTEXT.get(name) for name in recommended} == recommended

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
-from lambda_lock.client.reads import PREWARM_KEY
+from tests.cdk.apps import FOUR_ACTIONS, allow, allow_prewarm, document, only_keys
 from tests.cdk.snapshot import SNAPSHOT
 
 FUNCTIONS = ("Invoices", "Orders", "Payments", "Report")
@@ -15,11 +14,8 @@ CONSUMERS = ("Orders", "Payments")
 LOCKS = "LocksTable84FB9352"
 
 CONSUME = [
-    "sqs:ChangeMessageVisibility",
-    "sqs:DeleteMessage",
-    "sqs:GetQueueAttributes",
-    "sqs:GetQueueUrl",
-    "sqs:ReceiveMessage",
+    f"sqs:{act}"
+    for act in ("ChangeMessageVisibility", "DeleteMessage", "GetQueueAttributes", "GetQueueUrl", "ReceiveMessage")
 ]
 TRACE = ["xray:PutTelemetryRecords", "xray:PutTraceSegments"]
 LEADING_KEYS = {
@@ -33,14 +29,6 @@ SEND = ["sqs:GetQueueAttributes", "sqs:GetQueueUrl", "sqs:SendMessage"]
 
 def arn(id: str) -> dict[str, list[str]]:
     return {"Fn::GetAtt": [id, "Arn"]}
-
-
-def only_keys(patterns: list[str]) -> dict[str, Any]:
-    return {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": patterns}}
-
-
-def allow(actions: str | list[str], id: str) -> dict[str, Any]:
-    return {"Action": actions, "Effect": "Allow", "Resource": arn(id)}
 
 
 def test_the_lock_table_is_the_one_of_the_constructs_snapshot(account):
@@ -60,19 +48,19 @@ def test_a_role_allows_what_its_function_does_and_nothing_else(account, name):
     role, properties = account.the("AWS::IAM::Role", f"{name}Role")
     assert set(properties) == {"AssumeRolePolicyDocument"}  # no managed policy
     queues, actions = (f"{name}Queue", CONSUME) if name in CONSUMERS else (f"{name}DeadLetters", SEND)
+    logs, ledger, queue = (
+        arn(account.the(f"AWS::{kind}", id)[0])
+        for kind, id in (("Logs::LogGroup", f"{name}Logs"), ("DynamoDB::GlobalTable", "Ledger"), ("SQS::Queue", queues))
+    )
     (policy,) = (each for each in account.of("AWS::IAM::Policy").values() if each["Roles"] == [{"Ref": role}])
-    assert policy["PolicyDocument"] == {
-        "Version": "2012-10-17",
-        "Statement": [
-            {"Action": TRACE, "Effect": "Allow", "Resource": "*"},
-            allow(["logs:CreateLogStream", "logs:PutLogEvents"], account.the("AWS::Logs::LogGroup", f"{name}Logs")[0]),
-            allow(["dynamodb:DeleteItem", "dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem"], LOCKS)
-            | {"Condition": only_keys(LEADING_KEYS[name])},
-            allow("dynamodb:GetItem", LOCKS) | {"Condition": only_keys([PREWARM_KEY])},
-            allow("dynamodb:UpdateItem", account.the("AWS::DynamoDB::GlobalTable", "Ledger")[0]),
-            allow(actions, account.the("AWS::SQS::Queue", queues)[0]),
-        ],
-    }
+    assert policy["PolicyDocument"] == document(
+        allow(TRACE, "*"),
+        allow(["logs:CreateLogStream", "logs:PutLogEvents"], logs),
+        allow(sorted(FOUR_ACTIONS), arn(LOCKS), Condition=only_keys(LEADING_KEYS[name])),
+        allow_prewarm(arn(LOCKS)),
+        allow("dynamodb:UpdateItem", ledger),
+        allow(actions, queue),
+    )
 
 
 def test_every_policy_is_that_of_one_function(account):
