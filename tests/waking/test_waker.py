@@ -15,6 +15,7 @@ from lambda_lock import (
     JAVA,
     PYTHON,
     KeyTemplateError,
+    Lock,
     LockArgumentError,
     LockClient,
     LockConfigurationError,
@@ -27,7 +28,6 @@ from lambda_lock.client.sleep import has_waker, lie_down
 from lambda_lock.core.outcome import ConditionFailed
 from lambda_lock.core.sleepers import MOST_SLEEPERS, Sleeper, read_sleeper
 from lambda_lock.core.sleepers import lie_down as lie_down_steps
-from lambda_lock.core.tickets import make_ticket
 from lambda_lock.observe.observer import package
 from lambda_lock.waker.function import Calls, WakerFunction, performed
 from lambda_lock.waker.look import ClosedError, Look
@@ -35,21 +35,16 @@ from tests.core.driver import OnTable, place
 
 from .support import Noted, Scene, lain_down, message, record
 
-
-def sleepers(scene: Scene, key: str = "k") -> list[str]:
-    (item,) = [item for item in scene.memory.items("locks") if item["key"]["S"] == f"{key}~sleepers"]
-    return [each.holder if (each := read_sleeper(entry)) else "?" for entry in item["asleep"]["L"]]
-
-
-def row(scene: Scene, key: str = "k") -> Any:
-    return next(item for item in scene.memory.items("locks") if item["key"]["S"] == key)
-
-
 # -- the way of a sleeper
 
 
-def test_a_sleeper_is_called_when_the_lock_is_released_and_goes_on_with_what_was_claimed(scene):
-    held = scene.client.acquire("k", wait=0)
+@pytest.fixture
+def held(scene: Scene) -> Lock:
+    """The lock, which somebody holds."""
+    return scene.client.acquire("k", wait=0)
+
+
+def test_a_sleeper_is_called_when_the_lock_is_released_and_goes_on_with_what_was_claimed(scene, held):
     scene.lies_down("a")
     assert scene.waker.handle(lain_down(), None) == {"batchItemFailures": []}
     assert scene.calls.called == []
@@ -62,10 +57,8 @@ def test_a_sleeper_is_called_when_the_lock_is_released_and_goes_on_with_what_was
         assert lock.owner.startswith("a#")
 
 
-def test_sleepers_are_served_in_the_order_in_which_they_lay_down(scene):
-    held = scene.client.acquire("k", wait=0)
-    for name in "abc":
-        scene.lies_down(name)
+def test_sleepers_are_served_in_the_order_in_which_they_lay_down(scene, held):
+    scene.lies_down(*"abc")
     scene.look()
     held.release()
     for name in "abc":
@@ -73,14 +66,13 @@ def test_sleepers_are_served_in_the_order_in_which_they_lay_down(scene):
         scene.client.acquire("k", holder=name, wait=0).release()
     assert scene.calls.called == ["token-a", "token-b", "token-c"]
     scene.look()
-    assert not {"sleepers", "wakeAt"} & row(scene).keys()
-    assert row(scene)["waiters"]["L"] == []
+    assert not {"sleepers", "wakeAt"} & scene.row().keys()
+    assert scene.row()["waiters"]["L"] == []
 
 
 def test_a_sleeper_of_a_semaphore_is_given_a_permit(scene):
     permits = [scene.client.acquire("k", permits=2, wait=0) for _ in range(2)]
-    for name in "abc":
-        scene.lies_down(name, permits=2)
+    scene.lies_down(*"abc", permits=2)
     scene.look()
     for permit in permits:
         permit.release()
@@ -98,6 +90,10 @@ def test_a_dead_holder_is_taken_over_at_its_expiry_which_the_look_before_asked_a
     scene.look()
     ((key, seconds),) = scene.calls.messages
     assert key == "k"
+    before = scene.row()
+    for _ in range(3):  # finds everything as it was left, writes nothing and asks for nothing
+        scene.look()
+    assert (scene.row(), len(scene.calls.messages)) == (before, 1)
     scene.memory.clock.advance(seconds)
     scene.look()
     assert scene.calls.called == ["token-a"]
@@ -122,17 +118,6 @@ def test_a_look_whose_claim_is_answered_too_late_looks_again_if_the_lock_can_be_
     assert calls.called == ["token-a"]
 
 
-def test_a_look_that_finds_everything_as_it_left_it_writes_and_asks_for_nothing(scene):
-    scene.memory.hold("k", lease_duration=100)
-    scene.lies_down("a")
-    scene.look()
-    before, messages = row(scene), list(scene.calls.messages)
-    for _ in range(3):
-        scene.look()
-    assert row(scene) == before
-    assert scene.calls.messages == messages
-
-
 def test_no_message_is_delayed_by_more_than_the_queue_takes(scene):
     scene.memory.hold("k", lease_duration=7200)
     scene.lies_down("a")
@@ -143,13 +128,11 @@ def test_no_message_is_delayed_by_more_than_the_queue_takes(scene):
 
 def test_who_lies_down_again_keeps_its_place(scene):
     scene.memory.hold("k")
-    for name in "aba":
-        scene.lies_down(name)
-    assert sleepers(scene) == ["a", "b"]
+    scene.lies_down(*"aba")
+    assert scene.sleepers() == ["a", "b"]
 
 
-def test_who_gets_up_is_not_called(scene):
-    held = scene.client.acquire("k", wait=0)
+def test_who_gets_up_is_not_called(scene, held):
     scene.lies_down("a")
     scene.look()
     assert scene.gets_up("a") is True
@@ -157,36 +140,24 @@ def test_who_gets_up_is_not_called(scene):
     held.release()
     scene.look()
     assert scene.calls.called == []
-    assert "sleepers" not in row(scene)
+    assert "sleepers" not in scene.row()
 
 
 def test_a_waiter_that_is_awake_and_was_first_comes_first(scene):
     scene.memory.hold("k", lease_duration=5)
     scene.memory.clock.advance(10)
-    ticket = make_ticket("abcdefgh", int(scene.memory.clock.wall()) + 20)
-    send = scene.client.transport.send
-    send(
-        "UpdateItem",
-        {
-            "TableName": "locks",
-            "Key": {"key": {"S": "k"}},
-            "UpdateExpression": "SET waiters = :w",
-            "ExpressionAttributeValues": {":w": {"L": [{"S": ticket}]}},
-        },
-        timeout=1,
-    )
+    scene.update("SET waiters = :v", {"L": [scene.ticket()]})
     scene.lies_down("a")
     scene.look()
     assert scene.calls.called == []
-    assert [each["S"][:8] for each in row(scene)["waiters"]["L"]] == ["abcdefgh", "~sleeper"]
+    assert scene.line() == ["abcdefgh", "~sleeper"]
     scene.memory.clock.advance(scene.calls.messages[0][1])
     scene.look()
     assert scene.calls.called == ["token-a"]
 
 
-def test_one_who_lies_down_while_the_marks_are_removed_is_marked_again(scene):
+def test_one_who_lies_down_while_the_marks_are_removed_is_marked_again(scene, held):
     """Its own look found the marks of the ones before, and wrote nothing."""
-    held = scene.client.acquire("k", wait=0)
     scene.lies_down("a")
     scene.look()
     scene.gets_up("a")
@@ -202,7 +173,7 @@ def test_one_who_lies_down_while_the_marks_are_removed_is_marked_again(scene):
 
     scene.memory.send = between
     scene.look()
-    assert row(scene)["sleepers"] == {"N": "1"}
+    assert scene.row()["sleepers"] == {"N": "1"}
     held.release()
     scene.look()
     assert scene.calls.called == ["token-b"]
@@ -213,8 +184,7 @@ def test_one_who_lies_down_while_the_marks_are_removed_is_marked_again(scene):
 
 @pytest.mark.parametrize("permits", [None, 2])
 def test_a_sleeper_that_is_gone_leaves_the_lock_to_the_next(scene, permits):
-    for name in "ab":
-        scene.lies_down(name, permits=permits)
+    scene.lies_down(*"ab", permits=permits)
     scene.calls.answers["token-a"] = ClosedError("TaskTimedOut")
     scene.look()
     assert scene.calls.called == ["token-a", "token-b"]
@@ -222,12 +192,11 @@ def test_a_sleeper_that_is_gone_leaves_the_lock_to_the_next(scene, permits):
 
 
 def test_after_a_call_without_a_clear_answer_the_lock_stays_the_sleepers_for_a_minute(scene):
-    for name in "ab":
-        scene.lies_down(name)
+    scene.lies_down(*"ab")
     scene.calls.answers["token-a"] = RuntimeError("no answer")
     scene.look()
     assert scene.calls.called == ["token-a"]
-    assert sleepers(scene) == ["b"]
+    assert scene.sleepers() == ["b"]
     assert scene.client.acquire("k", holder="a", wait=0).release()
 
 
@@ -241,7 +210,7 @@ def test_a_call_that_was_certainly_not_made_is_made_by_a_later_look(scene):
     scene.memory.clock.advance(12)
     scene.look()
     assert scene.calls.called == ["token-a"] * 2
-    assert sleepers(scene) == []
+    assert scene.sleepers() == []
 
 
 def test_a_batch_whose_look_fails_asks_for_another_once_for_each_key(scene):
@@ -294,43 +263,30 @@ def test_a_sleeper_whose_row_is_of_another_kind_is_called_to_be_told(scene):
     scene.look()
     assert permit.release()
     assert scene.calls.called == ["token-a"]
-    assert sleepers(scene) == []
+    assert scene.sleepers() == []
 
 
 # -- what others wrote
 
 
 @pytest.mark.parametrize(
-    "event",
+    "records",
     [
-        {},
-        {"Records": [{"messageId": "m", "body": "no JSON"}]},
-        {"Records": [{"messageId": "m", "body": "[]"}]},
-        {"Records": [{"messageId": "m", "body": "{}"}]},
-        {"Records": [{"messageId": "m", "body": '{"key": 7}'}]},
-        {"Records": [{"messageId": "m", "body": '{"key": ""}'}]},
-        {"Records": [{"dynamodb": {"Keys": {}, "SequenceNumber": "1"}}]},
-        {"Records": [{"dynamodb": {"Keys": {"key": {"N": "1"}}, "SequenceNumber": "1"}}]},
+        [],
+        *([{"messageId": "m", "body": body}] for body in ("no JSON", "[]", "{}", '{"key": 7}', '{"key": ""}')),
+        *([{"dynamodb": {"Keys": keys, "SequenceNumber": "1"}}] for keys in ({}, {"key": {"N": "1"}})),
     ],
+    ids=str,
 )
-def test_a_record_that_names_no_key_is_dropped_because_it_would_be_the_same_each_time(scene, event, caplog):
+def test_a_record_that_names_no_key_is_dropped_because_it_would_be_the_same_each_time(scene, records, caplog):
     caplog.set_level(logging.ERROR, "lambda_lock")
-    assert scene.waker.handle(event, None) == {"batchItemFailures": []}
-    assert ("names no key" in caplog.text) is bool(event)
+    assert scene.waker.handle({"Records": records} if records else {}, None) == {"batchItemFailures": []}
+    assert ("names no key" in caplog.text) is bool(records)
 
 
 def forge(scene: Scene, *entries: Any) -> None:
     """Write entries before those that are there."""
-    scene.client.transport.send(
-        "UpdateItem",
-        {
-            "TableName": "locks",
-            "Key": {"key": {"S": "k~sleepers"}},
-            "UpdateExpression": "SET asleep = list_append(:odd, asleep)",
-            "ExpressionAttributeValues": {":odd": {"L": list(entries)}},
-        },
-        timeout=1,
-    )
+    scene.update("SET asleep = list_append(:v, asleep)", {"L": [*entries]}, "k~sleepers")
 
 
 @pytest.mark.parametrize(
@@ -352,34 +308,16 @@ def test_an_entry_that_we_did_not_write_is_removed_and_the_next_sleeper_is_serve
     forge(scene, entry)
     scene.look()
     assert scene.calls.called == ["token-a"]
-    assert sleepers(scene) == []
-
-
-def test_many_entries_that_cannot_be_read_are_removed_without_a_look_that_fails(scene):
-    """They may be of a later version of the library, which somebody took back."""
-    scene.lies_down("a")
-    forge(scene, *[{"S": f"later {number}"} for number in range(30)])
-    assert scene.look() == {"batchItemFailures": []}
-    assert scene.calls.messages == []
-    assert scene.calls.called == ["token-a"]
+    assert scene.sleepers() == []
 
 
 @pytest.mark.parametrize("line", [{"S": "mine"}, {"L": [{"N": "1"}]}, {"L": [{"S": "x" * 14}] * 64}])
 def test_a_line_that_cannot_take_the_sleepers_ends_no_look_and_costs_them_their_place_alone(scene, line):
     scene.memory.hold("k", lease_duration=5)
     scene.lies_down("a")
-    scene.client.transport.send(
-        "UpdateItem",
-        {
-            "TableName": "locks",
-            "Key": {"key": {"S": "k"}},
-            "UpdateExpression": "SET waiters = :line",
-            "ExpressionAttributeValues": {":line": line},
-        },
-        timeout=1,
-    )
+    scene.update("SET waiters = :v", line)
     scene.look()
-    assert row(scene)["sleepers"] == {"N": "1"}
+    assert scene.row()["sleepers"] == {"N": "1"}
     scene.memory.clock.advance(10)
     scene.look()
     assert scene.calls.called == ["token-a"]
@@ -398,20 +336,20 @@ def test_more_sleepers_than_a_look_may_call_are_served_by_the_next(scene):
 
 def test_a_lock_whose_key_ends_like_a_sleepers_row_is_never_touched(scene):
     LockClient("locks", ttl=None).acquire("other", wait=0)
-    scene.memory.put("locks", {**row(scene, "other"), "key": {"S": "k~sleepers"}})  # as an older version takes it
-    before = row(scene, "k~sleepers")
+    scene.memory.put("locks", {**scene.row("other"), "key": {"S": "k~sleepers"}})  # as an older version takes it
+    before = scene.row("k~sleepers")
     with pytest.raises(LockConfigurationError, match="is a lock of its own"):
         scene.lies_down("a")
     scene.look()
     scene.waker.handle(lain_down(), None)
-    assert row(scene, "k~sleepers") == before
+    assert scene.row("k~sleepers") == before
 
 
 @pytest.mark.parametrize("key", ["k~sleepers", "~sleepers", "a#b~sleepers"])
 def test_no_lock_is_taken_where_sleepers_are(scene, key):
     scene.memory.hold("k")
     scene.lies_down("a")
-    before, client = row(scene, "k~sleepers"), LockClient("locks")
+    before, client = scene.row("k~sleepers"), LockClient("locks")
     for act in (
         lambda: client.acquire(key, replace=True),
         lambda: client.acquire(key, delete_on_release=True),
@@ -438,7 +376,7 @@ def test_no_lock_is_taken_where_sleepers_are(scene, key):
             decorator(lambda event: pytest.fail("must not run"))({"key": key})
     with pytest.raises(KeyTemplateError, match="ends with '~sleepers'"):
         with_lock("a~sleepers")(lambda: None)
-    assert row(scene, "k~sleepers") == before
+    assert scene.row("k~sleepers") == before
     client.get("k~sleepers")  # reading is no harm
 
 
@@ -446,7 +384,7 @@ def test_the_waker_writes_the_time_to_live_that_the_sleepers_client_would(scene)
     scene.client = LockClient("locks", ttl=None)
     scene.lies_down("a")
     scene.look()
-    assert "ttl" not in row(scene)
+    assert "ttl" not in scene.row()
 
 
 # -- what clients say
@@ -454,11 +392,9 @@ def test_the_waker_writes_the_time_to_live_that_the_sleepers_client_would(scene)
 
 def test_get_list_and_errors_say_how_many_sleep_and_list_leaves_their_row_out(scene):
     scene.memory.hold("k", owner="b")
-    for name in "acd":
-        scene.lies_down(name)
+    scene.lies_down(*"acd")
     scene.look()
     record = scene.client.get("k")
-    assert record is not None
     assert (record.sleepers, record.waiters, record.attributes) == (3, 1, {})
     assert [each.key for each in scene.client.list()] == ["k"]
     with pytest.raises(LockNotGrantedError, match=r"is held by b, and 1 waits \(3 asleep\) before this one") as refused:
@@ -486,6 +422,9 @@ def test_the_names_of_the_mark_are_refused_as_attributes(scene, name):
         ({"task_token": "x" * 2049}, LockArgumentError, "task_token has 2049 characters"),
         ({"task_token": None}, TypeError, "task_token must be a str"),
         ({"permits": 0}, LockArgumentError, "permits"),
+        ({"take": 2}, LockArgumentError, "take=2 needs permits="),
+        ({"permits": 2, "take": 3}, LockArgumentError, "take=3 is more than permits=2"),
+        ({"permits": 2, "shared": True}, LockArgumentError, "permits=2 is not possible with shared=True"),
         ({"sort_key": "s"}, LockArgumentError, "sort_key"),
     ],
 )
@@ -535,18 +474,20 @@ def test_a_table_has_the_waker_that_it_was_connected_with_by_name_or_by_arn(
 
 def test_the_257th_is_told_to_poll(scene):
     client = scene.client
-    for number in range(MOST_SLEEPERS):
-        assert client.__runner__.run(lie_down(client.__session__, "k", None, f"x{number}", "durable", "c")) is True
-    assert client.__runner__.run(lie_down(client.__session__, "k", None, "one more", "durable", "c")) is False
-    assert client.__runner__.run(lie_down(client.__session__, "k", None, "x7", "durable", "d")) is True
+
+    def sleeps(holder: str) -> object:
+        return client.__runner__.run(lie_down(client.__session__, "k", None, holder, "durable", "c"))
+
+    assert all(sleeps(f"x{number}") for number in range(MOST_SLEEPERS))
+    assert sleeps("one more") is False
+    assert sleeps("x7") is True
     with pytest.raises(LockNotGrantedError, match="as many sleep"):
         scene.lies_down("one more")
 
 
 def test_an_entry_reads_as_it_was_written():
     written = Sleeper("é#x/1", "durable", "id", 3, None)
-    read = read_sleeper(written.entry())
-    assert read is not None
+    read: Any = read_sleeper(written.entry())
     assert vars(read) == vars(written)
 
 
