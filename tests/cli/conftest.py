@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import functools
 import json
 import os
 import pty
@@ -23,8 +24,11 @@ import pytest
 from click.testing import CliRunner
 
 from lambda_lock.cli.app import app
-from rig.engine import ROOT, Item, Ministack
-from tests.support.waiting import DEADLINE
+from lambda_lock.core.tickets import make_ticket
+from rig.engine import ROOT, Ministack
+from tests.support.rows import Rows as TableRows
+from tests.support.signals import signals_restored
+from tests.support.waiting import DEADLINE, wait_until
 
 PROGRAM = [sys.executable, "-m", "lambda_lock.cli"]
 
@@ -45,9 +49,10 @@ def run(table: str) -> Run:
 
     def run_it(*arguments: str, stdin: str = "", **changes: str) -> subprocess.CompletedProcess[str]:
         variables: dict[str, str | None] = {**dict.fromkeys(os.environ), **environment(**changes)}  # None: removed
-        result = CliRunner().invoke(
-            app, arguments, input=stdin, env=variables, prog_name="lambda-lock", catch_exceptions=False
-        )
+        with signals_restored():  # `acquire` blocks those that ask it to end
+            result = CliRunner().invoke(
+                app, arguments, input=stdin, env=variables, prog_name="lambda-lock", catch_exceptions=False
+            )
         return subprocess.CompletedProcess(arguments, result.exit_code, result.stdout, result.stderr)
 
     return run_it
@@ -56,32 +61,24 @@ def run(table: str) -> Run:
 @pytest.fixture
 def run_apart(table: str) -> Run:
     """Runs the command to its end as a process with pipes, for `lambda-lock run`: its streams are its child's."""
+    return functools.partial(through_shell, 'exec "$@"')
 
-    def run_it(*arguments: str, stdin: str = "", **changes: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [*PROGRAM, *arguments], input=stdin, capture_output=True, text=True, env=environment(**changes), timeout=100
-        )
 
-    return run_it
+def through_shell(script: str, *arguments: str, stdin: str = "", **changes: str) -> subprocess.CompletedProcess[str]:
+    """Runs a script to its end, in which "$@" is the command with these arguments."""
+    command = ["sh", "-c", script, "sh", *PROGRAM, *arguments]
+    return subprocess.run(command, input=stdin, capture_output=True, text=True, env=environment(**changes), timeout=100)
 
 
 @pytest.fixture
 def start(table: str) -> Iterator[Start]:
     """Starts the command in a process group of its own, which is killed at the end of the test."""
     processes: list[subprocess.Popen[str]] = []
+    pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
     def start_it(*arguments: str, **changes: str) -> subprocess.Popen[str]:
-        processes.append(
-            subprocess.Popen(
-                [*PROGRAM, *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                env=environment(**changes),
-                start_new_session=True,
-            )
-        )
+        command, variables = [*PROGRAM, *arguments], environment(**changes)
+        processes.append(subprocess.Popen(command, text=True, env=variables, start_new_session=True, **pipes))
         return processes[-1]
 
     yield start_it
@@ -155,26 +152,14 @@ def terminal(table: str) -> Iterator[Callable[..., Terminal]]:
         one.close()
 
 
-class Rows:
+class Rows(TableRows):
     """The table as it is stored in the engine."""
 
-    def __init__(self, engine: Ministack, table: str) -> None:
-        self._engine = engine
-        self._table = table
-
-    def get(self, key: str) -> Item | None:
-        request = {"TableName": self._table, "Key": {"key": {"S": key}}, "ConsistentRead": True}
-        item: Item | None = self._engine.dynamodb("GetItem", request).get("Item")
-        return item
-
     def keys(self) -> set[str]:
-        items = self._engine.dynamodb("Scan", {"TableName": self._table})["Items"]
+        items = self.engine.dynamodb("Scan", {"TableName": self.table})["Items"]
         return {item["key"]["S"] for item in items}
 
-    def put(self, key: str, **attributes: dict[str, Any]) -> None:
-        self._engine.dynamodb("PutItem", {"TableName": self._table, "Item": {"key": {"S": key}, **attributes}})
-
-    def put_held(
+    def put_lock(
         self,
         key: str,
         *,
@@ -196,21 +181,27 @@ class Rows:
             **more,
         )
 
-    def is_held(self, key: str) -> bool:
-        item = self.get(key)
-        return item is not None and "isReleased" not in item
-
     def wait_held(self, key: str) -> None:
-        end = time.monotonic() + DEADLINE
-        while not self.is_held(key):
-            assert time.monotonic() < end, f"{key!r} was not taken"
-            time.sleep(0.02)
+        wait_until(lambda: self.is_held(key))
 
     def wait_changed(self, key: str) -> None:
-        before, end = self.get(key), time.monotonic() + DEADLINE
-        while self.get(key) == before:
-            assert time.monotonic() < end, f"row {key!r} does not change"
-            time.sleep(0.02)
+        before = self.get(key)
+        wait_until(lambda: self.get(key) != before)
+
+
+FREE = {"recordVersionNumber": {"S": "v"}, "isReleased": {"S": "1"}}
+FOREIGN = {"ownerName": {"S": "java"}, "leaseDuration": {"S": "20000"}, "recordVersionNumber": {"S": "a-b-c"}}
+
+
+def done_until(seconds: int | str) -> dict[str, Any]:
+    """The row of an event that is done."""
+    return {**FREE, "fencingToken": {"N": "7"}, "completedUntil": {"N": str(seconds)}}
+
+
+def waiting(count: int) -> dict[str, Any]:
+    """The attribute of a row for so many who wait."""
+    until = int(time.time()) + 20
+    return {"waiters": {"L": [{"S": make_ticket(f"place--{number}", until)} for number in range(count)]}}
 
 
 @pytest.fixture
@@ -224,12 +215,18 @@ def parsed(result: subprocess.CompletedProcess[str]) -> Any:
     return json.loads(result.stdout)
 
 
+def check_ended(result: subprocess.CompletedProcess[str], code: int, *said: str) -> None:
+    """A command ended with this exit code, printed nothing, and said each of these texts on stderr."""
+    assert (result.returncode, result.stdout) == (code, ""), result.stderr
+    for text in said:
+        assert text in result.stderr
+
+
 def children(pid: int) -> list[int]:
     return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def wait_gone(pid: int) -> None:
-    end = time.monotonic() + DEADLINE
-    while Path(f"/proc/{pid}").exists() and Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z":
-        assert time.monotonic() < end, f"process {pid} is still running"
-        time.sleep(0.02)
+    """Wait until a process has ended. It may be a zombie."""
+    stat = Path(f"/proc/{pid}/stat")
+    wait_until(lambda: not stat.exists() or stat.read_text().rpartition(")")[2].split()[0] == "Z")

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -18,60 +17,53 @@ from rig.engine import ROOT
 from rig.wire import Request, Wire
 from tests.support.waiting import wait_until
 
-from .conftest import PROGRAM, Rows, Run, Start, Terminal, environment, parsed
+from .conftest import PROGRAM, check_ended, environment, parsed, through_shell
 
 
-def test_a_lock_is_taken_by_one_command_and_released_by_another(run: Run, run_apart: Run, rows: Rows) -> None:
+def test_a_lock_is_taken_by_one_command_and_released_by_another(run, run_apart, rows):
     taken = run_apart("acquire", "deploy", "--lease", "900")
     assert taken.returncode == 0
     assert re.fullmatch(r"\S+\n", taken.stdout)
     assert re.fullmatch(r"lambda-lock: lock 'deploy' is held for 15 min, under token \d+\n", taken.stderr)
     shown = parsed(run("get", "deploy", "--json"))
     assert (shown["state"], shown["lease_duration"]) == ("held", 900)
-    refused = run_apart("acquire", "deploy", "--wait", "0")
-    assert (refused.returncode, refused.stdout) == (75, "")
+    check_ended(run("acquire", "deploy", "--wait", "0"), 75)
     for _ in range(2):  # again, as a trap does
         released = run("release", taken.stdout.strip())
         assert (released.returncode, released.stderr) == (0, "lambda-lock: released the lock\n")
     assert not rows.is_held("deploy")
 
 
-def test_as_json_it_names_the_token_and_the_string(run: Run, run_apart: Run) -> None:
-    found = parsed(run_apart("acquire", "deploy", "--json"))
+def test_as_json_it_names_the_token_and_the_string(run, rows):
+    found = parsed(run("acquire", "deploy", "--json"))
     assert found.keys() == {"string", "key", "fencing_token", "owner", "lease"}
-    with LockClient() as client:
-        record = client.get("deploy")
-        assert record is not None
-        assert (record.fencing_token, record.owner) == (found["fencing_token"], found["owner"])
+    shown = parsed(run("get", "deploy", "--json"))
+    assert [found[name] for name in ("fencing_token", "owner")] == [shown[name] for name in ("fencing_token", "owner")]
     assert parsed(run("release", found["string"], "--json")) == {"released": True}
 
 
-def test_a_lock_that_somebody_else_has_since_is_not_released(run: Run, run_apart: Run, rows: Rows) -> None:
-    string = run_apart("acquire", "deploy").stdout.strip()
+def test_a_lock_that_somebody_else_has_since_is_not_released(run, rows):
+    string = run("acquire", "deploy").stdout.strip()
     assert run("release", "deploy", "--force", "--yes").returncode == 0
     with LockClient() as client, client.acquire("deploy"):
-        late = run("release", string)
-        assert (late.returncode, "not held under this string any more" in late.stderr) == (76, True)
+        check_ended(run("release", string), 76, "not held under this string any more")
         assert rows.is_held("deploy")
 
 
-@pytest.mark.long
-def test_a_permit_is_taken_by_one_command_and_released_by_another(run: Run, run_apart: Run) -> None:
-    strings = [run_apart("acquire", "api", "--permits", "2").stdout.strip() for _ in range(2)]
-    assert run_apart("acquire", "api", "--permits", "2", "--wait", "0").returncode == 75
+def test_a_permit_is_taken_by_one_command_and_released_by_another(run):
+    strings = [run("acquire", "api", "--permits", "2").stdout.strip() for _ in range(2)]
+    assert run("acquire", "api", "--permits", "2", "--wait", "0").returncode == 75
     assert [run("release", string).returncode for string in (*strings, strings[0])] == [0, 0, 76]
 
 
-def test_the_next_acquire_of_the_same_holder_goes_on_with_a_lock_whose_string_was_lost(
-    run_apart: Run, run: Run
-) -> None:
-    lost, again = (run_apart("acquire", "deploy", "--holder", "job-7", "--wait", "0") for _ in range(2))
+def test_the_next_acquire_of_the_same_holder_goes_on_with_a_lock_whose_string_was_lost(run):
+    lost, again = (run("acquire", "deploy", "--holder", "job-7", "--wait", "0") for _ in range(2))
     assert (lost.returncode, again.returncode) == (0, 0)
     assert re.findall(r"token (\d+)", lost.stderr) == re.findall(r"token (\d+)", again.stderr)
     assert run("release", again.stdout.strip()).returncode == 0
 
 
-def test_a_lock_whose_string_cannot_be_printed_is_released(table: str, rows: Rows) -> None:
+def test_a_lock_whose_string_cannot_be_printed_is_released(rows):
     reader, writer = os.pipe()
     os.close(reader)
     command = [*PROGRAM, "acquire", "deploy"]
@@ -81,14 +73,11 @@ def test_a_lock_whose_string_cannot_be_printed_is_released(table: str, rows: Row
         os.close(writer)
     assert done.returncode == 74
     assert "lock 'deploy' is not held, because its string cannot be printed" in done.stderr
-    assert rows.get("deploy") is not None
-    assert not rows.is_held("deploy")
+    assert rows["deploy"]["isReleased"]
 
 
-def test_nothing_is_taken_if_the_string_could_not_be_printed_at_all(table: str, rows: Rows) -> None:
-    command = ["sh", "-c", 'exec "$0" "$@" >&-', *PROGRAM, "acquire", "deploy"]
-    done = subprocess.run(command, stderr=subprocess.PIPE, text=True, env=environment(), timeout=60)
-    assert (done.returncode, "its output is closed" in done.stderr) == (74, True)
+def test_nothing_is_taken_if_the_string_could_not_be_printed_at_all(rows):
+    check_ended(through_shell('exec "$@" >&-', "acquire", "deploy"), 74, "its output is closed")
     assert rows.get("deploy") is None
 
 
@@ -99,8 +88,8 @@ def test_nothing_is_taken_if_the_string_could_not_be_printed_at_all(table: str, 
     ids=["a lock", "a lock it went on with", "a permit"],
 )
 def test_an_acquire_that_fails_late_leaves_what_the_next_one_of_its_holder_goes_on_with(
-    permits: tuple[str, ...], before: int, table: str, run_apart: Run, run: Run, wire: Wire
-) -> None:
+    permits, before, table, run_apart, run, wire
+):
     asked = ("acquire", "deploy", "--holder", "job-7", *permits)
     for _ in range(before):
         assert run_apart(*asked).returncode == 0
@@ -129,21 +118,21 @@ def _renewals(wire: Wire) -> list[Request]:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_the_wait_and_nothing_is_held(start: Start, rows: Rows, number: signal.Signals) -> None:
-    rows.put_held("deploy")
+def test_a_signal_ends_the_wait_and_nothing_is_held(start, rows, number):
+    rows.put_lock("deploy")
     waiting = start("acquire", "deploy", "--wait", "60")
-    wait_until(lambda: "waiters" in (rows.get("deploy") or {}))
+    wait_until(lambda: "waiters" in rows["deploy"])
     waiting.send_signal(number)
     out, err = waiting.communicate(timeout=60)
     assert (waiting.returncode, out) == (128 + number, "")
     assert "a signal arrived: lock 'deploy' is not held" in err
 
 
-def test_a_signal_that_is_ignored_as_by_nohup_ends_no_wait(run: Run, rows: Rows) -> None:
-    rows.put_held("deploy")
-    command = ["sh", "-c", 'trap \'\' HUP; exec "$0" "$@"', *PROGRAM, "acquire", "deploy", "--wait", "100"]
+def test_a_signal_that_is_ignored_as_by_nohup_ends_no_wait(run, rows):
+    rows.put_lock("deploy")
+    command = ["sh", "-c", 'trap "" HUP; exec "$0" "$@"', *PROGRAM, "acquire", "deploy", "--wait", "100"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment()) as waiting:
-        wait_until(lambda: "waiters" in (rows.get("deploy") or {}))
+        wait_until(lambda: "waiters" in rows["deploy"])
         waiting.send_signal(signal.SIGHUP)
         assert run("release", "deploy", "--force", "--yes").returncode == 0
         out, _ = waiting.communicate(timeout=60)
@@ -151,9 +140,7 @@ def test_a_signal_that_is_ignored_as_by_nohup_ends_no_wait(run: Run, rows: Rows)
     assert rows.is_held("deploy")
 
 
-def test_ctrl_c_while_the_lock_is_granted_releases_it(
-    terminal: Callable[..., Terminal], wire: Wire, rows: Rows
-) -> None:
+def test_ctrl_c_while_the_lock_is_granted_releases_it(terminal, wire, rows):
     granted = wire.delay_reply("UpdateItem", when=lambda request: "deploy" in str(request.body))
     shown = terminal("acquire", "deploy")
     assert granted.reached.wait(60)
@@ -164,14 +151,11 @@ def test_ctrl_c_while_the_lock_is_granted_releases_it(
     assert not rows.is_held("deploy")
 
 
-def test_what_is_not_a_string_of_acquire_is_refused_with_what_to_do(run: Run, rows: Rows, run_apart: Run) -> None:
-    string = run_apart("acquire", "deploy").stdout.strip()
-    cut = run("release", string[:-3])
-    assert (cut.returncode, "is not a string that `acquire` printed" in cut.stderr) == (2, True)
-    assert "use --force" in cut.stderr
-    other = run("release", string, "--table", "another-table")
-    assert (other.returncode, "handed over in table" in other.stderr) == (78, True)
-    assert run("release", string, "--yes").returncode == 2
+def test_what_is_not_a_string_of_acquire_is_refused_with_what_to_do(run, rows):
+    string = run("acquire", "deploy").stdout.strip()
+    check_ended(run("release", string[:-3]), 2, "is not a string that `acquire` printed", "use --force")
+    check_ended(run("release", string, "--table", "another-table"), 78, "handed over in table")
+    check_ended(run("release", string, "--yes"), 2)
     assert rows.is_held("deploy")
 
 
@@ -199,16 +183,14 @@ def _shell(script: str, folder: Path, variables: dict[str, str]) -> str:
 
 
 @pytest.mark.long
-def test_the_script_of_the_page_works_under_the_lock(commands: dict[str, str], tmp_path: Path, rows: Rows) -> None:
+def test_the_script_of_the_page_works_under_the_lock(commands, tmp_path, rows):
     (script,) = re.findall(r"^```sh\n(.*?)^```$", _PAGE.partition("\n## ")[0], re.MULTILINE | re.DOTALL)
     assert _shell(script, tmp_path, commands) == "built\ndeployed\n"
     assert not rows.is_held("deploy")
 
 
 @pytest.mark.long
-def test_the_steps_of_the_page_pass_the_lock_on_and_a_run_again_goes_on_with_it(
-    commands: dict[str, str], tmp_path: Path, rows: Rows
-) -> None:
+def test_the_steps_of_the_page_pass_the_lock_on_and_a_run_again_goes_on_with_it(commands, tmp_path, rows):
     (text,) = re.findall(r"^```yaml\n(.*?)^```$", _PAGE.partition("\n## ")[0], re.MULTILINE | re.DOTALL)
     first, work, last = (step["run"] for step in yaml.safe_load(text)["steps"])
     variables = commands | {"GITHUB_RUN_ID": "run-7", "GITHUB_OUTPUT": str(tmp_path / "output")}

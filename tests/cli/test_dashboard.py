@@ -20,10 +20,10 @@ import pytest
 from lambda_lock import LockClient
 from lambda_lock.cli import dashboard, show
 from lambda_lock.cli.dashboard import Server, serving
-from lambda_lock.core.tickets import make_ticket
 from tests.support.browser import launched
 from tests.support.waiting import DEADLINE, wait_until
 
+from .conftest import FREE, check_ended, waiting
 from .test_history import ManyRows
 
 if TYPE_CHECKING:
@@ -48,11 +48,8 @@ def ask(
         connection.close()
 
 
-def test_the_dashboard_listens_on_loopback_only(server):
+def test_the_page_is_one_file_that_may_load_nothing_from_elsewhere_and_is_served_on_loopback_only(server):
     assert server.socket.getsockname()[0] == "127.0.0.1"
-
-
-def test_the_page_is_one_file_that_may_load_nothing_from_elsewhere(server):
     answer, page = ask(server)
     assert answer.status == 200
     assert "default-src 'none'" in (answer.headers["Content-Security-Policy"] or "")
@@ -72,14 +69,18 @@ def test_a_page_from_elsewhere_with_a_name_for_127_0_0_1_reads_nothing(server):
         assert "locks-" not in text
 
 
-@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
-def test_nothing_but_get_is_answered(server, method):
-    assert ask(server, "/locks", method)[0].status == 501
+SENSELESS = ("page=x", "seconds=x", "seconds=nan", "seconds=1e9", "seconds=-1")
 
 
-@pytest.mark.parametrize("query", ["page=x", "seconds=x", "seconds=nan", "seconds=1e9", "seconds=-1"])
-def test_a_question_that_makes_no_sense_is_refused(server, query):
-    assert ask(server, f"/locks?{query}")[0].status == 400
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        *((method, "/locks", 501) for method in ("POST", "PUT", "DELETE")),
+        *(("GET", f"/locks?{query}", 400) for query in SENSELESS),
+    ],
+)
+def test_nothing_but_get_is_answered_and_a_question_that_makes_no_sense_is_refused(server, method, path, status):
+    assert ask(server, path, method)[0].status == status
 
 
 def test_an_address_that_cannot_be_split_is_refused_and_leaves_no_trace(server, capfd):
@@ -97,7 +98,6 @@ def test_the_name_of_a_table_cannot_end_the_script(rows):
 
 def test_the_command_prints_the_address_and_ends_quietly(start):
     process = start("dashboard")
-    assert process.stdout is not None
     url = process.stdout.readline().strip()
     assert re.fullmatch(r"http://127\.0\.0\.1:\d+", url)
     process.send_signal(signal.SIGINT)
@@ -108,15 +108,10 @@ def test_the_command_prints_the_address_and_ends_quietly(start):
         assert probe.connect_ex(("127.0.0.1", urlsplit(url).port or 0)) != 0
 
 
-@pytest.mark.long
-def test_a_port_that_is_taken_and_a_table_that_is_not_there_are_errors_that_say_so(start):
+def test_a_port_that_is_taken_and_a_table_that_is_not_there_are_errors_that_say_so(run):
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        process = start("dashboard", "--port", str(taken.getsockname()[1]))
-        assert "is taken" in process.communicate(timeout=DEADLINE)[1]
-    assert process.returncode == 69
-    process = start("dashboard", "--table", "no-such-table")
-    assert "no-such-table" in process.communicate(timeout=DEADLINE)[1]
-    assert process.returncode == 78
+        check_ended(run("dashboard", "--port", str(taken.getsockname()[1])), 69, "is taken")
+    check_ended(run("dashboard", "--table", "no-such-table"), 78, "no-such-table")
 
 
 def test_a_connection_that_a_browser_breaks_off_leaves_no_trace(server, capfd):
@@ -186,9 +181,9 @@ Open = Callable[..., "Page"]
 
 @pytest.mark.long
 def test_a_browser_shows_who_holds_and_filters_by_prefix_and_state(server, rows, open_page):
-    rows.put_held("order#1", owner="worker-7", waiters={"L": [{"S": make_ticket("place--1", int(time.time()) + 20)}]})
-    rows.put_held("order#2", expires_in=-30)
-    rows.put("<b>import</b>", recordVersionNumber={"S": "v"}, isReleased={"S": "1"})
+    rows.put_lock("order#1", owner="worker-7", **waiting(1))
+    rows.put_lock("order#2", expires_in=-30)
+    rows.put("<b>import</b>", **FREE)
     page = open_page(server)
     page.wait_for_selector("text=order#2")
     page.wait_for_selector("text='<b>import</b>'")
@@ -204,8 +199,8 @@ def test_a_browser_shows_who_holds_and_filters_by_prefix_and_state(server, rows,
 @pytest.mark.long
 def test_a_browser_shows_what_would_reorder_its_line_as_text_and_keeps_each_script_to_itself(server, rows, open_page):
     key, owner = "order\u202e#1\u2066", "worker\u202d"
-    rows.put_held(key, owner=owner)
-    rows.put_held("הזמנה", owner="עובד")
+    rows.put_lock(key, owner=owner)
+    rows.put_lock("הזמנה", owner="עובד")
     page = open_page(server)
     shows(page, "#locks .name bdi", [r"order\u202e#1\u2066", "הזמנה"])
     shows(page, "#locks .who bdi", [r"worker\u202d#cccccc", "עובד#cccccc"])
@@ -216,7 +211,7 @@ def test_a_browser_shows_what_would_reorder_its_line_as_text_and_keeps_each_scri
 
 @pytest.mark.long
 def test_a_browser_draws_a_take_over_and_a_permit_beside_another(server, rows, open_page):
-    rows.put_held("a", owner="dead", expires_in=-5)
+    rows.put_lock("a", owner="dead", expires_in=-5)
     page = open_page(server)
     page.wait_for_selector("#locks .late")
     with LockClient(owner_prefix="next") as client:
@@ -233,7 +228,7 @@ def test_a_browser_draws_a_take_over_and_a_permit_beside_another(server, rows, o
 
 @pytest.mark.long
 def test_a_browser_draws_a_lease_of_any_length_and_damaged_rows_beside_it(server, rows, open_page):
-    rows.put_held("longest", lease=2**63 - 1)
+    rows.put_lock("longest", lease=2**63 - 1)
     rows.put("api", **{name: {"S": "semaphore"} for name in ("ownerName", "leaseDuration", "recordVersionNumber")})
     rows.put("java", ownerName={"S": "java"}, leaseDuration={"S": str(2**63 - 1)}, recordVersionNumber={"S": "a-b-c"})
     page = open_page(server)
@@ -247,7 +242,7 @@ def test_a_browser_shows_a_rate_limit_its_next_start_and_how_many_wait(server, r
     for name, ahead in (("api", 3 * 3600), ("quiet", -60)):
         next_at = {"N": str(int((time.time() + ahead) * 1e6))}
         rows.put(name, recordVersionNumber={"S": "rate"}, rate={"S": "1/3600/1"}, nextAt=next_at)
-    rows.put_held("order#1")
+    rows.put_lock("order#1")
     page = open_page(server)
     api, quiet = (page.locator("#locks tr", has_text=name) for name in ("api", "quiet"))
     api.locator(".queue").wait_for(state="attached")
@@ -279,7 +274,7 @@ def test_a_browser_pages_through_thousands_of_locks(open_page):
 @pytest.mark.parametrize("dark", [False, True])
 def test_a_narrow_browser_needs_no_scrolling_sideways_and_follows_the_colour_scheme(server, rows, open_page, dark):
     for number in range(5):
-        rows.put_held(
+        rows.put_lock(
             f"a-rather-long-key-{'x' * 40}-{number}", owner="some-function/c6af9ac6-7b61-11e6-9a41-93e8deadbeef"
         )
     page = open_page(server, width=360, dark=dark)
@@ -292,9 +287,8 @@ def test_a_narrow_browser_needs_no_scrolling_sideways_and_follows_the_colour_sch
 
 @pytest.mark.long
 def test_a_browser_is_told_when_the_command_has_ended(start, rows, browser):
-    rows.put_held("a")
+    rows.put_lock("a")
     process = start("dashboard")
-    assert process.stdout is not None
     page = browser.new_page()
     page.goto(process.stdout.readline().strip())
     shows(page, "#locks .name", ["a"])

@@ -22,7 +22,7 @@ from lambda_lock.cli import dev
 from rig.engine import ROOT, inherited_environment, request_headers
 from tests.support.waiting import DEADLINE
 
-from .conftest import PROGRAM, children, wait_gone
+from .conftest import PROGRAM, check_ended, children, wait_gone
 
 ENGINE = Path(os.environ.get("LAMBDA_LOCK_ENGINE_BIN") or ROOT / ".venv-engine" / "bin" / "ministack")
 
@@ -32,34 +32,23 @@ Dev = Callable[..., subprocess.Popen[str]]
 @pytest.fixture
 def shell(tmp_path: Path) -> dict[str, str]:
     """The environment of a shell that can run `ministack` and `lambda-lock`, and knows nothing about AWS."""
-    programs = tmp_path / "bin"
+    programs, scratch = tmp_path / "bin", tmp_path / "tmp"
     programs.mkdir()
     (programs / "ministack").symlink_to(ENGINE)
-    scratch = tmp_path / "tmp"
     scratch.mkdir()
-    return inherited_environment() | {
-        "PATH": f"{programs}:{os.environ['PATH']}",
-        "PYTHONPATH": str(ROOT),
-        "TMPDIR": str(scratch),
-    }
+    paths = {"PATH": f"{programs}:{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "TMPDIR": str(scratch)}
+    return inherited_environment() | paths
 
 
 @pytest.fixture
 def start_dev(shell: dict[str, str]) -> Iterator[Dev]:
     """Starts the command with pipes."""
     started: list[subprocess.Popen[str]] = []
+    pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
     def start_it(*arguments: str, **changes: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(
-            [*PROGRAM, "dev", *arguments],
-            env=shell | changes,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        started.append(process)
-        return process
+        started.append(subprocess.Popen([*PROGRAM, "dev", *arguments], env=shell | changes, text=True, **pipes))
+        return started[-1]
 
     yield start_it
     for process in started:
@@ -67,21 +56,29 @@ def start_dev(shell: dict[str, str]) -> Iterator[Dev]:
         process.communicate(timeout=DEADLINE)
 
 
-def printed(process: subprocess.Popen[str]) -> dict[str, str]:
+def printed(process: Any) -> dict[str, str]:
     """The variables that it prints once it is ready, as a shell would read them."""
-    assert process.stderr is not None
     said = process.stderr.readline()
     assert "Ctrl-C stops it" in said, said + process.stderr.read()
-    assert process.stdout is not None
     assert process.stdout.readline().startswith("unset ")
     found = {}
-    while True:
+    while "LAMBDA_LOCK_TABLE" not in found:
         word, assignment = shlex.split(process.stdout.readline())
         assert word == "export"
-        name, _, value = assignment.partition("=")
-        found[name] = value
-        if name == "LAMBDA_LOCK_TABLE":
-            return found
+        name, _, found[name] = assignment.partition("=")
+    return found
+
+
+def port_of(variables: dict[str, str]) -> int:
+    return int(variables["AWS_ENDPOINT_URL"].rpartition(":")[2])
+
+
+def replace_engine(shell: dict[str, str], text: str) -> None:
+    """Write another program in the place of the engine's."""
+    program = Path(shell["PATH"].partition(":")[0]) / "ministack"
+    program.unlink()
+    program.write_text(text)
+    program.chmod(0o755)
 
 
 def cli(shell: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -135,19 +132,6 @@ def test_what_it_prints_leads_to_a_table_that_suits_locks(start_dev, shell):
     assert cli(shell | variables, "ls").stdout.startswith("nightly\t\tfree")
 
 
-@pytest.mark.long
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_dev_listens_on_loopback_only_and_leaves_nothing_behind(start_dev, shell):
-    process = start_dev()
-    printed(process)
-    (engine,) = children(process.pid)
-    assert listening(engine) == {"0100007F"}
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(DEADLINE) == 0
-    assert not Path(f"/proc/{engine}").exists()
-    assert list(Path(shell["TMPDIR"]).iterdir()) == []
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_no_secret_of_the_shell_reaches_the_engine(start_dev, shell):
     process = start_dev(DATABASE_PASSWORD="hunter2", AWS_SECRET_ACCESS_KEY="hunter2", GITHUB_TOKEN="hunter2")
@@ -162,7 +146,7 @@ def test_no_secret_of_the_shell_reaches_the_engine(start_dev, shell):
 
 @pytest.mark.long
 def test_dev_answers_nothing_but_requests_to_dynamodb_that_no_page_sent(start_dev):
-    port = int(printed(start_dev())["AWS_ENDPOINT_URL"].rpartition(":")[2])
+    port = port_of(printed(start_dev()))
     for name, headers in strangers().items():
         status, answered, said = ask(port, "POST", "/", request_headers("ListTables") | headers)
         assert (status, answered.keys() & {"access-control-allow-origin"}) == (403, set()), name
@@ -190,14 +174,9 @@ def test_dev_answers_nothing_but_requests_to_dynamodb_that_no_page_sent(start_de
 
 @pytest.mark.long
 def test_an_engine_that_would_answer_web_pages_does_not_run(shell):
-    program = Path(shell["PATH"].partition(":")[0]) / "ministack"
-    interpreter = program.resolve().parent / "python"
-    program.unlink()
-    program.write_text(f"#!{interpreter} -E\nfrom ministack.app import main\nmain()\n")  # -E: without PYTHONPATH
-    program.chmod(0o755)
-    result = cli(shell, "dev")
-    assert (result.returncode, result.stdout) == (78, "")
-    assert "would answer any web page" in result.stderr
+    interpreter = ENGINE.resolve().parent / "python"
+    replace_engine(shell, f"#!{interpreter} -E\nfrom ministack.app import main\nmain()\n")  # -E: without PYTHONPATH
+    check_ended(cli(shell, "dev"), 78, "would answer any web page")
     assert list(Path(shell["TMPDIR"]).iterdir()) == []
 
 
@@ -210,29 +189,36 @@ def test_the_answer_of_another_engine_on_the_port_is_not_taken_for_its_own(engin
 
 
 @pytest.mark.long
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_each_way_of_stopping_it_is_quiet(start_dev, number):
+def test_dev_listens_on_loopback_only_and_each_way_of_stopping_it_is_quiet_and_leaves_nothing_behind(
+    start_dev, shell, number
+):
     process = start_dev()
-    port = int(printed(process)["AWS_ENDPOINT_URL"].rpartition(":")[2])
+    port = port_of(printed(process))
+    (engine,) = children(process.pid)
+    assert listening(engine) == {"0100007F"}
     process.send_signal(number)
     process.send_signal(number)  # an impatient second one changes nothing
     _, said = process.communicate(timeout=DEADLINE)
     assert (process.returncode, said) == (0, "")
+    assert not Path(f"/proc/{engine}").exists()
+    assert list(Path(shell["TMPDIR"]).iterdir()) == []
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", port)) != 0
 
 
 @pytest.mark.long
 def test_the_environment_as_json_and_names_of_the_tables_own(start_dev, shell):
-    process = start_dev("--format", "json", "--table", "my-locks", "--partition-key", "id", "--sort-key", "range")
-    assert process.stdout is not None
+    keys = ("--partition-key", "id", "--sort-key", "range")
+    process = start_dev("--format", "json", "--table", "my-locks", *keys)
     text = ""
     while not text.endswith("}\n"):
         text += process.stdout.readline()
     variables: dict[str, Any] = json.loads(text)
     expected = {"TABLE": "my-locks", "PARTITION_KEY": "id", "SORT_KEY": "range"}
     assert {name: variables[f"LAMBDA_LOCK_{name}"] for name in expected} == expected
-    checked = cli(shell | variables, "table", "check", "my-locks", "--partition-key", "id", "--sort-key", "range")
+    checked = cli(shell | variables, "table", "check", "my-locks", *keys)
     assert checked.returncode == 0, checked.stderr
 
 
@@ -247,7 +233,6 @@ def test_nothing_in_the_environment_of_either_terminal_leads_elsewhere(start_dev
         "BIND_HOST": "0.0.0.0",
     }
     process = start_dev(**elsewhere)
-    assert process.stdout is not None
     lines: list[str] = []
     while not lines or "LAMBDA_LOCK_TABLE" not in lines[-1]:
         lines.append(process.stdout.readline())
@@ -259,10 +244,7 @@ def test_nothing_in_the_environment_of_either_terminal_leads_elsewhere(start_dev
 def test_a_port_that_is_taken_is_an_error_that_says_so(shell):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        result = cli(shell, "dev", "--port", str(port))
-    assert (result.returncode, result.stdout) == (69, "")
-    assert f"port {port} is taken" in result.stderr
-    assert "--port" in result.stderr
+        check_ended(cli(shell, "dev", "--port", str(port)), 69, f"port {port} is taken", "--port")
 
 
 @pytest.mark.long
@@ -273,29 +255,16 @@ def test_a_given_port_is_used(start_dev):
 
 
 def test_without_the_extra_it_says_what_to_install(shell):
-    result = cli(shell | {"PATH": "/nonexistent"}, "dev")
-    assert (result.returncode, result.stdout) == (78, "")
-    assert "pip install 'lambda-lock[local,cli]'" in result.stderr
-    assert "beside the extra 'durable' or another botocore, install it apart" in result.stderr
+    said = ("pip install 'lambda-lock[local,cli]'", "beside the extra 'durable' or another botocore, install it apart")
+    check_ended(cli(shell | {"PATH": "/nonexistent"}, "dev"), 78, *said)
 
 
-def test_an_engine_that_cannot_start_is_quoted(shell):
-    program = Path(shell["PATH"].partition(":")[0]) / "ministack"
-    program.unlink()
-    program.write_text("#!/bin/sh\necho the disk is full\nexit 3\n")
-    program.chmod(0o755)
+def test_an_engine_that_cannot_start_is_quoted_and_is_found_where_pythonpath_leads(shell):
+    replace_engine(shell, '#!/bin/sh\necho "the disk is full, modules: $PYTHONPATH"\nexit 3\n')
     result = cli(shell, "dev")
-    assert result.returncode == 69
-    assert "the disk is full" in result.stderr
+    check_ended(result, 69)
+    assert re.search(f"the disk is full, modules: \\S+/guard:{ROOT}\n", result.stderr)
     assert list(Path(shell["TMPDIR"]).iterdir()) == []
-
-
-def test_an_engine_that_is_installed_where_pythonpath_leads_is_found(shell):
-    program = Path(shell["PATH"].partition(":")[0]) / "ministack"
-    program.unlink()
-    program.write_text('#!/bin/sh\necho "modules: $PYTHONPATH"\nexit 3\n')
-    program.chmod(0o755)
-    assert re.search(f"modules: \\S+/guard:{ROOT}\n", cli(shell, "dev").stderr)
 
 
 @pytest.mark.long
@@ -320,9 +289,7 @@ def test_the_engine_does_not_outlive_a_command_that_is_killed(start_dev):
 
 
 def test_a_table_name_that_cannot_be_one_starts_nothing(shell):
-    result = cli(shell, "dev", "--table", "a b")
-    assert result.returncode == 2
-    assert "a b" in result.stderr
+    check_ended(cli(shell, "dev", "--table", "a b"), 2, "a b")
 
 
 def test_the_engine_of_this_environment_comes_before_one_on_the_path(monkeypatch):

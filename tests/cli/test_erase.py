@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lambda_lock import LockClient, deduplicate
 
-from .conftest import parsed
+from .conftest import check_ended, parsed
 
 
 def test_a_row_that_nobody_uses_is_erased_by_the_row_s_key_or_by_the_event_s_and_its_scope(run, rows):
@@ -21,9 +21,7 @@ def test_a_row_that_nobody_uses_is_erased_by_the_row_s_key_or_by_the_event_s_and
 def test_what_is_held_is_left_and_the_holder_and_the_remedy_are_named(run, rows):
     with LockClient(owner_prefix="worker-7") as client, client.acquire("a"):
         result = run("erase", "a")
-        assert result.returncode == 1
-        assert "held by worker-7#" in result.stderr
-        assert "use --force" in result.stderr
+        check_ended(result, 1, "held by worker-7#", "use --force")
         assert "force=True" not in result.stderr
         assert rows.is_held("a")
 
@@ -31,20 +29,20 @@ def test_what_is_held_is_left_and_the_holder_and_the_remedy_are_named(run, rows)
 def test_force_shows_the_row_and_asks_for_the_key(run, rows):
     with LockClient(owner_prefix="worker-7") as client:
         client.acquire("a", lease_duration=60).hand_over()
-        refused = run("erase", "a", "--force", stdin="b\n")
-        assert refused.returncode == 1
-        assert "worker-7#" in refused.stderr
-        assert "not erased: 'b' is not 'a'" in refused.stderr
-        assert rows.is_held("a")
-        assert run("erase", "a", "--force", stdin="a\n").returncode == 0
-        assert rows.get("a") is None
+    refused = run("erase", "a", "--force", stdin="b\n")
+    assert refused.returncode == 1
+    assert "worker-7#" in refused.stderr
+    assert "not erased: 'b' is not 'a'" in refused.stderr
+    assert rows.is_held("a")
+    assert run("erase", "a", "--force", stdin="a\n").returncode == 0
+    assert rows.get("a") is None
 
 
 def test_force_erases_no_newer_holder_than_the_one_shown(terminal, rows):
-    rows.put_held("a")
+    rows.put_lock("a")
     shown = terminal("erase", "a", "--force", columns=300)
     shown.wait_for("Type the key")
-    rows.put_held("a", owner="the-next", nonce="d" * 32)
+    rows.put_lock("a", owner="the-next", nonce="d" * 32)
     before = rows.get("a")
     shown.type("a\n")
     assert shown.wait() == 1
@@ -54,8 +52,6 @@ def test_force_erases_no_newer_holder_than_the_one_shown(terminal, rows):
 
 def test_a_damaged_row_exits_with_78_and_goes_by_force(run, rows):
     rows.put("a", recordVersionNumber={"N": "1"})
-    result = run("erase", "a")
-    assert result.returncode == 78
-    assert "not a string" in result.stderr
+    check_ended(run("erase", "a"), 78, "not a string")
     assert run("erase", "a", "--force", "--yes").returncode == 0
     assert rows.get("a") is None

@@ -6,7 +6,7 @@ import shlex
 
 from lambda_lock import LockClient, deduplicate
 
-from .conftest import parsed
+from .conftest import check_ended, parsed
 
 
 def done(scope: str = "prices", key: str = "sku-7") -> None:
@@ -18,34 +18,23 @@ def test_an_event_is_forgotten_by_its_key_and_scope_or_by_the_row_s_key(run, row
     for arguments in (("sku-7", "--scope", "prices"), ("prices#sku-7",)):
         done()
         result = run("forget", *arguments)
-        assert (result.returncode, result.stdout) == (0, "")
+        check_ended(result, 0)
         assert result.stderr == f"lambda-lock: forgot event {arguments[0]!r}\n"
-        assert not {"completedUntil", "result"} & (rows.get("prices#sku-7") or {}).keys()
+        assert not {"completedUntil", "result"} & rows["prices#sku-7"].keys()
     assert "is not done: there was nothing to forget" in run("forget", "sku-7", "--scope", "prices").stderr
 
 
-def test_forget_says_as_json_whether_there_was_anything_to_forget(run, rows):
-    done()
-    assert [parsed(run("forget", "prices#sku-7", "--json")) for _ in range(2)] == [
-        {"forgotten": True},
-        {"forgotten": False},
-    ]
-
-
-def test_an_event_in_progress_is_not_forgotten_and_exits_with_1(run, rows):
+def test_an_event_in_progress_is_not_forgotten_and_exits_with_1(run):
+    said = "nothing was forgotten, because event 'sku-7' is in progress"
     with LockClient(owner_prefix="worker-7") as client, client.acquire("prices#sku-7"):
         for arguments in ((), ("--wait", "0.3")):
             result = run("forget", "sku-7", "--scope", "prices", *arguments)
-            assert result.returncode == 1
-            assert "nothing was forgotten, because event 'sku-7' is in progress" in result.stderr
-            assert "worker-7#" in result.stderr
+            check_ended(result, 1, said, "worker-7#")
             assert "wait=" not in result.stderr
 
 
 def test_a_table_whose_rows_are_deleted_remembers_no_events(run):
-    result = run("forget", "a", "--schema", "python")
-    assert result.returncode == 78
-    assert "deleted on release" in result.stderr
+    check_ended(run("forget", "a", "--schema", "python"), 78, "deleted on release")
 
 
 def test_without_a_scope_it_says_where_to_look_for_what_it_did_not_find(run):
@@ -63,11 +52,10 @@ def test_a_release_of_an_event_that_is_done_says_how_to_forget_it(run):
     assert "forgot event" in run(*command).stderr
 
 
-def test_only_the_result_that_is_meant_is_forgotten(run, rows):
+def test_only_the_result_that_is_meant_is_forgotten_and_json_says_whether_there_was_anything(run):
     done()
     result = run("forget", "prices#sku-7", "--if-result", "991")
     assert "is not done with this result: there was nothing to forget" in result.stderr
-    assert parsed(run("forget", "prices#sku-7", "--if-result", "990", "--json")) == {"forgotten": True}
-    result = run("forget", "prices#sku-7", "--if-result", "text")
-    assert result.returncode == 2
-    assert "it is not JSON" in result.stderr
+    found = [parsed(run("forget", "prices#sku-7", "--if-result", "990", "--json")) for _ in range(2)]
+    assert found == [{"forgotten": True}, {"forgotten": False}]
+    check_ended(run("forget", "prices#sku-7", "--if-result", "text"), 2, "it is not JSON")

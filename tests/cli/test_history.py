@@ -12,8 +12,9 @@ import pytest
 from lambda_lock import LockClient
 from lambda_lock.cli.dashboard import Watcher
 from lambda_lock.core.outcome import Reply
-from lambda_lock.core.tickets import make_ticket
 from lambda_lock.testing import ManualClock, in_memory
+
+from .conftest import FREE, waiting
 
 
 class Readings:
@@ -60,7 +61,7 @@ def test_a_grant_a_renewal_and_a_release_are_told_apart(readings):
 
 def test_an_expired_lease_and_its_take_over_are_told_apart(readings, rows):
     readings.read()
-    rows.put_held("a", owner="dead", expires_in=-5, nonce="a" * 32)
+    rows.put_lock("a", owner="dead", expires_in=-5, nonce="a" * 32)
     answer = readings.read()
     assert answer["locks"][0]["state"] == "expired"
     assert kinds(answer)[-1] == "expired"
@@ -72,17 +73,10 @@ def test_an_expired_lease_and_its_take_over_are_told_apart(readings, rows):
         assert kinds(answer)[-2:] == ["taken over", "took over"]
 
 
-def test_what_the_first_reading_finds_has_not_just_happened(readings, rows):
-    rows.put_held("a")
-    answer = readings.read()
-    assert answer["events"] == []
-    assert answer["locks"][0]["holds"][0]["is_seen_whole"] is False
-
-
 def test_what_a_foreign_row_holds_is_shown_in_part(readings, rows):
     readings.read()
     names: dict[str, Any] = {str(number) + "n" * 1_000: {"N": "9e125"} for number in range(150)}
-    rows.put_held("a", owner="foreign" + "x" * 100_000, expires_in=-5, **names)
+    rows.put_lock("a", owner="foreign" + "x" * 100_000, expires_in=-5, **names)
     answer = readings.read()
     (seen,) = answer["locks"]
     assert len(json.dumps(answer)) < 80_000
@@ -95,7 +89,7 @@ def test_what_a_foreign_row_holds_is_shown_in_part(readings, rows):
 
 def test_what_would_reorder_the_text_beside_it_is_shown_escaped(readings, rows):
     readings.read()
-    rows.put_held("order\u202e#1", owner="worker\u2066", nonce="a" * 32)
+    rows.put_lock("order\u202e#1", owner="worker\u2066", nonce="a" * 32)
     answer = readings.read()
     assert [seen["key"] for seen in answer["locks"] + answer["events"]] == [r"order\u202e#1"] * 2
     owners = {answer["locks"][0]["owner"], answer["locks"][0]["holds"][0]["owner"], answer["events"][0]["owner"]}
@@ -105,25 +99,18 @@ def test_what_would_reorder_the_text_beside_it_is_shown_escaped(readings, rows):
     assert api["holders"][0].startswith(r"\u202dme#")
 
 
-def test_the_permits_of_a_semaphore_are_holds_of_their_own(readings):
+def test_the_permits_of_a_semaphore_are_holds_of_their_own_with_what_they_take(readings):
     with LockClient() as client:
-        first, second = (client.acquire("api", permits=3) for _ in range(2))
+        first, second = (client.acquire("gpus", permits=5, take=take) for take in (3, 1))
         (seen,) = readings.read()["locks"]
         assert seen["is_semaphore"]
-        assert [hold["owner"] for hold in seen["holds"]] == [first.owner, second.owner]
-        first.release()
-        answer = readings.read()
-    assert [hold["ended"] for hold in answer["locks"][0]["holds"]] == ["released", None]
-
-
-def test_a_hold_has_what_it_takes_and_the_state_their_sum(readings):
-    with LockClient() as client, client.acquire("gpus", permits=5, take=3), client.acquire("gpus", permits=5):
-        (seen,) = readings.read()["locks"]
-        assert [hold["take"] for hold in seen["holds"]] == [3, 1]
+        assert [(hold["owner"], hold["take"]) for hold in seen["holds"]] == [(first.owner, 3), (second.owner, 1)]
         assert seen["held_by"] == "held by 2, who take 4"
+        first.release()
+        (seen,) = readings.read()["locks"]
+        assert [hold["ended"] for hold in seen["holds"]] == ["released", None]
         with client.acquire("config", shared=False):
-            config, _ = readings.read()["locks"]
-            assert config["held_by"] == "held by a writer"
+            assert readings.read(prefix="config")["locks"][0]["held_by"] == "held by a writer"
 
 
 @pytest.mark.parametrize("permits", [None, 3])
@@ -165,30 +152,27 @@ def test_a_row_that_is_gone_is_no_lock_any_more(readings, rows):
 
 
 def test_the_number_of_waiters_has_a_past(readings, rows):
-    rows.put_held(
-        "a",
-        waiters={
-            "L": [
-                {"S": make_ticket("place--1", int(time.time()) + 20)},
-                {"S": make_ticket("place--2", int(time.time()) + 20)},
-            ]
-        },
-    )
+    rows.put_lock("a", **waiting(2))
     readings.read()
-    rows.put_held("a", waiters={"L": []})
+    rows.put_lock("a", waiters={"L": []})
     (seen,) = readings.read()["locks"]
     assert [count for _, count in seen["waits"]] == [2, 0]
     assert readings.read(states="waiting")["found"] == 0
 
 
-def test_filters_count_what_they_leave(readings, rows):
-    rows.put_held("order#1")
-    rows.put_held("order#2", expires_in=-30)
-    rows.put("import", recordVersionNumber={"S": "v"}, isReleased={"S": "1"})
-    assert readings.read()["found"] == 3
-    assert [lock["key"] for lock in readings.read(prefix="order#")["locks"]] == ["order#1", "order#2"]
-    assert [lock["key"] for lock in readings.read(prefix="order#", states="expired")["locks"]] == ["order#2"]
-    assert [lock["key"] for lock in readings.read(states="expired,free")["locks"]] == ["order#2", "import"]
+def test_filters_count_what_they_leave_and_what_the_first_reading_finds_has_not_just_happened(readings, rows):
+    rows.put_lock("order#1")
+    rows.put_lock("order#2", expires_in=-30)
+    rows.put("import", **FREE)
+    answer = readings.read()
+    assert (answer["found"], answer["events"]) == (3, [])
+    assert not any(hold["is_seen_whole"] for lock in answer["locks"] for hold in lock["holds"])
+    for question, keys in (
+        ({"prefix": "order#"}, ["order#1", "order#2"]),
+        ({"prefix": "order#", "states": "expired"}, ["order#2"]),
+        ({"states": "expired,free"}, ["order#2", "import"]),
+    ):
+        assert [lock["key"] for lock in readings.read(**question)["locks"]] == keys
     assert readings.read(prefix="order#")["counts"] == {"held": 1, "expired": 1, "waiting": 0}
 
 

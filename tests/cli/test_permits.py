@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import pytest
 
 from lambda_lock import LockClient
 from tests.support.waiting import wait_until
 
-from .conftest import parsed
+from .conftest import check_ended, parsed
 
 
 @pytest.mark.long
@@ -30,93 +29,79 @@ def test_run_lets_n_commands_in_and_no_more(start, tmp_path):
         assert start("run", "encode", "--permits", "2", "--wait", "0", "--", "true").wait() == 0
 
 
-def ended(process: Any) -> tuple[int, str, str]:
-    out, err = process.communicate()
-    return process.returncode, out, err
-
-
 @pytest.mark.long
-def test_a_command_takes_several_permits_and_get_says_how_many(run, start):
+def test_a_command_takes_several_permits_and_get_says_how_many(run, run_apart):
     three = ("--permits", "5", "--take", "3", "--wait", "0")
     with LockClient() as client, client.acquire("gpus", permits=5, take=2):
-        string = ended(start("acquire", "gpus", *three))[1].strip()
+        string = run("acquire", "gpus", *three).stdout.strip()
         assert "held by 2, who take 5" in run("get", "gpus").stdout
         found = parsed(run("get", "gpus", "--json"))
         assert (found["taken"], [holder["take"] for holder in found["holders"]]) == (5, [2, 3])
-        code, _, said = ended(start("run", "gpus", *three, "--", "true"))
-        assert code == 75
-        assert "semaphore 'gpus' has no 3 free permits: 5 of 5 are held, by " in said
+        said = "semaphore 'gpus' has no 3 free permits: 5 of 5 are held, by "
+        check_ended(run_apart("run", "gpus", *three, "--", "true"), 75, said)
         assert run("release", string).returncode == 0
-        assert ended(start("run", "gpus", *three, "--", "true"))[0] == 0
-        assert (
-            "Pass --exclusive to be the only one, or --permits N --take K as the others do"
-            in ended(start("run", "gpus", "--", "true"))[2]
-        )
+        assert run_apart("run", "gpus", *three, "--", "true").returncode == 0
+        said = "Pass --exclusive to be the only one, or --permits N --take K as the others do"
+        assert said in run("acquire", "gpus").stderr
 
 
-@pytest.mark.long
-def test_who_takes_several_beside_one_that_takes_none_is_told_so_in_the_words_of_the_command_line(start):
+def test_who_takes_several_beside_one_that_takes_none_is_told_so_in_the_words_of_the_command_line(run):
     with LockClient() as client, client.acquire("gpus", permits=5):
-        said = ended(start("run", "gpus", "--permits", "5", "--take", "3", "--wait", "0", "--", "true"))[2]
+        said = run("acquire", "gpus", "--permits", "5", "--take", "3", "--wait", "0").stderr
     assert "1 of 5 are held, by " in said
     assert ", without --take, and must be released before any call takes more than 1" in said
 
 
-def test_commands_are_readers_and_a_writer(run, start):
-    reader, writer = (("--wait", "0", option) for option in ("--shared", "--exclusive"))
+def test_commands_are_readers_and_a_writer(run, run_apart):
+    reader, writer = (("config", "--wait", "0", option) for option in ("--shared", "--exclusive"))
     with LockClient() as client:
         with client.acquire("config", shared=True):
-            string = ended(start("acquire", "config", *reader))[1].strip()
+            string = run("acquire", *reader).stdout.strip()
             assert parsed(run("get", "config", "--json"))["taken"] == 2
-            assert ended(start("run", "config", *reader, "--", "true"))[0] == 0
-            code, _, said = ended(start("run", "config", *writer, "--", "true"))
-            assert (code, "semaphore 'config' is held by 2 readers: " in said) == (75, True)
+            assert run_apart("run", *reader, "--", "true").returncode == 0
+            said = "semaphore 'config' is held by 2 readers: "
+            check_ended(run_apart("run", *writer, "--", "true"), 75, said)
             assert run("release", string).returncode == 0
-        string = ended(start("acquire", "config", *writer))[1].strip()
-        record = client.get("config")
-        assert record is not None
-        assert record.taken == 100
-        assert ended(start("run", "config", *reader, "--", "true"))[0] == 75
+        string = run("acquire", *writer).stdout.strip()
+        assert parsed(run("get", "config", "--json"))["taken"] == 100
+        assert run("acquire", *reader).returncode == 75
         assert run("release", string).returncode == 0
 
 
-def test_readers_have_no_permits_of_their_own_and_the_error_names_the_options(start):
-    code, _, told = ended(start("run", "config", "--shared", "--permits", "5", "--", "true"))
-    assert code == 2
-    assert "is not possible with --shared: --shared is permits=100" in told
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--shared", "--permits", "5"), "is not possible with --shared: --shared is permits=100"),
+        (("--take", "2"), "Pass --permits N"),
+        (("--permits", "2", "--take", "3"), "more than"),
+        (("--permits", "0"), ""),
+    ],
+    ids=str,
+)
+def test_permits_that_do_not_fit_are_refused_and_the_error_names_the_options(run, options, said):
+    for command in (("acquire", "gpus", *options), ("run", "gpus", *options, "--", "true")):
+        check_ended(run(*command), 2, said)
 
 
-def test_ls_counts_what_holders_take(run):
+def test_ls_counts_what_holders_take_and_get_says_that_a_writer_holds(run):
     with LockClient() as client, client.acquire("gpus", permits=5, take=3), client.acquire("gpus", permits=5, take=1):
         (seen,) = parsed(run("ls", "--json"))
         assert (seen["taken"], [holder["take"] for holder in seen["holders"]]) == (4, [3, 1])
+        with client.acquire("config", shared=False):
+            assert "held by a writer" in run("get", "config").stdout
 
 
-def test_get_says_that_a_writer_holds(run):
-    with LockClient() as client, client.acquire("config", shared=False):
-        assert "held by a writer" in run("get", "config").stdout
-
-
-@pytest.mark.long
-def test_run_refuses_to_take_permits_of_a_lock_or_more_than_there_are(start):
-    for options, said in ((("--take", "2"), "Pass --permits N"), (("--permits", "2", "--take", "3"), "more than")):
-        code, _, told = ended(start("run", "gpus", *options, "--", "true"))
-        assert code == 2
-        assert said in told
-
-
-def test_run_refuses_a_number_of_permits_out_of_range(run):
-    assert run("run", "encode", "--permits", "0", "--", "true").returncode == 2
+BY_FORCE = ("--force", "--yes")
 
 
 def test_one_permit_is_released_by_force_and_the_others_stay(run):
     with LockClient() as client:
         lost, kept = (client.acquire("api", permits=2, lease_duration=1_000_000) for _ in range(2))
-        assert "release its permit with --owner" in run("release", "api", "--force", "--yes").stderr
-        result = parsed(run("release", "api", "--force", "--yes", "--json", "--owner", lost.owner))
+        check_ended(run("release", "api", *BY_FORCE), 1, "release its permit with --owner")
+        result = parsed(run("release", "api", *BY_FORCE, "--json", "--owner", lost.owner))
         assert result["released"] is True
-        again = run("release", "api", "--force", "--yes", "--owner", lost.owner)
-        assert (again.returncode, "has no permit of semaphore 'api'" in again.stderr) == (1, True)
+        again = run("release", "api", *BY_FORCE, "--owner", lost.owner)
+        check_ended(again, 1, "has no permit of semaphore 'api'")
         assert [each["owner"] for each in parsed(run("get", "api", "--json"))["holders"]] == [kept.owner]
         assert not lost.release()
         assert kept.release()
@@ -128,11 +113,10 @@ def test_the_permit_of_an_attempt_is_released_under_the_name_that_is_shown(run):
         earlier = parsed(run("get", "api", "--json"))["holders"][0]["owner"]
         assert earlier.startswith("execution-1#")
         lock = client.resume(string)
-        refused = run("release", "api", "--force", "--yes", "--owner", earlier)
-        assert refused.returncode == 1
+        check_ended(run("release", "api", *BY_FORCE, "--owner", earlier), 1)
         (shown,) = parsed(run("get", "api", "--json"))["holders"]
         assert (shown["owner"], shown["fencing_token"]) == (lock.owner, lock.fencing_token)
-        assert run("release", "api", "--force", "--yes", "--owner", lock.owner).returncode == 0
+        assert run("release", "api", *BY_FORCE, "--owner", lock.owner).returncode == 0
         assert not lock.release()
         assert client.release(string) is False
 
@@ -140,10 +124,9 @@ def test_the_permit_of_an_attempt_is_released_under_the_name_that_is_shown(run):
 def test_a_lock_is_released_by_force_if_the_owner_that_is_named_holds_it(run):
     with LockClient() as client:
         lock = client.acquire("a")
-        refused = run("release", "a", "--force", "--yes", "--owner", "another#1")
-        assert refused.returncode == 1
-        assert f"lock 'a' is held by {lock.owner}, not by another#1" in refused.stderr
-        assert run("release", "a", "--force", "--yes", "--owner", lock.owner).returncode == 0
+        refused = run("release", "a", *BY_FORCE, "--owner", "another#1")
+        check_ended(refused, 1, f"lock 'a' is held by {lock.owner}, not by another#1")
+        assert run("release", "a", *BY_FORCE, "--owner", lock.owner).returncode == 0
 
 
 def test_what_is_asked_before_a_release_by_force_names_a_permit_only_where_there_is_one(run):
@@ -158,11 +141,8 @@ def test_what_is_asked_before_a_release_by_force_names_a_permit_only_where_there
 def test_nobody_holds_a_rate_limit_that_an_owner_could_release(run):
     with LockClient() as client:
         client.rate_limit("api", 1, per=86_400)
-        refused = run("release", "api", "--force", "--yes", "--owner", "another#1")
-        assert refused.returncode == 1
-        assert (
-            "'api' is a rate limit, which nobody holds: nothing was done. Leave --owner and --all out" in refused.stderr
-        )
+        said = "'api' is a rate limit, which nobody holds: nothing was done. Leave --owner and --all out"
+        check_ended(run("release", "api", *BY_FORCE, "--owner", "another#1"), 1, said)
         assert client.get("api") is not None
 
 
