@@ -55,6 +55,15 @@ def the_only(stack: cdk.Stack, kind: str) -> dict[str, Any]:
     return resource
 
 
+def as_of_one_region(properties: dict[str, Any]) -> None:
+    """Give the properties of a GlobalTable in one Region the form of the same AWS::DynamoDB::Table."""
+    (replica,) = properties.pop("Replicas")
+    for name in ("DeletionProtectionEnabled", "PointInTimeRecoverySpecification"):
+        properties[name] = replica[name]
+    if "SSESpecification" in replica:
+        properties["SSESpecification"] |= replica["SSESpecification"]
+
+
 def policies(stack: cdk.Stack) -> list[dict[str, Any]]:
     """All policy documents of the stack that are attached to a principal."""
     kinds = ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")

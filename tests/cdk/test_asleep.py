@@ -21,7 +21,7 @@ from rig import cdk as command_line
 from rig.cdk import DEPLOYED, CdkError, run
 from rig.cloud import ACCOUNT, Cloud
 from rig.engine import REGION, ROOT, Ministack
-from tests.cdk.apps import new_function, new_stack, resources
+from tests.cdk.apps import new_function, resources
 from tests.step_functions import page
 from tests.step_functions.conftest import SHORTER, Shop
 from tests.step_functions.waking import ANSWERS
@@ -71,8 +71,7 @@ def written(definition: Any) -> Any:
 
 
 @pytest.mark.parametrize("permits", [False, True], ids=["lock", "permits"])
-def test_the_construct_makes_the_definition_of_the_page_and_wakes_its_machine(permits):
-    stack = new_stack()
+def test_the_construct_makes_the_definition_of_the_page_and_wakes_its_machine(permits, stack):
     locks = LockTable(stack, "Locks", wake=True)
     arns = page.of_permits(NAMED) if permits else NAMED
     functions = {name: lambda_.Function.from_function_arn(stack, name, arns[name]) for name in ALL}
@@ -90,8 +89,7 @@ def test_the_construct_makes_the_definition_of_the_page_and_wakes_its_machine(pe
     assert called == [{"Ref": id}]
 
 
-def test_the_snippet_of_the_page_lets_the_waker_call_the_machine_and_the_function():
-    stack = new_stack()
+def test_the_snippet_of_the_page_lets_the_waker_call_the_machine_and_the_function(stack):
     body = sfn.DefinitionBody.from_chainable(sfn.Pass(stack, "Pass"))
     names = {
         "self": stack,

@@ -23,12 +23,13 @@ from tests.cdk.apps import (
     new_function,
     new_stack,
     policies,
-    synthesized,
     the_only,
     warnings,
 )
 
 FUNCTION = "AWS::Lambda::Function"
+OTHER = "222222222222"
+TABLE_ARN = "arn:aws:dynamodb:eu-central-1:{}:table/theirs"
 
 
 def _variables(stack: cdk.Stack) -> dict[str, Any]:
@@ -36,31 +37,27 @@ def _variables(stack: cdk.Stack) -> dict[str, Any]:
     return variables
 
 
-def test_a_connected_function_has_the_permissions_and_the_names():
-    stack = new_stack()
-    locks = LockTable(stack, "Locks")
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({}, {"LAMBDA_LOCK_METRICS": "lambda_lock"}),
+        ({"metrics_namespace": "orders"}, {"LAMBDA_LOCK_METRICS": "orders"}),
+        ({"metrics_namespace": None}, {}),
+        (
+            {"metrics_namespace": None, "partition_key_name": "pk", "sort_key_name": "sk"},
+            {"LAMBDA_LOCK_PARTITION_KEY": "pk", "LAMBDA_LOCK_SORT_KEY": "sk"},
+        ),
+    ],
+    ids=str,
+)
+def test_a_connected_function_has_the_permissions_and_is_told_table_keys_and_namespace(options, told, stack):
+    locks = LockTable(stack, "Locks", **options)
     assert locks.connect(new_function(stack)).success
     assert policies(stack) == [document(allow(FOUR_ACTIONS, stack.resolve(locks.table.table_arn)))]
-    assert _variables(stack) == {
-        "LAMBDA_LOCK_TABLE": {"Ref": "LocksTable84FB9352"},
-        "LAMBDA_LOCK_METRICS": "lambda_lock",
-    }
+    assert _variables(stack) == {"LAMBDA_LOCK_TABLE": {"Ref": "LocksTable84FB9352"}, **told}
 
 
-def test_a_function_is_told_the_key_names_of_its_table():
-    stack = new_stack()
-    LockTable(stack, "Locks", partition_key_name="pk", sort_key_name="sk").connect(new_function(stack))
-    assert _variables(stack) == {
-        "LAMBDA_LOCK_TABLE": {"Ref": "LocksTable84FB9352"},
-        "LAMBDA_LOCK_PARTITION_KEY": "pk",
-        "LAMBDA_LOCK_SORT_KEY": "sk",
-        "LAMBDA_LOCK_METRICS": "lambda_lock",
-    }
-
-
-def test_a_stage_is_told_as_the_scope_of_events():
-    stack = new_stack()
-    locks = LockTable(stack, "Locks")
+def test_a_stage_is_told_as_the_scope_of_events(stack, locks):
     function = new_function(stack)
     locks.connect(function, stage="blue")
     locks.connect(function, stage="blue")
@@ -70,81 +67,54 @@ def test_a_stage_is_told_as_the_scope_of_events():
 
 
 @pytest.mark.parametrize(("stage", "error"), [("", LockArgumentError), ("x" * 129, LockArgumentError), (7, TypeError)])
-def test_a_stage_that_no_scope_can_be_is_refused(stage, error):
-    stack = new_stack()
+def test_a_stage_that_no_scope_can_be_is_refused(stage, error, stack):
     with pytest.raises(error, match="stage"):
         LockTable(stack, "Locks").connect(new_function(stack), stage=stage)
 
 
-def test_key_prefixes_narrow_what_a_connected_function_may_lock():
-    granted, connected = new_stack(), new_stack()
-    LockTable(granted, "Locks").grant(new_function(granted), key_prefixes=["invoice#"])
-    LockTable(connected, "Locks").connect(new_function(connected), key_prefixes=["invoice#"])
-    assert policies(connected) == policies(granted) != []
-
-
 @pytest.mark.parametrize(
-    ("arn", "told", "scope"),
+    ("account", "in_stack", "told", "scope"),
     [
-        (f"arn:aws:dynamodb:eu-central-1:{ACCOUNT}:table/theirs", "theirs", {}),
-        (
-            "arn:aws:dynamodb:eu-central-1:222222222222:table/theirs",
-            "arn:aws:dynamodb:eu-central-1:222222222222:table/theirs",
-            {"LAMBDA_LOCK_SCOPE": ACCOUNT},
-        ),
+        (ACCOUNT, in_an_account, "theirs", {}),
+        (OTHER, in_an_account, TABLE_ARN.format(OTHER), {"LAMBDA_LOCK_SCOPE": ACCOUNT}),
+        (ACCOUNT, new_stack, TABLE_ARN.format(ACCOUNT), {}),
     ],
-    ids=["own account", "another account"],
+    ids=["own account", "another account", "a stack without an account"],
 )
-def test_an_existing_table_is_named_and_that_of_another_account_by_its_arn(arn, told, scope):
-    stack = in_an_account()
-    locks = LockTable.from_table_arn(stack, "Locks", arn, partition_key_name="id")
+def test_an_existing_table_is_named_and_one_that_may_be_of_another_account_by_its_arn(account, in_stack, told, scope):
+    stack = in_stack()
+    arn = TABLE_ARN.format(account)
+    locks = LockTable.from_table_arn(stack, "Locks", arn, partition_key_name="id", dashboard=True)
     locks.connect(new_function(stack))
-    assert _variables(stack) == {
-        "LAMBDA_LOCK_TABLE": told,
-        "LAMBDA_LOCK_PARTITION_KEY": "id",
-        "LAMBDA_LOCK_METRICS": "lambda_lock",
-        **scope,
-    }
+    variables = {"LAMBDA_LOCK_TABLE": told, "LAMBDA_LOCK_PARTITION_KEY": "id", "LAMBDA_LOCK_METRICS": "lambda_lock"}
+    assert _variables(stack) == variables | scope
 
 
-def test_an_arn_that_is_known_at_deployment_only_is_told_as_it_is():
-    stack = new_stack()
+def test_an_arn_that_is_known_at_deployment_only_is_told_as_it_is(stack):
     arn = cdk.Fn.import_value("LocksArn")
     LockTable.from_table_arn(stack, "Locks", arn).connect(new_function(stack))
     assert _variables(stack)["LAMBDA_LOCK_TABLE"] == {"Fn::ImportValue": "LocksArn"}
     assert policies(stack) == [document(allow(FOUR_ACTIONS, {"Fn::ImportValue": "LocksArn"}))]
 
 
-def test_an_arn_of_the_stacks_own_account_and_region_is_told_as_a_name():
-    stack = new_stack()
+def test_an_arn_of_the_stacks_own_account_and_region_is_told_as_a_name(stack):
     arn = f"arn:{stack.partition}:dynamodb:{stack.region}:{stack.account}:table/theirs"
     LockTable.from_table_arn(stack, "Locks", arn).connect(new_function(stack))
     assert _variables(stack)["LAMBDA_LOCK_TABLE"] == "theirs"
 
 
-def test_in_a_stack_without_an_account_a_table_is_told_by_its_arn():
-    stack = new_stack()
-    arn = f"arn:aws:dynamodb:eu-central-1:{ACCOUNT}:table/theirs"
-    LockTable.from_table_arn(stack, "Locks", arn, dashboard=True).connect(new_function(stack))
-    assert _variables(stack)["LAMBDA_LOCK_TABLE"] == arn
+@pytest.mark.parametrize("other", [{"region": "us-east-1"}, {"account": OTHER}], ids=str)
+def test_a_function_of_another_account_or_region_is_refused(other, home):
+    elsewhere = cdk.Environment(**({"account": ACCOUNT, "region": REGION} | other))
+    locks = LockTable(home, "Locks", table_name="locks")
+    with pytest.raises(LockConfigurationError, match="another account or Region than Stack/Locks"):
+        locks.connect(new_function(cdk.Stack(home.node.root, "Functions", env=elsewhere)))
 
 
-@pytest.mark.parametrize("other", [{"region": "us-east-1"}, {"account": "222222222222"}], ids=str)
-def test_a_function_of_another_account_or_region_is_refused(other):
-    app = cdk.App()
-    here = {"account": ACCOUNT, "region": REGION}
-    tables = cdk.Stack(app, "Tables", env=cdk.Environment(**here))
-    functions = cdk.Stack(app, "Functions", env=cdk.Environment(**(here | other)))
-    locks = LockTable(tables, "Locks", table_name="locks")
-    with pytest.raises(LockConfigurationError, match="another account or Region than Tables/Locks"):
-        locks.connect(new_function(functions))
-
-
-def test_a_table_of_another_stack_can_be_connected():
-    app = cdk.App()
-    tables, functions = cdk.Stack(app, "Tables"), cdk.Stack(app, "Functions")
-    LockTable(tables, "Locks").connect(new_function(functions))
-    exported = {"Fn::ImportValue": "Tables:ExportsOutputFnGetAttLocksTable84FB9352ArnD5AC368B"}
+def test_a_table_of_another_stack_can_be_connected(stack, locks):
+    functions = cdk.Stack(stack.node.root, "Functions")
+    locks.connect(new_function(functions))
+    exported = {"Fn::ImportValue": "Stack:ExportsOutputFnGetAttLocksTable84FB9352ArnD5AC368B"}
     assert policies(functions) == [document(allow(FOUR_ACTIONS, exported))]
 
 
@@ -169,15 +139,16 @@ def test_a_client_in_that_environment_uses_that_table_and_its_keys(monkeypatch):
 
 def test_connecting_twice_changes_nothing():
     once, twice = new_stack(), new_stack()
-    LockTable(once, "Locks").connect(new_function(once))
-    locks, function = LockTable(twice, "Locks"), new_function(twice)
-    locks.connect(function)
-    locks.connect(function)
+    for stack, times in ((once, 1), (twice, 2)):
+        locks, function = LockTable(stack, "Locks"), new_function(stack, runtime=lambda_.Runtime.PYTHON_3_10)
+        for _ in range(times):
+            locks.connect(function)
     assert (policies(twice), _variables(twice)) == (policies(once), _variables(once))
+    (warning,) = warnings(twice)
+    assert "lambda_lock needs Python 3.11 or newer" in warning
 
 
-def test_a_function_is_connected_with_one_table_only():
-    stack = new_stack()
+def test_a_function_is_connected_with_one_table_only(stack):
     function = new_function(stack)
     LockTable(stack, "Locks").connect(function)
     with pytest.raises(LockConfigurationError, match="Stack/Function is already connected to Stack/Locks"):
@@ -193,12 +164,11 @@ def test_a_function_is_connected_with_one_table_only():
     ],
     ids=["imported", "version", "alias"],
 )
-def test_a_function_whose_environment_cannot_be_set_is_refused_with_what_to_set(function):
-    stack = in_an_account()
-    locks = LockTable(stack, "Locks", partition_key_name="pk")
+def test_a_function_whose_environment_cannot_be_set_is_refused_with_what_to_set(function, home):
+    locks = LockTable(home, "Locks", partition_key_name="pk")
     said = "call grant.. here, and set LAMBDA_LOCK_TABLE, LAMBDA_LOCK_METRICS, LAMBDA_LOCK_PARTITION_KEY"
     with pytest.raises(LockConfigurationError, match=said):
-        locks.connect(function(stack))
+        locks.connect(function(home))
 
 
 def _singleton(stack: cdk.Stack, **options: Any) -> lambda_.SingletonFunction:
@@ -213,26 +183,17 @@ def _singleton(stack: cdk.Stack, **options: Any) -> lambda_.SingletonFunction:
     )
 
 
-def test_a_singleton_function_can_be_connected():
-    stack = new_stack()
+def test_a_singleton_function_can_be_connected(stack):
     LockTable(stack, "Locks").connect(_singleton(stack))
     assert _variables(stack)["LAMBDA_LOCK_TABLE"] == {"Ref": "LocksTable84FB9352"}
 
 
-def test_a_singleton_function_is_looked_at_like_any_other():
-    stack = new_stack()
+def test_a_singleton_function_is_looked_at_like_any_other(stack):
     locks, function = LockTable(stack, "Locks"), _singleton(stack, environment={"LAMBDA_LOCK_TABLE": "theirs"})
     with pytest.raises(LockArgumentError, match="a circular dependency"):
         locks.grant(function, key_prefixes=[function.function_name])
     with pytest.raises(LockConfigurationError, match="has LAMBDA_LOCK_TABLE='theirs' in its environment"):
         locks.connect(function)
-
-
-@pytest.mark.parametrize(("namespace", "told"), [("orders", {"LAMBDA_LOCK_METRICS": "orders"}), (None, {})], ids=str)
-def test_the_namespace_of_the_metrics_is_told_if_there_is_one(namespace, told):
-    stack = new_stack()
-    LockTable(stack, "Locks", metrics_namespace=namespace).connect(new_function(stack))
-    assert _variables(stack) == {"LAMBDA_LOCK_TABLE": {"Ref": "LocksTable84FB9352"}, **told}
 
 
 @pytest.mark.parametrize("namespace", ["", "AWS/Lambda", ":orders", 'my "orders"', "x" * 256])
@@ -241,8 +202,7 @@ def test_a_namespace_that_cloudwatch_does_not_take_is_refused(namespace):
         LockTable(new_stack(), "Locks", metrics_namespace=namespace)
 
 
-def test_powertools_namespace_is_the_functions_own_because_no_alarm_could_watch_it():
-    stack = new_stack()
+def test_powertools_namespace_is_the_functions_own_because_no_alarm_could_watch_it(stack):
     with pytest.raises(LockArgumentError, match="Pass None, and set LAMBDA_LOCK_METRICS in the function's"):
         LockTable(stack, "Refused", metrics_namespace="Powertools")
     function = new_function(stack, environment={"LAMBDA_LOCK_METRICS": "powertools"})
@@ -251,8 +211,7 @@ def test_powertools_namespace_is_the_functions_own_because_no_alarm_could_watch_
     assert warnings(stack) == []
 
 
-def test_a_namespace_that_the_function_has_already_is_kept_with_a_warning():
-    stack = new_stack()
+def test_a_namespace_that_the_function_has_already_is_kept_with_a_warning(stack):
     LockTable(stack, "Locks").connect(new_function(stack, environment={"LAMBDA_LOCK_METRICS": "mine"}))
     assert _variables(stack)["LAMBDA_LOCK_METRICS"] == "mine"
     (warning,) = warnings(stack)
@@ -260,35 +219,14 @@ def test_a_namespace_that_the_function_has_already_is_kept_with_a_warning():
     assert "metrics_namespace=" in warning
 
 
-def test_another_table_in_the_functions_own_environment_is_refused_and_the_same_one_is_not():
-    stack = new_stack()
-    locks = LockTable(stack, "Locks")
+def test_another_table_in_the_functions_own_environment_is_refused_and_the_same_one_is_not(stack, locks):
     locks.connect(new_function(stack, "Same", environment=locks.environment))
     with pytest.raises(LockConfigurationError, match="Stack/Other has LAMBDA_LOCK_TABLE='theirs' in its environment"):
         locks.connect(new_function(stack, "Other", environment={"LAMBDA_LOCK_TABLE": "theirs"}))
     assert warnings(stack) == []
 
 
-def test_a_namespace_that_the_function_is_given_later_gets_the_warning_too():
-    stack = new_stack()
-    function = new_function(stack)
-    LockTable(stack, "Locks").connect(function)
-    function.add_environment("LAMBDA_LOCK_METRICS", "mine")
-    (warning,) = warnings(stack)
-    assert "LAMBDA_LOCK_METRICS='mine'" in warning
-
-
-def test_a_table_that_the_function_is_given_later_is_refused_when_synthesizing():
-    stack = new_stack()
-    function = new_function(stack)
-    LockTable(stack, "Locks").connect(function)
-    function.add_environment("LAMBDA_LOCK_TABLE", "theirs")
-    with pytest.raises(RuntimeError, match="Stack/Function has LAMBDA_LOCK_TABLE='theirs' in its environment"):
-        synthesized(stack)
-
-
-def test_a_class_of_logs_without_metrics_gets_a_warning():
-    stack = new_stack()
+def test_a_class_of_logs_without_metrics_gets_a_warning(stack):
     group = logs.LogGroup(stack, "Logs", log_group_class=logs.LogGroupClass.INFREQUENT_ACCESS)
     LockTable(stack, "Locks").connect(new_function(stack, log_group=group))
     LockTable(stack, "Silent", metrics_namespace=None).connect(new_function(stack, "Other", log_group=group))
@@ -297,55 +235,20 @@ def test_a_class_of_logs_without_metrics_gets_a_warning():
     assert "LockLost cannot go off" in warning
 
 
-@pytest.mark.parametrize("level", ["WARN", "ERROR", "FATAL"])
-def test_a_log_level_that_drops_the_metrics_gets_a_warning(level):
-    stack = new_stack()
-    locks = LockTable(stack, "Locks")
-    logging: dict[str, Any] = {
-        "logging_format": lambda_.LoggingFormat.JSON,
-        "application_log_level_v2": lambda_.ApplicationLogLevel[level],
-    }
-    locks.connect(new_function(stack, **logging))
-    (warning,) = warnings(stack)
-    assert f"at level {level}" in warning
-    assert "LockLost cannot go off" in warning
-
-
-def test_other_levels_and_no_metrics_get_none():
-    stack = new_stack()
-    json_format: dict[str, Any] = {"logging_format": lambda_.LoggingFormat.JSON}
-    levels = lambda_.ApplicationLogLevel
-    LockTable(stack, "Locks").connect(new_function(stack, **json_format, application_log_level_v2=levels.INFO))
+def test_a_log_level_that_drops_the_metrics_gets_a_warning(stack, locks):
     silent = LockTable(stack, "Silent", metrics_namespace=None)
-    silent.connect(new_function(stack, "Other", **json_format, application_log_level_v2=levels.ERROR))
-    assert warnings(stack) == []
+    levels = lambda_.ApplicationLogLevel
+    for level in (levels.INFO, levels.WARN, levels.ERROR, levels.FATAL):
+        logging: dict[str, Any] = {"logging_format": lambda_.LoggingFormat.JSON, "application_log_level_v2": level}
+        locks.connect(new_function(stack, level.name, **logging))
+        silent.connect(new_function(stack, f"{level.name}WithoutMetrics", **logging))
+    found = warnings(stack)
+    said = {f"Stack/{level} logs in JSON at level {level}" for level in ("WARN", "ERROR", "FATAL")}
+    assert {each.partition(",")[0] for each in found} == said
+    assert all("LockLost cannot go off" in each for each in found)
 
 
-def test_a_log_level_that_is_set_after_the_function_is_connected_gets_it_too():
-    stack = new_stack()
-    function = new_function(stack)
-    LockTable(stack, "Locks").connect(function)
-    resource = function.node.default_child
-    assert isinstance(resource, lambda_.CfnFunction)
-    resource.logging_config = lambda_.CfnFunction.LoggingConfigProperty(
-        log_format="JSON", application_log_level="ERROR"
-    )
-    (warning,) = warnings(stack)
-    assert "at level ERROR" in warning
-
-
-@pytest.mark.parametrize("runtime", ["NODEJS_20_X", "PYTHON_3_10"])
-def test_a_function_that_the_library_does_not_run_on_gets_a_warning(runtime):
-    stack = new_stack()
-    locks, function = LockTable(stack, "Locks"), new_function(stack, runtime=getattr(lambda_.Runtime, runtime))
-    locks.connect(function)
-    locks.connect(function)
-    (warning,) = warnings(stack)
-    assert "lambda_lock needs Python 3.11 or newer" in warning
-
-
-def test_a_prefix_with_the_functions_own_name_is_refused_because_neither_could_be_made_first():
-    stack = new_stack()
+def test_a_prefix_with_the_functions_own_name_is_refused_because_neither_could_be_made_first(stack):
     locks, function = LockTable(stack, "Locks"), new_function(stack)
     prefix = f"{function.function_name}#"
     grantees: list[iam.IGrantable] = [function, function.add_alias("live"), function.grant_principal]

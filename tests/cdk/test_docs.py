@@ -47,12 +47,11 @@ def test_each_snippet_makes_a_template():
         assert resources(stack, "AWS::IAM::Policy") or made
 
 
-def test_the_snippet_of_the_layer_gives_it_to_the_function():
-    stack = in_an_account()
+def test_the_snippet_of_the_layer_gives_it_to_the_function(home):
     (snippet,) = (each for each in _SNIPPETS if "LockLayer" in each)
-    _run(snippet, stack)
-    (layer,) = resources(stack, "AWS::Lambda::LayerVersion")
-    layers = [each["Properties"].get("Layers") for each in resources(stack, "AWS::Lambda::Function").values()]
+    _run(snippet, home)
+    (layer,) = resources(home, "AWS::Lambda::LayerVersion")
+    layers = [each["Properties"].get("Layers") for each in resources(home, "AWS::Lambda::Function").values()]
     assert [{"Ref": layer}] in layers
 
 

@@ -171,8 +171,7 @@ def test_a_command_that_deploys_nothing_does_not_compile(tmp_path):
     assert not (asset / "python").exists()
 
 
-def test_the_layer_says_what_it_is_and_where_it_runs():
-    stack = new_stack()
+def test_the_layer_says_what_it_is_and_where_it_runs(stack):
     LockLayer(stack, "Library", runtimes=runtimes("python3.12", RUNNING, "python3.12"), layer_version_name="locks")
     layer = the_only(stack, KIND)
     del layer["Properties"]["Content"]
@@ -190,8 +189,7 @@ def test_the_layer_says_what_it_is_and_where_it_runs():
     }
 
 
-def test_versions_of_the_layer_can_be_kept():
-    stack = new_stack()
+def test_versions_of_the_layer_can_be_kept(stack):
     LockLayer(stack, "Library", runtimes=runtimes(RUNNING), removal_policy=cdk.RemovalPolicy.RETAIN)
     assert the_only(stack, KIND)["DeletionPolicy"] == "Retain"
 

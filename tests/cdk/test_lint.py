@@ -1,4 +1,7 @@
-"""cfn-lint finds no mistake in the templates of the docs, and in those that the construct makes. `make templates`."""
+"""cfn-lint and the CDK's own check find no mistake in the templates of the docs, and in those that the construct makes.
+
+`make templates` turns the CDK's check on: it fails each synthesis of a template in which it finds one.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import aws_cdk as cdk
 import pytest
 
 from lambda_lock.cdk import LockTable
@@ -53,3 +57,14 @@ def test_cfn_lint_says_the_same_of_a_function_without_locks_and_sees_a_mistake(t
     found = _findings(template)
     assert ("E3030", "LocksTable84FB9352") in found
     assert any(resource.startswith("Connected") for rule, resource in found if rule == "W3005")
+
+
+def test_the_cdks_own_check_fails_the_synthesis_for_a_mistake_that_cfn_lint_does_not_know(tmp_path):
+    stack, template, kind = in_an_account(), tmp_path / "template.json", "AWS::GameLift::Fleet"
+    ports = {"FromPort": 2000, "ToPort": 1000, "IpRange": "10.0.0.0/8", "Protocol": "UDP"}
+    fleet = {"Name": "fleet", "EC2InboundPermissions": [ports]}
+    template.write_text(json.dumps({"Resources": {"Fleet": {"Type": kind, "Properties": fleet}}}))
+    assert _findings(template) == set()
+    cdk.CfnResource(stack, "Fleet", type=kind, properties=fleet)
+    with pytest.raises(RuntimeError, match="port range is inverted"):
+        synthesized(stack)

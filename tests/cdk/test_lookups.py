@@ -9,7 +9,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_ssm as ssm
 
 from lambda_lock.cdk import LockTable
-from tests.cdk.apps import ACCOUNT, REGION, in_an_account, new_function, policies
+from tests.cdk.apps import ACCOUNT, REGION, new_function, policies
 
 _ROLES = pytest.mark.skipif(not hasattr(iam.Role, "from_lookup"), reason="this CDK looks up no roles")
 
@@ -19,61 +19,47 @@ def _errors(stack: cdk.Stack) -> list[str]:
     return [str(each.entry.data) for each in found]
 
 
-def _named(stack: cdk.Stack) -> LockTable:
-    return LockTable.from_table_name(stack, "Locks", ssm.StringParameter.value_from_lookup(stack, "/locks/name"))
+def _looked_up(stack: cdk.Stack, what: str) -> str:
+    return ssm.StringParameter.value_from_lookup(stack, f"/locks/{what}")
 
 
-def _by_arn(stack: cdk.Stack) -> LockTable:
-    return LockTable.from_table_arn(stack, "Locks", ssm.StringParameter.value_from_lookup(stack, "/locks/arn"))
+def _named(stack: cdk.Stack, before: str = "") -> LockTable:
+    return LockTable.from_table_name(stack, "Locks", before + _looked_up(stack, "name"))
 
 
-def _with_more_of_the_name(stack: cdk.Stack) -> LockTable:
-    return LockTable.from_table_name(
-        stack, "Locks", f"prod-{ssm.StringParameter.value_from_lookup(stack, '/locks/name')}"
-    )
+def _by_arn(stack: cdk.Stack, arn: str, what: str) -> LockTable:
+    return LockTable.from_table_arn(stack, "Locks", arn.format(_looked_up(stack, what)))
 
 
-def _by_arn_with_its_name(stack: cdk.Stack) -> LockTable:
-    name = ssm.StringParameter.value_from_lookup(stack, "/locks/name")
-    return LockTable.from_table_arn(stack, "Locks", f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/{name}")
-
-
-def _by_arn_with_its_account(stack: cdk.Stack) -> LockTable:
-    account = ssm.StringParameter.value_from_lookup(stack, "/locks/account")
-    return LockTable.from_table_arn(stack, "Locks", f"arn:aws:dynamodb:{REGION}:{account}:table/locks")
-
-
-def _made(stack: cdk.Stack) -> LockTable:
-    return LockTable(stack, "Locks", table_name=ssm.StringParameter.value_from_lookup(stack, "/locks/name"))
+_ARN = f"arn:aws:dynamodb:{REGION}:"
 
 
 @pytest.mark.parametrize(
     ("make", "parameter"),
     [
         (_named, "table_name"),
-        (_with_more_of_the_name, "table_name"),
-        (_made, "table_name"),
-        (_by_arn, "table_arn"),
-        (_by_arn_with_its_name, "table_arn"),
-        (_by_arn_with_its_account, "table_arn"),
+        (lambda stack: _named(stack, "prod-"), "table_name"),
+        (lambda stack: LockTable(stack, "Locks", table_name=_looked_up(stack, "name")), "table_name"),
+        (lambda stack: _by_arn(stack, "{}", "arn"), "table_arn"),
+        (lambda stack: _by_arn(stack, f"{_ARN}{ACCOUNT}:table/{{}}", "name"), "table_arn"),
+        (lambda stack: _by_arn(stack, f"{_ARN}{{}}:table/locks", "account"), "table_arn"),
     ],
+    ids=["named", "more of the name", "made", "by ARN", "by ARN with its name", "by ARN with its account"],
 )
-def test_a_dummy_is_let_through_and_is_an_error_of_the_synthesis(make, parameter):
-    stack = in_an_account()
-    locks = make(stack)
-    locks.connect(new_function(stack))
-    assert len(policies(stack)) == 1
-    (error,) = _errors(stack)
+def test_a_dummy_is_let_through_and_is_an_error_of_the_synthesis(make, parameter, home):
+    locks = make(home)
+    locks.connect(new_function(home))
+    assert len(policies(home)) == 1
+    (error,) = _errors(home)
     assert error.startswith(f"{parameter}='")
     assert "dummy-value-for-/locks/" in error
     assert "has not been made" in error
 
 
 @_ROLES
-def test_the_dummy_of_a_role_is_let_through_and_is_an_error_of_the_synthesis():
-    stack = in_an_account()
-    LockTable(stack, "Locks").grant(iam.Role.from_lookup(stack, "Role", role_name="theirs"))
-    (error,) = _errors(stack)
+def test_the_dummy_of_a_role_is_let_through_and_is_an_error_of_the_synthesis(home):
+    LockTable(home, "Locks").grant(iam.Role.from_lookup(home, "Role", role_name="theirs"))
+    (error,) = _errors(home)
     assert "Stack/Role" in error
 
 

@@ -1,4 +1,7 @@
-"""The alarms, which can go off and do so only for good reasons, and the dashboard."""
+"""The alarms, which can go off and do so only for good reasons, and the dashboard.
+
+What they are like in detail is compared with docs/templates/watched.yaml, by test_other_tools.py.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from aws_cdk import aws_sns_subscriptions as subscriptions
 from lambda_lock import LockArgumentError, LockConfigurationError
 from lambda_lock.cdk import LockTable
 from lambda_lock.observe import metrics
-from tests.cdk.apps import ACCOUNT, REGION, in_an_account, new_function, new_stack, resources, the_only
+from tests.cdk.apps import ACCOUNT, REGION, new_function, new_stack, resources, the_only
 
 ALARM = "AWS::CloudWatch::Alarm"
 DASHBOARD = "AWS::CloudWatch::Dashboard"
@@ -30,7 +33,6 @@ DYNAMODB = {
     "SystemErrors": {"TableName", "Operation"},
     "SuccessfulRequestLatency": {"TableName", "Operation"},
 }
-OPERATIONS = {"GetItem", "PutItem", "UpdateItem", "DeleteItem", "TransactWriteItems"}
 LOCKS = (metrics.LOST, metrics.FAILED, metrics.DISABLED, metrics.TOKEN_FELL, metrics.RATE_LIMITED)  # alarms' ids too
 LIBRARY = {name: {metrics.TABLE_DIMENSION} for name in (*metrics.COUNTED.values(), *LOCKS)}
 PUBLISHED = {"AWS/DynamoDB": DYNAMODB, metrics.NAMESPACE: LIBRARY}
@@ -42,99 +44,57 @@ def _alarms(stack: cdk.Stack) -> dict[str, dict[str, Any]]:
 
 def _watched(**options: Any) -> cdk.Stack:
     stack = new_stack()
-    LockTable(stack, "Locks", alarm_actions=[], **options)
+    LockTable(stack, "Locks", **({"alarm_actions": []} | options))
     return stack
+
+
+@pytest.fixture(scope="module")
+def alarms() -> dict[str, dict[str, Any]]:
+    """Those of a lock table without other options."""
+    return _alarms(_watched())
 
 
 def _metrics(alarm: dict[str, Any]) -> list[dict[str, Any]]:
     return [each["MetricStat"] for each in alarm["Metrics"] if "MetricStat" in each]
 
 
-def test_nothing_is_watched_unless_asked_for():
-    stack = new_stack()
-    LockTable(stack, "Locks")
-    assert not resources(stack, ALARM)
-    assert not resources(stack, DASHBOARD)
-
-
-IDS = [
-    "LocksLockLostF5800995",
-    "LocksLockFailed74B50F4A",
-    "LocksLockDisabled7029AC98",
-    "LocksTokenFell6FE3B5EC",
-    "LocksRateLimited5921BFC6",
-    "LocksThrottled95DE639C",
-    "LocksSystemErrors801FD1C5",
-]
-
-
-def test_alarms_are_about_locks_that_fail_or_are_off_limits_and_the_table_and_keep_their_ids():
-    assert [*resources(_watched(), ALARM)] == IDS
-
-
-def test_the_alarms_add_up_what_is_published_for_the_table():
-    watched = {
-        name: {
-            (each["Metric"]["Namespace"], each["Metric"]["MetricName"], _dimension(each, "Operation"))
-            for each in _metrics(alarm)
-        }
-        for name, alarm in _alarms(_watched()).items()
-    }
-    assert watched == {
-        **{name: {(metrics.NAMESPACE, name, None)} for name in LOCKS},
-        "Throttled": {("AWS/DynamoDB", f"{way}ThrottleEvents", None) for way in ("Read", "Write")},
-        "SystemErrors": {("AWS/DynamoDB", "SystemErrors", operation) for operation in OPERATIONS},
-    }
-
-
 def _dimension(metric: dict[str, Any], name: str) -> Any:
     return {each["Name"]: each["Value"] for each in metric["Metric"]["Dimensions"]}.get(name)
 
 
-def test_every_alarmed_metric_is_published_under_just_these_dimensions_for_this_table():
-    for alarm in _alarms(_watched()).values():
-        for each in _metrics(alarm):
-            metric = each["Metric"]
-            dimensions = {dimension["Name"] for dimension in metric["Dimensions"]}
-            assert PUBLISHED[metric["Namespace"]][metric["MetricName"]] == dimensions
-            assert TABLE in (_dimension(each, "TableName"), _dimension(each, metrics.TABLE_DIMENSION))
+def test_every_alarmed_metric_is_published_under_just_these_dimensions_for_this_table(alarms):
+    for each in (each for alarm in alarms.values() for each in _metrics(alarm)):
+        metric = each["Metric"]
+        dimensions = {dimension["Name"] for dimension in metric["Dimensions"]}
+        assert PUBLISHED[metric["Namespace"]][metric["MetricName"]] == dimensions
+        assert TABLE in (_dimension(each, "TableName"), _dimension(each, metrics.TABLE_DIMENSION))
 
 
-def test_an_alarm_counts_events_not_samples_and_takes_silence_for_health():
-    for alarm in _alarms(_watched()).values():
+def test_an_alarm_counts_events_not_samples_takes_silence_for_health_and_says_which_table_and_what_to_do(alarms):
+    for alarm in alarms.values():
         assert {each["Stat"] for each in _metrics(alarm)} == {"Sum"}
         assert alarm["TreatMissingData"] == "notBreaching"
         assert (alarm["ComparisonOperator"], alarm["Threshold"]) == ("GreaterThanThreshold", 0)
         assert len(alarm["Metrics"]) <= 10  # CloudWatch's limit
+        before, table, after = alarm["AlarmDescription"]["Fn::Join"][1]
+        assert table == TABLE
+        assert before.endswith((" table ", "of the table "))
+        assert len(after) > 100
 
 
-def test_a_metric_without_data_does_not_hide_the_others_of_a_sum():
-    for alarm in _alarms(_watched()).values():
-        for expression in (each for each in alarm["Metrics"] if "Expression" in each):
-            ids = [each["Id"] for each in alarm["Metrics"] if "MetricStat" in each]
-            assert re.findall(r"FILL\((\w+), 0\)", expression["Expression"]) == ids
-            assert expression["Expression"].count("+") == len(ids) - 1
-            assert all(each["ReturnData"] is False for each in alarm["Metrics"] if "MetricStat" in each)
-
-
-def test_one_lost_lock_or_failure_alarms_and_one_throttled_minute_or_refused_start_does_not():
-    alarms = _alarms(_watched())
+def test_one_lost_lock_or_failure_alarms_and_one_throttled_minute_or_refused_start_does_not(alarms):
     assert {
         name: (alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"], {each["Period"] for each in _metrics(alarm)})
         for name, alarm in alarms.items()
     } == {
-        "LockLost": (1, 1, {300}),
-        "LockFailed": (1, 1, {300}),
-        "LockDisabled": (1, 1, {300}),
-        "TokenFell": (1, 1, {300}),
+        **dict.fromkeys(LOCKS, (1, 1, {300})),
         "RateLimited": (7, 12, {300}),
         "Throttled": (3, 5, {60}),
         "SystemErrors": (3, 5, {60}),
     }
 
 
-def test_topics_and_alarm_actions_are_told():
-    stack = new_stack()
+def test_topics_and_alarm_actions_are_told(stack):
     topics = [sns.Topic(stack, id) for id in ("One", "Other")]
     LockTable(stack, "Locks", alarm_actions=[topics[0], cloudwatch_actions.SnsAction(topics[1])])
     told = [stack.resolve(topic.topic_arn) for topic in topics]
@@ -156,22 +116,8 @@ def _dashboard(stack: cdk.Stack) -> tuple[list[dict[str, Any]], str]:
     return json.loads(text)["widgets"], text
 
 
-def test_the_dashboard_shows_contention_and_duplicates_beside_what_is_alarmed():
-    stack = new_stack()
-    LockTable(stack, "Locks", dashboard=True)
-    widgets, _ = _dashboard(stack)
-    locks, trouble, *_ = (widget["properties"]["metrics"] for widget in widgets)
-    assert [metric[:4] for metric in locks] == [
-        [metrics.NAMESPACE, name, metrics.TABLE_DIMENSION, "LocksTable84FB9352"]
-        for name in (metrics.NOT_GRANTED, metrics.DUPLICATE, *LOCKS, metrics.UNAVAILABLE)
-    ]
-    assert [metric[0]["label"] for metric in trouble if isinstance(metric[0], dict)] == ["Throttled", "System errors"]
-
-
 def test_every_metric_of_the_dashboard_is_published_and_events_are_summed():
-    stack = new_stack()
-    LockTable(stack, "Locks", dashboard=True)
-    widgets, _ = _dashboard(stack)
+    widgets, _ = _dashboard(_watched(alarm_actions=None, dashboard=True))
     shown = [metric for widget in widgets for metric in widget["properties"]["metrics"] if isinstance(metric[0], str)]
     assert len(shown) == 22
     for namespace, name, *dimensions, options in shown:
@@ -179,32 +125,23 @@ def test_every_metric_of_the_dashboard_is_published_and_events_are_summed():
         assert options["stat"] == ("p99" if name == "SuccessfulRequestLatency" else "Sum")
 
 
-def test_the_dashboard_shows_the_alarms_where_there_are_any():
-    widgets, text = _dashboard(_watched(dashboard=True))
-    assert widgets[0]["properties"]["alarms"] == IDS
-    assert "ConditionalCheckFailed" not in text
-
-
-def test_an_existing_table_is_watched_by_its_name():
-    stack = in_an_account()
-    LockTable.from_table_name(stack, "Locks", "theirs", alarm_actions=[], dashboard=True)
-    (lost,) = (alarm for name, alarm in _alarms(stack).items() if name == "LockLost")
+def test_an_existing_table_is_watched_by_its_name(home):
+    LockTable.from_table_name(home, "Locks", "theirs", alarm_actions=[], dashboard=True)
+    (lost,) = (alarm for name, alarm in _alarms(home).items() if name == "LockLost")
     assert _dimension(_metrics(lost)[0], metrics.TABLE_DIMENSION) == "theirs"
-    assert resources(stack, DASHBOARD)
+    assert resources(home, DASHBOARD)
 
 
-def test_of_a_table_in_another_account_only_the_locks_are_watched_because_only_their_metrics_are_here():
-    stack = in_an_account()
+def test_of_a_table_in_another_account_only_the_locks_are_watched_because_only_their_metrics_are_here(home):
     arn = "arn:aws:dynamodb:eu-central-1:222222222222:table/theirs"
-    LockTable.from_table_arn(stack, "Locks", arn, alarm_actions=[], dashboard=True)
-    assert set(_alarms(stack)) == {*LOCKS}
-    text = json.dumps(the_only(stack, DASHBOARD))
+    LockTable.from_table_arn(home, "Locks", arn, alarm_actions=[], dashboard=True)
+    assert set(_alarms(home)) == {*LOCKS}
+    text = json.dumps(the_only(home, DASHBOARD))
     assert metrics.NAMESPACE in text
     assert "AWS/DynamoDB" not in text
 
 
-def test_without_metrics_nothing_waits_for_them():
-    stack = new_stack()
+def test_without_metrics_nothing_waits_for_them(stack):
     locks = LockTable(stack, "Locks", metrics_namespace=None, alarm_actions=[], dashboard=True)
     assert set(_alarms(stack)) == {"Throttled", "SystemErrors"}
     _, text = _dashboard(stack)
@@ -220,32 +157,31 @@ def test_another_namespace_is_the_one_that_is_watched():
     assert metrics.NAMESPACE not in _dashboard(stack)[1].replace("lambda_lock#", "")
 
 
-def test_each_team_on_one_table_has_alarms_that_watch_its_own_locks():
-    stack = new_stack()
-    table, function = LockTable(stack, "Locks").table, new_function(stack)
-    for team in ("orders", "billing"):
-        locks = LockTable.from_table(stack, team, table, metrics_group=team, alarm_actions=[], dashboard=True)
-        locks.connect(new_function(stack, f"{team}-function"))
-        dimensions = {metrics.TABLE_DIMENSION: TABLE, metrics.GROUP_DIMENSION: team}
-        assert stack.resolve(locks.metric_lock_lost().dimensions) == dimensions
-        with pytest.raises(LockConfigurationError, match=f"has metrics_group='{team}'"):
-            locks.metric_lock_lost(function=function)
+def test_each_team_on_one_table_has_alarms_that_watch_its_own_locks(stack, locks):
+    team = "orders"
+    others = LockTable.from_table(stack, "Others", locks.table, metrics_group="others", alarm_actions=[])
+    ours = LockTable.from_table(stack, "Ours", locks.table, metrics_group=team, alarm_actions=[], dashboard=True)
+    function = new_function(stack)
+    others.connect(new_function(stack, "Another"))
+    ours.connect(function)
+    assert stack.resolve(ours.metric_lock_lost().dimensions) == {
+        metrics.TABLE_DIMENSION: TABLE,
+        metrics.GROUP_DIMENSION: team,
+    }
+    with pytest.raises(LockConfigurationError, match=f"has metrics_group='{team}'"):
+        ours.metric_lock_lost(function=function)
     made = resources(stack, ALARM)
-    for team in ("orders", "billing"):
-        for name in LOCKS:
-            (alarm,) = (each["Properties"] for id, each in made.items() if id.startswith(f"{team}{name}"))
-            (watched,) = _metrics(alarm)
-            assert (watched["Metric"]["MetricName"], _dimension(watched, metrics.TABLE_DIMENSION)) == (name, TABLE)
-            assert _dimension(watched, metrics.GROUP_DIMENSION) == team
-    functions = resources(stack, "AWS::Lambda::Function")
-    for team in ("orders", "billing"):
-        (told,) = (each["Properties"]["Environment"] for id, each in functions.items() if id.startswith(team))
-        assert told["Variables"][metrics.GROUP_VARIABLE] == team
+    for name in LOCKS:
+        (alarm,) = (each["Properties"] for id, each in made.items() if id.startswith(f"Ours{name}"))
+        (watched,) = _metrics(alarm)
+        assert (watched["Metric"]["MetricName"], _dimension(watched, metrics.TABLE_DIMENSION)) == (name, TABLE)
+        assert _dimension(watched, metrics.GROUP_DIMENSION) == team
+    told = resources(stack, "AWS::Lambda::Function")["Function76856677"]["Properties"]["Environment"]["Variables"]
+    assert told[metrics.GROUP_VARIABLE] == team
     assert metrics.FUNCTION_DIMENSION not in json.dumps(resources(stack, DASHBOARD))
 
 
-def test_without_groups_the_alarms_watch_all_functions_and_none_is_counted_by_itself():
-    stack = new_stack()
+def test_without_groups_the_alarms_watch_all_functions_and_none_is_counted_by_itself(stack):
     locks = LockTable(stack, "Locks", metrics_group="none", alarm_actions=[], dashboard=True)
     assert locks.environment[metrics.GROUP_VARIABLE] == metrics.UNGROUPED
     assert stack.resolve(locks.metric_lock_lost().dimensions) == {metrics.TABLE_DIMENSION: TABLE}
@@ -267,24 +203,12 @@ def test_a_bad_group_is_refused(options, error, said):
         LockTable(new_stack(), "Locks", **options)
 
 
-@pytest.mark.parametrize(
-    ("method", "name"),
-    [
-        ("metric_lock_lost", metrics.LOST),
-        ("metric_lock_failed", metrics.FAILED),
-        ("metric_lock_not_granted", metrics.NOT_GRANTED),
-        ("metric_duplicate_event", metrics.DUPLICATE),
-        ("metric_lock_unavailable", metrics.UNAVAILABLE),
-        ("metric_lock_disabled", metrics.DISABLED),
-        ("metric_token_fell", metrics.TOKEN_FELL),
-        ("metric_rate_limited", metrics.RATE_LIMITED),
-    ],
-)
-def test_metrics_can_be_had_by_name_of_the_table_and_of_one_function(method, name):
-    stack = new_stack()
-    locks, function = LockTable(stack, "Locks"), new_function(stack)
-    of_all = getattr(locks, method)()
-    of_one = getattr(locks, method)(function=function, period=cdk.Duration.hours(1), statistic="Average", label="x")
+@pytest.mark.parametrize("name", [*LOCKS, metrics.NOT_GRANTED, metrics.DUPLICATE, metrics.UNAVAILABLE])
+def test_metrics_can_be_had_by_name_of_the_table_and_of_one_function(name, stack, locks):
+    function = new_function(stack)
+    metric = getattr(locks, "metric" + re.sub("([A-Z])", r"_\1", name).lower())
+    of_all = metric()
+    of_one = metric(function=function, period=cdk.Duration.hours(1), statistic="Average", label="x")
     assert (of_all.metric_name, of_all.namespace, of_all.statistic) == (name, metrics.NAMESPACE, "Sum")
     assert stack.resolve(of_all.dimensions) == {metrics.TABLE_DIMENSION: TABLE}
     assert stack.resolve(of_one.dimensions) == {
@@ -294,67 +218,35 @@ def test_metrics_can_be_had_by_name_of_the_table_and_of_one_function(method, nam
     assert (of_one.period.to_seconds(), of_one.statistic, of_one.label) == (3600, "Average", "x")
 
 
-def test_the_metric_of_an_alias_or_a_version_is_that_of_its_function_which_is_what_functions_report():
-    stack = new_stack()
+def test_the_metric_of_an_alias_or_a_version_is_that_of_its_function_which_is_what_functions_report(stack):
     locks, function = LockTable(stack, "Locks"), new_function(stack)
     of_function = stack.resolve(locks.metric_lock_lost(function=function).dimensions)
     for qualified in (function.add_alias("live"), function.current_version):
         assert stack.resolve(locks.metric_lock_lost(function=qualified).dimensions) == of_function
 
 
-def test_a_metric_is_looked_for_where_it_arises():
-    app = cdk.App()
-    here, elsewhere, theirs = (
-        cdk.Stack(app, id, env=cdk.Environment(account=account, region=region))
-        for id, account, region in (
-            ("Here", ACCOUNT, REGION),
-            ("Elsewhere", ACCOUNT, "us-east-1"),
-            ("Theirs", "222222222222", REGION),
-        )
+def test_a_metric_is_looked_for_where_it_arises(home):
+    elsewhere, theirs = (
+        cdk.Stack(home.node.root, id, env=cdk.Environment(account=account, region=region))
+        for id, account, region in (("Elsewhere", ACCOUNT, "us-east-1"), ("Theirs", "222222222222", REGION))
     )
-    locks = LockTable(here, "Locks", table_name="locks")
+    locks = LockTable(home, "Locks", table_name="locks")
     with pytest.raises(RuntimeError, match="Cannot create an Alarm in region 'us-east-1' based on metric"):
         locks.metric_lock_lost().create_alarm(elsewhere, "Never", threshold=1, evaluation_periods=1)
     function = new_function(theirs, function_name="theirs")
-    locks.metric_lock_lost(function=function).create_alarm(here, "Lost", threshold=1, evaluation_periods=1)
-    (metric,) = the_only(here, ALARM)["Properties"]["Metrics"]
+    locks.metric_lock_lost(function=function).create_alarm(home, "Lost", threshold=1, evaluation_periods=1)
+    (metric,) = the_only(home, ALARM)["Properties"]["Metrics"]
     assert metric["AccountId"] == "222222222222"
     assert locks.metric_lock_lost(function=function, account="333333333333").account == "333333333333"
 
 
-def test_the_alarms_can_be_had():
-    stack = new_stack()
+def test_the_alarms_can_be_had(stack):
     locks = LockTable(stack, "Locks", alarm_actions=[])
     assert [alarm.node.id for alarm in locks.alarms] == [*LOCKS, "Throttled", "SystemErrors"]
     assert LockTable(stack, "Unwatched").alarms == ()
 
 
-def test_an_alarm_says_which_table_and_what_to_do():
-    for alarm in _alarms(_watched()).values():
-        before, table, after = alarm["AlarmDescription"]["Fn::Join"][1]
-        assert table == TABLE
-        assert before.endswith((" table ", "of the table "))
-        assert len(after) > 100
-
-
-def test_the_dashboard_shows_contention_by_function_losses_in_red_and_the_thresholds():
-    widgets, _ = _dashboard(_watched(dashboard=True))
-    by_title = {widget["properties"].get("title"): widget["properties"] for widget in widgets}
-    (lost,) = (each for each in by_title["Locks"]["metrics"] if each[1] == metrics.LOST)
-    assert lost[-1]["color"] == "#d62728"
-    (expression,) = by_title["Contention by function"]["metrics"]
-    assert expression[0]["expression"] == (
-        'SEARCH(\'{"lambda_lock",Table,FunctionName} MetricName="LockNotGranted" Table="LocksTable84FB9352"\', '
-        "'Sum', 300)"
-    )
-    (failed,) = (each for each in by_title["Locks"]["metrics"] if each[1] == metrics.FAILED)
-    assert failed[-1]["color"] == "#9467bd"
-    assert [line["value"] for line in by_title["Locks"]["annotations"]["horizontal"]] == [0] * len(LOCKS)
-    assert len(by_title["Problems of the table"]["annotations"]["horizontal"]) == 2
-
-
-def test_the_dashboard_lists_the_most_contended_keys_from_the_logs_of_connected_functions():
-    stack = new_stack()
+def test_the_dashboard_lists_the_most_contended_keys_from_the_logs_of_connected_functions(stack):
     locks = LockTable(stack, "Locks", dashboard=True)
     group = logs.LogGroup(stack, "Group")
     for function in (new_function(stack), new_function(stack, "Other", log_group=group)):
@@ -368,8 +260,6 @@ def test_the_dashboard_lists_the_most_contended_keys_from_the_logs_of_connected_
     assert "by lock_key" in str(query)
 
 
-def test_a_function_of_another_stack_is_not_listed_because_the_stacks_would_need_each_other():
-    app = cdk.App()
-    tables, functions = cdk.Stack(app, "Tables"), cdk.Stack(app, "Functions")
-    LockTable(tables, "Locks", dashboard=True).connect(new_function(functions))
-    assert not [widget for widget in _dashboard(tables)[0] if widget["type"] == "log"]
+def test_a_function_of_another_stack_is_not_listed_because_the_stacks_would_need_each_other(stack):
+    LockTable(stack, "Locks", dashboard=True).connect(new_function(cdk.Stack(stack.node.root, "Functions")))
+    assert not [widget for widget in _dashboard(stack)[0] if widget["type"] == "log"]

@@ -24,7 +24,6 @@ from tests.cdk.apps import (
     allow_prewarm,
     document,
     new_function,
-    new_stack,
     only_keys,
     policies,
     the_only,
@@ -36,51 +35,76 @@ OTHER = "222222222222"
 # CDKs before 2.222 drop what is added to the policy of a TableV2 (github.com/aws/aws-cdk/issues/30793).
 _DROPPED = version("aws-cdk-lib").startswith("2.166.")
 needs_table_policies = pytest.mark.skipif(_DROPPED, reason="this CDK drops the policies of tables")
-THIRD = "arn:aws:iam::333333333333:root"
+ONE, THIRD = "arn:aws:iam::1:role/a", "arn:aws:iam::333333333333:root"
 OF_ORGANIZATION = {"StringEquals": {"aws:PrincipalOrgID": "o-a1b2c3d4e5"}}
 ARN = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, f":dynamodb:{REGION}:{ACCOUNT}:table/locks"]]}
+KEYS = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, f":kms:{REGION}:{ACCOUNT}:key/*"]]}
+
+
+Stacks = tuple[cdk.Stack, cdk.Stack]
+
+
+def _two_stacks(*known: str) -> Stacks:
+    """The owner's stack and the user's. known: those that are in the owner's account; none: both, in their own."""
+    app, accounts = cdk.App(), {"Owner": ACCOUNT, "User": OTHER}
+    if known:
+        accounts = dict.fromkeys(known, ACCOUNT)
+    places = {id: cdk.Environment(account=account, region=REGION) for id, account in accounts.items()}
+    return cdk.Stack(app, "Owner", env=places.get("Owner")), cdk.Stack(app, "User", env=places.get("User"))
 
 
 @pytest.fixture
-def app() -> cdk.App:
-    return cdk.App()
+def stacks() -> Stacks:
+    return _two_stacks()
 
 
 @pytest.fixture
-def owner(app: cdk.App) -> cdk.Stack:
-    return cdk.Stack(app, "Owner", env=cdk.Environment(account=ACCOUNT, region=REGION))
+def owner(stacks: Stacks) -> cdk.Stack:
+    return stacks[0]
 
 
 @pytest.fixture
-def user(app: cdk.App) -> cdk.Stack:
-    return cdk.Stack(app, "User", env=cdk.Environment(account=OTHER, region=REGION))
+def user(stacks: Stacks) -> cdk.Stack:
+    return stacks[1]
 
 
 def _account(number: str) -> dict[str, Any]:
     return {"AWS": {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, f":iam::{number}:root"]]}}
 
 
-def _table_policy(stack: cdk.Stack) -> dict[str, Any] | None:
+def _table_policy(stack: cdk.Stack) -> Any:
+    """The table's resource policy. None if there is none."""
     (replica,) = the_only(stack, "AWS::DynamoDB::GlobalTable")["Properties"]["Replicas"]
-    found: dict[str, Any] = replica.get("ResourcePolicy", {})
-    return found.get("PolicyDocument")
+    return replica.get("ResourcePolicy", {}).get("PolicyDocument")
 
 
 def _role(stack: cdk.Stack, id: str = "Role", **options: Any) -> iam.Role:
     return iam.Role(stack, id, assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"), **options)
 
 
+@pytest.fixture
+def named(owner: cdk.Stack) -> LockTable:
+    """A lock table whose table has a name."""
+    return LockTable(owner, "Locks", table_name="locks")
+
+
+@pytest.fixture
+def encrypted(owner: cdk.Stack) -> LockTable:
+    """The same with a key of the app."""
+    encryption = dynamodb.TableEncryptionV2.customer_managed_key(kms.Key(owner, "Key"))
+    return LockTable(owner, "Locks", table_name="locks", encryption=encryption)
+
+
 @needs_table_policies
-def test_a_function_of_another_account_is_allowed_by_its_own_role_and_by_the_table(owner, user):
-    locks = LockTable(owner, "Locks", table_name="locks")
-    assert locks.grant(new_function(user)).success
+def test_a_function_of_another_account_is_allowed_by_its_own_role_and_by_the_table(owner, user, named):
+    assert named.grant(new_function(user)).success
     assert _table_policy(owner) == document(allow(FOUR_ACTIONS, ARN, Principal=_account(OTHER)))
     assert policies(user) == [document(allow(FOUR_ACTIONS, ARN))]
 
 
 @needs_table_policies
-def test_a_role_with_a_name_is_the_only_one_of_its_account_that_the_table_allows(owner, user):
-    LockTable(owner, "Locks", table_name="locks").grant(_role(user, role_name="biller"))
+def test_a_role_with_a_name_is_the_only_one_of_its_account_that_the_table_allows(owner, user, named):
+    named.grant(_role(user, role_name="biller"))
     arn = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, f":iam::{OTHER}:role/biller"]]}
     only = {"ArnEquals": {"aws:PrincipalArn": arn}}
     assert _table_policy(owner) == document(allow(FOUR_ACTIONS, ARN, Principal=_account(OTHER), Condition=only))
@@ -88,27 +112,23 @@ def test_a_role_with_a_name_is_the_only_one_of_its_account_that_the_table_allows
 
 
 @needs_table_policies
-def test_key_prefixes_narrow_both_policies(owner, user):
-    LockTable(owner, "Locks", table_name="locks").grant(new_function(user), key_prefixes=["invoice#"])
+def test_key_prefixes_narrow_both_policies(owner, user, named):
+    named.grant(new_function(user), key_prefixes=["invoice#"])
     (theirs,) = policies(user)
-    granted = _table_policy(owner)
-    assert granted is not None
-    assert granted["Statement"][0]["Condition"] == theirs["Statement"][0]["Condition"]
-    assert "invoice#*" in str(theirs["Statement"][0]["Condition"])
+    condition = theirs["Statement"][0]["Condition"]
+    assert _table_policy(owner)["Statement"][0]["Condition"] == condition
+    assert "invoice#*" in str(condition)
 
 
 @needs_table_policies
 @pytest.mark.parametrize("grantee", ["function", "account"])
-def test_the_policy_of_a_customer_managed_key_is_written_too(owner, user, grantee):
-    encryption = dynamodb.TableEncryptionV2.customer_managed_key(kms.Key(owner, "Key"))
-    locks = LockTable(owner, "Locks", table_name="locks", encryption=encryption)
-    locks.grant(iam.AccountPrincipal(OTHER) if grantee == "account" else new_function(user))
+def test_the_policy_of_a_customer_managed_key_is_written_too(owner, user, encrypted, grantee):
+    encrypted.grant(iam.AccountPrincipal(OTHER) if grantee == "account" else new_function(user))
     key_policy = the_only(owner, "AWS::KMS::Key")["Properties"]["KeyPolicy"]
     assert key_policy["Statement"][1:] == [allow(KEY_ACTIONS, "*", Principal=_account(OTHER), Condition=VIA_DYNAMODB)]
     if grantee == "function":
-        keys = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, f":kms:{REGION}:{ACCOUNT}:key/*"]]}
         (policy,) = policies(user)
-        assert policy["Statement"][1:] == [allow(KEY_ACTIONS, keys, Condition=VIA_DYNAMODB)]
+        assert policy["Statement"][1:] == [allow(KEY_ACTIONS, KEYS, Condition=VIA_DYNAMODB)]
 
 
 @needs_table_policies
@@ -128,22 +148,18 @@ def test_a_key_of_another_app_is_granted_and_a_warning_says_whose_policy_is_miss
     ("principal", "said"),
     [
         (lambda: iam.AccountPrincipal(OTHER), {"Principal": _account(OTHER)}),
-        (lambda: iam.ArnPrincipal("arn:aws:iam::1:role/a"), {"Principal": {"AWS": "arn:aws:iam::1:role/a"}}),
+        (lambda: iam.ArnPrincipal(ONE), {"Principal": {"AWS": ONE}}),
         (lambda: iam.OrganizationPrincipal("o-a1b2c3d4e5"), {"Principal": {"AWS": "*"}, "Condition": OF_ORGANIZATION}),
         (
             lambda: iam.AccountPrincipal(OTHER).with_conditions(OF_ORGANIZATION),
             {"Principal": _account(OTHER), "Condition": OF_ORGANIZATION},
         ),
-        (
-            lambda: iam.CompositePrincipal(iam.ArnPrincipal("arn:aws:iam::1:role/a"), iam.ArnPrincipal(THIRD)),
-            {"Principal": {"AWS": ["arn:aws:iam::1:role/a", THIRD]}},
-        ),
+        (lambda: iam.CompositePrincipal(*map(iam.ArnPrincipal, (ONE, THIRD))), {"Principal": {"AWS": [ONE, THIRD]}}),
     ],
     ids=["account", "ARN", "organization", "with conditions", "several"],
 )
-def test_the_owner_can_allow_whoever_is_not_in_the_app(owner, principal, said):
-    locks = LockTable(owner, "Locks", table_name="locks")
-    assert locks.grant(principal()).success
+def test_the_owner_can_allow_whoever_is_not_in_the_app(owner, named, principal, said):
+    assert named.grant(principal()).success
     assert _table_policy(owner) == document(allow(FOUR_ACTIONS, ARN, **said))
 
 
@@ -155,37 +171,29 @@ def test_a_role_in_a_wrapper_is_allowed_by_the_table_alone_so_that_nothing_widen
     locks = LockTable(owner, "Locks", table_name=name)
     locks.grant(wrap(_role(owner), OF_ORGANIZATION), key_prefixes=["invoice#"])
     assert policies(owner) == []
-    written = _table_policy(owner)
-    assert written is not None
-    on_table, on_row = written["Statement"]
+    on_table, on_row = _table_policy(owner)["Statement"]
     assert "invoice#*" in str(on_table["Condition"])
     assert on_row["Action"] == "dynamodb:GetItem"
 
 
 @needs_table_policies
-def test_a_role_of_another_account_in_a_wrapper_gets_both_halves_of_the_same_width(owner, user):
-    encryption = dynamodb.TableEncryptionV2.customer_managed_key(kms.Key(owner, "Key"))
-    locks = LockTable(owner, "Locks", table_name="locks", encryption=encryption)
+def test_a_role_of_another_account_in_a_wrapper_gets_both_halves_of_the_same_width(owner, user, encrypted):
     role = _role(user, role_name="biller")
-    locks.grant(iam.PrincipalWithConditions(role, OF_ORGANIZATION), key_prefixes=["invoice#"])
+    encrypted.grant(iam.PrincipalWithConditions(role, OF_ORGANIZATION), key_prefixes=["invoice#"])
     (theirs,) = policies(user)
     on_table, on_row, on_key = theirs["Statement"]
     assert on_table == allow(FOUR_ACTIONS, ARN, Condition=only_keys(["invoice#*"]))
     assert on_row == allow_prewarm(ARN)
-    keys = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, f":kms:{REGION}:{ACCOUNT}:key/*"]]}
-    assert on_key == allow(KEY_ACTIONS, keys, Condition=VIA_DYNAMODB)
-    written = _table_policy(owner)
-    assert written is not None
-    on_table, on_row = written["Statement"]
+    assert on_key == allow(KEY_ACTIONS, KEYS, Condition=VIA_DYNAMODB)
+    on_table, on_row = _table_policy(owner)["Statement"]
     assert on_table["Condition"] == only_keys(["invoice#*"]) | OF_ORGANIZATION
     assert on_row["Condition"] == allow_prewarm(ARN)["Condition"] | OF_ORGANIZATION
     assert on_row["Action"] == "dynamodb:GetItem"
 
 
-def test_everybody_is_no_grantee_because_dynamodb_takes_no_public_policy(owner):
-    locks = LockTable(owner, "Locks", table_name="locks")
+def test_everybody_is_no_grantee_because_dynamodb_takes_no_public_policy(named):
     with pytest.raises(LockConfigurationError, match="AnyPrincipal cannot receive the permissions"):
-        locks.grant(iam.AnyPrincipal())
+        named.grant(iam.AnyPrincipal())
 
 
 def _grant_by_lock_table(owner: cdk.Stack, key: kms.Key, role: iam.Role) -> None:
@@ -202,15 +210,10 @@ def _grant_by_table_v2(owner: cdk.Stack, key: kms.Key, role: iam.Role) -> None:
 
 def _statements(grant: Callable[[cdk.Stack, kms.Key, iam.Role], None]) -> dict[str, dict[str, Any]]:
     """What the grant adds to each policy, the actions of a policy's statements together."""
-    app = cdk.App()
-    owner, user = (
-        cdk.Stack(app, id, env=cdk.Environment(account=account, region=REGION))
-        for id, account in (("Owner", ACCOUNT), ("User", OTHER))
-    )
+    owner, user = _two_stacks()
     grant(owner, kms.Key(owner, "Key"), _role(user, role_name="biller"))
     (of_role,) = policies(user)
     of_table, of_key = _table_policy(owner), the_only(owner, "AWS::KMS::Key")["Properties"]["KeyPolicy"]
-    assert of_table is not None
     return {
         "table": _together(of_table["Statement"], "dynamodb:"),
         "key": _together(of_key["Statement"][1:], "kms:"),
@@ -243,19 +246,20 @@ def test_a_grant_across_accounts_reaches_whom_the_tables_own_grant_reaches_with_
 
 @pytest.mark.parametrize("known", ["Owner", "User"])
 def test_a_grant_that_may_go_to_another_account_gets_a_warning(known):
-    app = cdk.App()
-    owner, user = (
-        cdk.Stack(app, id, env=cdk.Environment(account=ACCOUNT, region=REGION) if id == known else None)
-        for id in ("Owner", "User")
-    )
+    owner, user = _two_stacks(known)
     LockTable(owner, "Locks", table_name="locks").grant(new_function(user))
     (warning,) = warnings(owner)
     assert "Set env= for both stacks" in warning
 
 
-def test_within_one_stack_there_is_nothing_to_warn_of():
-    stack = new_stack()
-    locks = LockTable(stack, "Locks")
+def _denying() -> iam.PolicyDocument:
+    deny = iam.PolicyStatement(
+        effect=iam.Effect.DENY, actions=["dynamodb:DeleteTable"], principals=[iam.AnyPrincipal()], resources=["*"]
+    )
+    return iam.PolicyDocument(statements=[deny])
+
+
+def test_within_one_stack_there_is_nothing_to_warn_of(stack, locks):
     locks.grant(new_function(stack))
     locks.grant(iam.Role.from_role_arn(stack, "Theirs", f"arn:aws:iam::{ACCOUNT}:role/theirs"))
     assert warnings(stack) == []
@@ -263,16 +267,10 @@ def test_within_one_stack_there_is_nothing_to_warn_of():
 
 @needs_table_policies
 def test_a_policy_that_is_passed_stays_beside_what_grants_add(owner):
-    deny = iam.PolicyStatement(
-        effect=iam.Effect.DENY, actions=["dynamodb:DeleteTable"], principals=[iam.AnyPrincipal()], resources=["*"]
-    )
-    policy = iam.PolicyDocument(statements=[deny])
-    locks = LockTable(owner, "Locks", table_name="locks", resource_policy=policy)
+    locks = LockTable(owner, "Locks", table_name="locks", resource_policy=_denying())
     locks.grant(iam.AccountPrincipal(OTHER), key_prefixes=["invoice#"])
     locks.grant(iam.AccountPrincipal(OTHER))
-    written = _table_policy(owner)
-    assert written is not None
-    assert [each["Effect"] for each in written["Statement"]] == ["Deny", "Allow", "Allow", "Allow"]
+    assert [each["Effect"] for each in _table_policy(owner)["Statement"]] == ["Deny", "Allow", "Allow", "Allow"]
 
 
 @needs_table_policies
@@ -287,15 +285,15 @@ def test_a_table_without_a_name_cannot_be_granted_to_a_function_of_another_accou
         LockTable(owner, "Locks").grant(new_function(user))
 
 
-def test_grants_within_the_account_leave_the_tables_policy_alone(owner):
-    LockTable(owner, "Locks", table_name="locks").grant(new_function(owner))
+def test_grants_within_the_account_leave_the_tables_policy_alone(owner, named):
+    named.grant(new_function(owner))
     assert _table_policy(owner) is None
 
 
-def test_a_role_imported_from_another_account_is_refused_with_the_owners_call(owner):
+def test_a_role_imported_from_another_account_is_refused_with_the_owners_call(owner, named):
     role = iam.Role.from_role_arn(owner, "Theirs", f"arn:aws:iam::{OTHER}:role/theirs")
     with pytest.raises(LockConfigurationError, match=r"grant\(iam.AccountPrincipal"):
-        LockTable(owner, "Locks", table_name="locks").grant(role)
+        named.grant(role)
 
 
 def test_an_existing_table_of_another_account_gives_the_half_that_is_the_functions(user):
@@ -314,10 +312,7 @@ def test_an_existing_table_cannot_be_granted_where_nobody_would_allow_the_other_
 
 @pytest.mark.skipif(not _DROPPED, reason="this CDK keeps the policies of tables")
 def test_a_cdk_that_drops_the_tables_policy_is_told_of(owner):
-    deny = iam.PolicyStatement(
-        effect=iam.Effect.DENY, actions=["dynamodb:DeleteTable"], principals=[iam.AnyPrincipal()], resources=["*"]
-    )
-    for number, policy in enumerate((None, iam.PolicyDocument(statements=[deny]))):
+    for number, policy in enumerate((None, _denying())):
         locks = LockTable(owner, f"Locks{number}", resource_policy=policy)
         for principal in (
             iam.AccountPrincipal(OTHER),

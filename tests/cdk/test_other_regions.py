@@ -14,6 +14,7 @@ from lambda_lock import LockConfigurationError
 from lambda_lock.cdk import LockTable
 from tests.cdk.apps import ACCOUNT, REGION, allow, policies, the_only
 from tests.cdk.test_grants import KEY_ACTIONS, VIA_DYNAMODB
+from tests.cdk.test_other_accounts import ARN, KEYS
 
 TABLE = "AWS::DynamoDB::GlobalTable"
 REFUSED = r"User/\w+ is in another account or Region than Owner/Locks.*Set table_name=.*both would grant the same locks"
@@ -40,17 +41,15 @@ def test_a_grant_to_another_region_is_refused_unless_the_table_has_a_name(grant,
         grant(LockTable(owner, "Locks"), grantee(user))
     owner, user = _stacks()
     assert grant(LockTable(owner, "Locks", table_name="locks"), grantee(user)).success
-    arn = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, f":dynamodb:{REGION}:{ACCOUNT}:table/locks"]]}
     (policy,) = policies(user)
-    assert policy["Statement"][0]["Resource"] == arn
+    assert policy["Statement"][0]["Resource"] == ARN
 
 
 def test_a_stack_without_an_account_is_another_one_to_the_cdk():
     app = cdk.App()
     owner = cdk.Stack(app, "Owner", env=cdk.Environment(account=ACCOUNT, region=REGION))
-    user = cdk.Stack(app, "User")
     with pytest.raises(LockConfigurationError, match=REFUSED):
-        LockTable(owner, "Locks").grant(_role(user))
+        LockTable(owner, "Locks").grant(_role(cdk.Stack(app, "User")))
 
 
 def test_an_older_table_without_a_name_is_refused_in_the_same_words():
@@ -78,9 +77,7 @@ def test_any_other_reference_that_gives_the_table_a_name_fails_the_synthesis():
 
 def test_a_name_that_the_app_gives_later_is_its_own_choice():
     owner, _ = _stacks()
-    locks = LockTable(owner, "Locks")
-    resource = locks.table.node.default_child
-    assert isinstance(resource, dynamodb.CfnGlobalTable)
+    resource: Any = LockTable(owner, "Locks").table.node.default_child
     resource.table_name = "locks"
     assert the_only(owner, TABLE)["Properties"]["TableName"] == "locks"
 
@@ -90,16 +87,14 @@ def test_of_a_key_of_the_app_a_role_of_another_region_gets_what_dynamodb_uses_th
     owner, user = _stacks()
     encryption = dynamodb.TableEncryptionV2.customer_managed_key(kms.Key(owner, "Key"))
     LockTable(owner, "Locks", table_name="locks", encryption=encryption).grant(_role(user))
-    keys = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, f":kms:{REGION}:{ACCOUNT}:key/*"]]}
     (policy,) = policies(user)
-    assert policy["Statement"][1:] == [allow(KEY_ACTIONS, keys, Condition=VIA_DYNAMODB)]
+    assert policy["Statement"][1:] == [allow(KEY_ACTIONS, KEYS, Condition=VIA_DYNAMODB)]
 
 
 def test_a_key_that_only_its_alias_names_cannot_be_granted_to_another_region_either():
     owner, user = _stacks()
-    encryption = dynamodb.TableEncryptionV2.customer_managed_key(
-        kms.Alias.from_alias_name(owner, "Alias", "alias/locks")
-    )
+    alias = kms.Alias.from_alias_name(owner, "Alias", "alias/locks")
+    encryption = dynamodb.TableEncryptionV2.customer_managed_key(alias)
     locks = LockTable(owner, "Locks", table_name="locks", encryption=encryption)
     with pytest.raises(LockConfigurationError, match="use of the key Owner/Alias"):
         locks.grant(_role(user))

@@ -72,9 +72,9 @@ def test_what_lets_two_hold_one_lock_fails_the_synthesis(kind, path, value, said
             "Properties.Replicas.0.DeletionProtectionEnabled",
             True,
             {"removal_policy": cdk.RemovalPolicy.DESTROY},
-            "deleting the stack fails",
+            "the table of Stack/Locks is to be deleted with its stack",
         ),
-        (TABLE, "DeletionPolicy", "Delete", {}, "deleting the stack fails"),
+        (TABLE, "DeletionPolicy", "Delete", {}, "deleting the stack fails. Pass deletion_protection=False"),
     ],
 )
 def test_what_makes_locks_or_alarms_useless_gets_its_warning(kind, path, value, options, said):
@@ -82,33 +82,29 @@ def test_what_makes_locks_or_alarms_useless_gets_its_warning(kind, path, value, 
     assert [said in each for each in found] == [True] if said else found == []
 
 
-def test_a_time_to_live_that_a_table_of_the_app_gets_later_is_judged():
-    stack = in_an_account()
-    table = dynamodb.TableV2(stack, "Table", partition_key=dynamodb.Attribute(name="key", type=STRING))
-    LockTable.from_table(stack, "Locks", table)
-    cdk.Aspects.of(stack).add(
+def test_a_time_to_live_that_a_table_of_the_app_gets_later_is_judged(home):
+    table = dynamodb.TableV2(home, "Table", partition_key=dynamodb.Attribute(name="key", type=STRING))
+    LockTable.from_table(home, "Locks", table)
+    cdk.Aspects.of(home).add(
         _Override(TABLE, "Properties.TimeToLiveSpecification", {"Enabled": True, "AttributeName": "expires"})
     )
     with pytest.raises(RuntimeError, match="ttl='ttl', but the time to live of Stack/Table is on 'expires'"):
-        synthesized(stack)
+        synthesized(home)
 
 
-def test_a_table_and_a_function_in_a_nested_stack_are_judged_too():
-    stack = in_an_account()
-    nested = cdk.NestedStack(stack, "Nested")
+def test_a_table_and_a_function_in_a_nested_stack_are_judged_too(home):
+    nested = cdk.NestedStack(home, "Nested")
     LockTable(nested, "Locks").connect(new_function(nested))
-    cdk.Aspects.of(stack).add(_Override(FUNCTION, "Properties.Environment.Variables.LAMBDA_LOCK_TABLE", "theirs"))
+    cdk.Aspects.of(home).add(_Override(FUNCTION, "Properties.Environment.Variables.LAMBDA_LOCK_TABLE", "theirs"))
     with pytest.raises(RuntimeError, match="has LAMBDA_LOCK_TABLE='theirs'"):
-        synthesized(stack)
+        synthesized(home)
 
 
-def test_a_second_synthesis_judges_what_is_there_by_then():
-    stack = in_an_account()
-    function = new_function(stack)
-    LockTable(stack, "Locks").connect(function)
-    synthesized(stack)
-    app = stack.node.root
-    assert isinstance(app, cdk.App)
+def test_a_second_synthesis_judges_what_is_there_by_then(home):
+    function = new_function(home)
+    LockTable(home, "Locks").connect(function)
+    synthesized(home)
+    app: Any = home.node.root
     function.add_environment("LAMBDA_LOCK_TABLE", "theirs")
     with pytest.raises(RuntimeError, match="has LAMBDA_LOCK_TABLE='theirs'"):
         app.synth(force=True)

@@ -12,7 +12,7 @@ from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 
-from lambda_lock import JAVA, PYTHON, LockArgumentError
+from lambda_lock import LockArgumentError
 from lambda_lock.cdk import LockTable
 from tests.cdk.apps import (
     ACCOUNT,
@@ -23,18 +23,18 @@ from tests.cdk.apps import (
     resources,
     synthesized,
     the_only,
-    warnings,
 )
 from tests.cdk.snapshot import SNAPSHOT, everyday_stack
 
 TABLE = "AWS::DynamoDB::GlobalTable"  # the CloudFormation type of TableV2, even in one Region
+STRING = dynamodb.AttributeType.STRING
+KEY = dynamodb.Attribute(name="key", type=STRING)
 needs_copies = pytest.mark.skipif(
     not hasattr(dynamodb, "TableV2MultiAccountReplica"), reason="this CDK makes no copies in other accounts"
 )
 
 
-def test_a_new_table_is_on_demand_unnamed_with_time_to_live_and_kept_when_the_stack_goes():
-    stack = new_stack()
+def test_a_new_table_is_on_demand_unnamed_with_time_to_live_and_kept_when_the_stack_goes(stack):
     LockTable(stack, "Locks")
     assert the_only(stack, TABLE) == {
         "Type": TABLE,
@@ -56,11 +56,10 @@ def test_a_new_table_is_on_demand_unnamed_with_time_to_live_and_kept_when_the_st
     }
 
 
-def test_every_option_reaches_the_table():
-    stack = in_an_account()
-    key = kms.Key(stack, "Key")
+def test_every_option_reaches_the_table(home):
+    key = kms.Key(home, "Key")
     LockTable(
-        stack,
+        home,
         "Locks",
         table_name="customer-locks",
         partition_key_name="pk",
@@ -70,16 +69,13 @@ def test_every_option_reaches_the_table():
         tags={"team": "orders", "stage": "test"},
         removal_policy=cdk.RemovalPolicy.DESTROY,
     )
-    assert the_only(stack, TABLE) == {
+    assert the_only(home, TABLE) == {
         "Type": TABLE,
         "DeletionPolicy": "Delete",
         "UpdateReplacePolicy": "Delete",
         "Properties": {
             "TableName": "customer-locks",
-            "AttributeDefinitions": [
-                {"AttributeName": "pk", "AttributeType": "S"},
-                {"AttributeName": "sk", "AttributeType": "S"},
-            ],
+            "AttributeDefinitions": [{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")],
             "BillingMode": "PAY_PER_REQUEST",
             "KeySchema": [
                 {"AttributeName": "pk", "KeyType": "HASH"},
@@ -90,7 +86,7 @@ def test_every_option_reaches_the_table():
                     "Region": "eu-central-1",
                     "DeletionProtectionEnabled": True,
                     "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
-                    "SSESpecification": {"KMSMasterKeyId": stack.resolve(key.key_arn)},
+                    "SSESpecification": {"KMSMasterKeyId": home.resolve(key.key_arn)},
                     "Tags": [{"Key": "team", "Value": "orders"}, {"Key": "stage", "Value": "test"}],
                 }
             ],
@@ -111,35 +107,15 @@ def test_every_option_reaches_the_table():
     ],
     ids=str,
 )
-def test_a_table_that_is_retained_is_protected_unless_told_otherwise(options, protected):
-    stack = new_stack()
+def test_a_table_that_is_retained_is_protected_unless_told_otherwise(options, protected, stack):
     LockTable(stack, "Locks", **options)
     assert the_only(stack, TABLE)["Properties"]["Replicas"][0]["DeletionProtectionEnabled"] is protected
 
 
-def test_a_table_that_is_protected_and_deleted_with_its_stack_gets_a_warning():
-    stack = new_stack()
-    LockTable(stack, "Locks", removal_policy=cdk.RemovalPolicy.DESTROY, deletion_protection=True)
-    LockTable(stack, "Kept")
-    (warning,) = warnings(stack)
-    assert "the table of Stack/Locks is to be deleted" in warning
-
-
-def test_a_removal_policy_that_is_applied_later_gets_the_warning_too():
-    stack = new_stack()
-    LockTable(stack, "Locks").table.apply_removal_policy(cdk.RemovalPolicy.DESTROY)
-    (warning,) = warnings(stack)
-    assert "deleting the stack fails. Pass deletion_protection=False" in warning
-
-
-def test_time_to_live_can_be_off_for_a_table_that_other_clients_share():
-    stack = new_stack()
-    LockTable(stack, "Locks", time_to_live=False)
-    assert "TimeToLiveSpecification" not in the_only(stack, TABLE)["Properties"]
-
-
-def test_capacity_class_recovery_and_insights_are_those_of_the_table():
-    stack = new_stack()
+def test_capacity_class_recovery_insights_and_policy_are_those_of_the_table_and_a_parameter_tells_its_name(stack):
+    deny = iam.PolicyStatement(
+        effect=iam.Effect.DENY, actions=["dynamodb:DeleteTable"], resources=["*"], principals=[iam.AnyPrincipal()]
+    )
     LockTable(
         stack,
         "Locks",
@@ -147,6 +123,9 @@ def test_capacity_class_recovery_and_insights_are_those_of_the_table():
         table_class=dynamodb.TableClass.STANDARD_INFREQUENT_ACCESS,
         point_in_time_recovery=False,
         contributor_insights=True,
+        time_to_live=False,
+        resource_policy=iam.PolicyDocument(statements=[deny]),
+        parameter_name="/platform/locks/table",
     )
     properties = the_only(stack, TABLE)["Properties"]
     (replica,) = properties["Replicas"]
@@ -155,11 +134,14 @@ def test_capacity_class_recovery_and_insights_are_those_of_the_table():
     assert replica["TableClass"] == "STANDARD_INFREQUENT_ACCESS"
     assert "PointInTimeRecoverySpecification" not in replica
     assert replica["ContributorInsightsSpecification"]["Enabled"] is True
+    assert "TimeToLiveSpecification" not in properties
+    assert replica["ResourcePolicy"]["PolicyDocument"]["Statement"][0]["Effect"] == "Deny"
+    parameter = the_only(stack, "AWS::SSM::Parameter")["Properties"]
+    assert (parameter["Name"], parameter["Value"]) == ("/platform/locks/table", {"Ref": "LocksTable84FB9352"})
 
 
 @pytest.mark.skipif(not hasattr(dynamodb, "WarmThroughput"), reason="this CDK has no warm throughput")
-def test_warm_throughput_and_specifications_are_passed_on():
-    stack = new_stack()
+def test_warm_throughput_and_specifications_are_passed_on(stack):
     LockTable(
         stack,
         "Locks",
@@ -178,26 +160,8 @@ def test_warm_throughput_and_specifications_are_passed_on():
     assert replica["ContributorInsightsSpecification"]["Mode"] == "THROTTLED_KEYS"
 
 
-def test_a_resource_policy_is_passed_on():
-    stack = new_stack()
-    deny = iam.PolicyStatement(
-        effect=iam.Effect.DENY, actions=["dynamodb:DeleteTable"], resources=["*"], principals=[iam.AnyPrincipal()]
-    )
-    LockTable(stack, "Locks", resource_policy=iam.PolicyDocument(statements=[deny]))
-    (replica,) = the_only(stack, TABLE)["Properties"]["Replicas"]
-    assert replica["ResourcePolicy"]["PolicyDocument"]["Statement"][0]["Effect"] == "Deny"
-
-
-def test_the_name_can_be_told_in_a_parameter():
-    stack = new_stack()
-    LockTable(stack, "Locks", parameter_name="/platform/locks/table")
-    parameter = the_only(stack, "AWS::SSM::Parameter")["Properties"]
-    assert (parameter["Name"], parameter["Value"]) == ("/platform/locks/table", {"Ref": "LocksTable84FB9352"})
-
-
-def test_the_table_is_typed_as_what_it_is():
+def test_the_table_is_typed_as_what_it_is(stack):
     """The annotations are for the type checker, which checks this file too."""
-    stack = new_stack()
     made: dynamodb.TableV2 = LockTable(stack, "Made").table
     named: dynamodb.ITableV2 = LockTable.from_table_name(stack, "Named", "named").table
     older: dynamodb.Table = LockTable.from_table(stack, "Older", _older_table(stack)).table
@@ -208,112 +172,68 @@ def test_the_table_is_typed_as_what_it_is():
     assert any_table.table is made
 
 
-def _older_table(stack: cdk.Stack, **options: Any) -> dynamodb.Table:
-    key = dynamodb.Attribute(name="key", type=dynamodb.AttributeType.STRING)
-    return dynamodb.Table(stack, "OlderTable", partition_key=key, **options)
+def _older_table(stack: cdk.Stack, id: str = "OlderTable", **options: Any) -> dynamodb.Table:
+    return dynamodb.Table(stack, id, **({"partition_key": KEY} | options))
 
 
-def test_a_table_of_the_app_is_granted_with_its_key_and_told_by_its_name():
-    stack = in_an_account()
-    key = kms.Key(stack, "Key")
-    table = _older_table(stack, encryption_key=key)
-    locks = LockTable.from_table(stack, "Locks", table, alarm_actions=[])
-    locks.connect(new_function(stack))
-    (policy,) = policies(stack)
+def test_a_table_of_the_app_is_granted_with_its_key_and_told_by_its_name(home):
+    key = kms.Key(home, "Key")
+    table = _older_table(home, encryption_key=key)
+    locks = LockTable.from_table(home, "Locks", table, alarm_actions=[])
+    locks.connect(new_function(home))
+    (policy,) = policies(home)
     arns = [statement["Resource"] for statement in policy["Statement"]]
-    assert arns == [stack.resolve(table.table_arn), stack.resolve(key.key_arn)]
-    assert stack.resolve(locks.environment["LAMBDA_LOCK_TABLE"]) == stack.resolve(table.table_name)
+    assert arns == [home.resolve(table.table_arn), home.resolve(key.key_arn)]
+    assert home.resolve(locks.environment["LAMBDA_LOCK_TABLE"]) == home.resolve(table.table_name)
     assert len(locks.alarms) == 7
 
 
-def test_an_imported_table_can_be_passed_too():
-    stack = in_an_account()
+def test_an_imported_table_can_be_passed_too(home):
     arn = "arn:aws:dynamodb:eu-central-1:222222222222:table/theirs"
-    locks = LockTable.from_table(stack, "Locks", dynamodb.Table.from_table_arn(stack, "Theirs", arn))
+    locks = LockTable.from_table(home, "Locks", dynamodb.Table.from_table_arn(home, "Theirs", arn))
     assert locks.environment["LAMBDA_LOCK_TABLE"] == arn
 
 
-def test_a_table_of_the_app_with_other_keys_or_replicas_is_refused():
-    stack = in_an_account()
-    table = _older_table(stack, sort_key=dynamodb.Attribute(name="sk", type=dynamodb.AttributeType.STRING))
+def test_a_table_of_the_app_with_other_keys_is_refused(home):
+    table = _older_table(home, sort_key=dynamodb.Attribute(name="sk", type=STRING))
+    numbers = dynamodb.Attribute(name="key", type=dynamodb.AttributeType.NUMBER)
     with pytest.raises(LockArgumentError, match="sort_key_name=None, but Stack/OlderTable has 'sk'"):
-        LockTable.from_table(stack, "Locks", table)
+        LockTable.from_table(home, "Locks", table)
     with pytest.raises(LockArgumentError, match="partition_key_name='pk', but Stack/OlderTable has 'key'"):
-        LockTable.from_table(stack, "Others", table, partition_key_name="pk", sort_key_name="sk")
-    LockTable.from_table(stack, "Right", table, sort_key_name="sk")
-    replicated = dynamodb.TableV2(
-        stack,
-        "Replicated",
-        partition_key=dynamodb.Attribute(name="key", type=dynamodb.AttributeType.STRING),
-        replicas=[dynamodb.ReplicaTableProps(region="us-east-1")],
-    )
-    LockTable.from_table(stack, "Two", replicated)
-    numbers = dynamodb.Table(
-        stack, "Numbers", partition_key=dynamodb.Attribute(name="key", type=dynamodb.AttributeType.NUMBER)
-    )
+        LockTable.from_table(home, "Others", table, partition_key_name="pk", sort_key_name="sk")
+    LockTable.from_table(home, "Right", table, sort_key_name="sk")
     with pytest.raises(LockArgumentError, match="its key 'key' has the type N"):
-        LockTable.from_table(stack, "Numbered", numbers)
-    with pytest.raises(RuntimeError, match="two Regions would each grant the same lock"):
-        synthesized(stack)
+        LockTable.from_table(home, "Numbered", _older_table(home, "Numbers", partition_key=numbers))
 
 
-def test_a_table_of_the_app_whose_time_to_live_is_on_another_attribute_is_refused():
+def test_a_table_of_the_app_whose_time_to_live_is_on_another_attribute_is_refused(home):
     """As by check_table. DynamoDB deletes a row by that attribute, also that of a live lock."""
-    stack = in_an_account()
-    table = _older_table(stack, time_to_live_attribute="expires")
-    with pytest.raises(LockArgumentError, match="ttl='ttl', but the time to live of Stack/OlderTable is on 'expires'"):
-        LockTable.from_table(stack, "Locks", table)
-    with pytest.raises(LockArgumentError, match="ttl=None, but the time to live of Stack/OlderTable is on 'expires'"):
-        LockTable.from_table(stack, "Off", table, ttl=None)
-    LockTable.from_table(stack, "Theirs", table, ttl="expires")
-    newer = dynamodb.TableV2(
-        stack,
-        "Newer",
-        partition_key=dynamodb.Attribute(name="key", type=dynamodb.AttributeType.STRING),
-        time_to_live_attribute="expires",
-    )
-    with pytest.raises(LockArgumentError, match="ttl='ttl', but the time to live of Stack/Newer is on 'expires'"):
-        LockTable.from_table(stack, "Mine", newer)
+    table = _older_table(home, time_to_live_attribute="expires")
+    newer = dynamodb.TableV2(home, "Newer", partition_key=KEY, time_to_live_attribute="expires")
+    cases: list[Any] = [(table, {}), (table, {"ttl": None}), (newer, {})]
+    for number, (each, given) in enumerate(cases):
+        said = f"ttl={given.get('ttl', 'ttl')!r}, but the time to live of {each.node.path} is on 'expires'"
+        with pytest.raises(LockArgumentError, match=said):
+            LockTable.from_table(home, f"Locks{number}", each, **given)
+    LockTable.from_table(home, "Theirs", table, ttl="expires")
 
 
-def test_replicas_of_an_older_table_are_refused_when_synthesizing():
-    stack = in_an_account()
-    LockTable.from_table(stack, "Locks", _older_table(stack, replication_regions=["us-east-1"]))
+def test_one_of_a_tables_replicas_is_refused_too(home):
+    other = cdk.Stack(home.node.root, "Other", env=cdk.Environment(account=ACCOUNT, region="us-east-1"))
+    LockTable.from_table(other, "Locks", _replicated(home).replica("us-east-1"))
     with pytest.raises(RuntimeError, match="two Regions would each grant the same lock"):
-        synthesized(stack)
-
-
-def test_one_of_a_tables_replicas_is_refused_too():
-    app = cdk.App()
-    first, second = (
-        cdk.Stack(app, region, env=cdk.Environment(account=ACCOUNT, region=region))
-        for region in ("eu-central-1", "us-east-1")
-    )
-    table = dynamodb.TableV2(
-        first,
-        "Replicated",
-        table_name="replicated",
-        partition_key=dynamodb.Attribute(name="key", type=dynamodb.AttributeType.STRING),
-        replicas=[dynamodb.ReplicaTableProps(region="us-east-1")],
-    )
-    LockTable.from_table(second, "Locks", table.replica("us-east-1"))
-    with pytest.raises(RuntimeError, match="two Regions would each grant the same lock"):
-        app.synth()
+        synthesized(other)
 
 
 @needs_copies
-def test_a_copy_in_another_account_is_refused_on_both_sides():
-    app = cdk.App()
-    owner, other = (
-        cdk.Stack(app, id, env=cdk.Environment(account=account, region=region))
-        for id, account, region in (("Owner", ACCOUNT, "eu-central-1"), ("Other", "222222222222", "us-east-1"))
-    )
-    table: Any = LockTable(owner, "Locks", table_name="locks").table
+def test_a_copy_in_another_account_is_refused_on_both_sides(home):
+    other = cdk.Stack(home.node.root, "Other", env=cdk.Environment(account="222222222222", region="us-east-1"))
+    table: Any = LockTable(home, "Locks", table_name="locks").table
     copy = dynamodb.TableV2MultiAccountReplica(other, "Copy", replica_source_table=table, table_name="locks")
     LockTable.from_table(other, "Copied", copy)
     with pytest.raises(RuntimeError, match="two Regions would each grant") as raised:
-        app.synth()
-    assert "[Owner/Locks/Table]" in str(raised.value)
+        synthesized(other)
+    assert "[Stack/Locks/Table]" in str(raised.value)
     assert "[Other/Copy]" in str(raised.value)
 
 
@@ -342,14 +262,12 @@ def test_a_copy_in_another_account_is_refused_on_both_sides():
         (lambda locks, stack, table: locks(stack, "L").grant("role"), "grantee must be a function, a role or"),
     ],
 )
-def test_an_argument_of_the_wrong_type_is_refused_by_its_name(use, said):
-    stack = new_stack()
+def test_an_argument_of_the_wrong_type_is_refused_by_its_name(use, said, stack):
     with pytest.raises(TypeError, match=said):
         use(LockTable, stack, _older_table(stack))
 
 
-def test_tags_of_the_stack_reach_the_table():
-    stack = new_stack()
+def test_tags_of_the_stack_reach_the_table(stack):
     LockTable(stack, "Locks")
     cdk.Tags.of(stack).add("team", "orders")
     assert the_only(stack, TABLE)["Properties"]["Replicas"][0]["Tags"] == [{"Key": "team", "Value": "orders"}]
@@ -363,16 +281,14 @@ def test_the_template_with_its_logical_ids_is_the_one_of_the_snapshot():
     assert synthesized(everyday_stack()) == json.loads(SNAPSHOT.read_text())
 
 
-def test_alarms_and_dashboard_leave_the_ids_of_everything_else_alone():
-    plain, watched = in_an_account(), in_an_account()
-    LockTable(plain, "Locks")
+def test_alarms_and_dashboard_leave_the_ids_of_everything_else_alone(stack, locks):
+    watched = new_stack()
     LockTable(watched, "Locks", alarm_actions=[], dashboard=True)
-    before, after = synthesized(plain)["Resources"], synthesized(watched)["Resources"]
+    before, after = synthesized(stack)["Resources"], synthesized(watched)["Resources"]
     assert {id: after[id] for id in before} == before
 
 
-def test_an_existing_table_is_not_made_again():
-    stack = new_stack()
+def test_an_existing_table_is_not_made_again(stack):
     arn = "arn:aws:dynamodb:us-east-1:111111111111:table/locks"
     LockTable.from_table_name(stack, "Named", "locks").connect(new_function(stack, "One"))
     LockTable.from_table_arn(stack, "Given", arn).connect(new_function(stack, "Another"))
@@ -385,12 +301,28 @@ def test_replicas_are_refused_with_the_reason():
         LockTable(new_stack(), "Locks", replicas=replicas)
 
 
-def test_replicas_that_are_added_to_the_table_itself_are_refused_when_synthesizing():
-    stack = in_an_account()
-    table: Any = LockTable(stack, "Locks").table
-    table.add_replica(region="us-east-1")
+def _add_replica(stack: cdk.Stack) -> None:
+    LockTable(stack, "Locks").table.add_replica(region="us-east-1")
+
+
+def _older_table_with_replicas(stack: cdk.Stack) -> None:
+    LockTable.from_table(stack, "Locks", _older_table(stack, replication_regions=["us-east-1"]))
+
+
+def _replicated(stack: cdk.Stack) -> dynamodb.TableV2:
+    replicas = [dynamodb.ReplicaTableProps(region="us-east-1")]
+    return dynamodb.TableV2(stack, "Replicated", table_name="replicated", partition_key=KEY, replicas=replicas)
+
+
+def _table_with_replicas(stack: cdk.Stack) -> None:
+    LockTable.from_table(stack, "Locks", _replicated(stack))
+
+
+@pytest.mark.parametrize("make", [_add_replica, _older_table_with_replicas, _table_with_replicas])
+def test_replicas_that_the_table_has_or_gets_are_refused_when_synthesizing(make, home):
+    make(home)
     with pytest.raises(RuntimeError, match="two Regions would each grant the same lock"):
-        synthesized(stack)
+        synthesized(home)
 
 
 @pytest.mark.parametrize(
@@ -410,8 +342,7 @@ def test_bad_options_are_refused_by_name(options, said):
         LockTable(new_stack(), "Locks", **options)
 
 
-def test_a_name_may_be_known_at_deployment_only():
-    stack = new_stack()
+def test_a_name_may_be_known_at_deployment_only(stack):
     LockTable(stack, "Locks", table_name=cdk.CfnParameter(stack, "Name").value_as_string)
     assert the_only(stack, TABLE)["Properties"]["TableName"] == {"Ref": "Name"}
 
@@ -429,9 +360,3 @@ def test_a_name_may_be_known_at_deployment_only():
 def test_an_arn_that_a_function_could_not_use_is_refused(arn, said):
     with pytest.raises(LockArgumentError, match=said):
         LockTable.from_table_arn(in_an_account(), "Locks", arn)
-
-
-def test_the_time_to_live_is_where_the_library_writes_it():
-    stack = new_stack()
-    LockTable(stack, "Locks")
-    assert the_only(stack, TABLE)["Properties"]["TimeToLiveSpecification"]["AttributeName"] == JAVA.ttl != PYTHON.ttl

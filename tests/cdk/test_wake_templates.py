@@ -16,7 +16,7 @@ from aws_cdk.cloudformation_include import CfnInclude
 
 from lambda_lock.cdk import LockTable
 from rig.engine import ROOT
-from tests.cdk.apps import in_words, new_function, new_stack, synthesized
+from tests.cdk.apps import as_of_one_region, in_words, new_function, new_stack, synthesized
 
 _FOLDER = ROOT / "docs" / "deploy"
 _KINDS = {  # the resources of the construct, by what the templates call them
@@ -39,12 +39,10 @@ def made() -> Properties:
     runtime = lambda_.Runtime("python3.13", lambda_.RuntimeFamily.PYTHON, supports_inline_code=True)
     topic = sns.Topic.from_topic_arn(stack, "Topic", cdk.CfnParameter(stack, "AlarmTopic").value_as_string)
     locks = LockTable(stack, "Locks", wake=runtime, alarm_actions=[topic])
-    machine = sfn.StateMachine(
-        stack, "Orders", definition_body=sfn.DefinitionBody.from_chainable(sfn.Pass(stack, "Pass"))
-    )
+    body = sfn.DefinitionBody.from_chainable(sfn.Pass(stack, "Pass"))
     durable = new_function(stack, "Durable")
     locks.connect(durable)
-    locks.wake(machine)
+    locks.wake(sfn.StateMachine(stack, "Orders", definition_body=body))
     locks.wake(durable)
     found = synthesized(stack)["Resources"]
     names = {id: name for name, kind in _KINDS.items() for id, each in found.items() if each["Type"] == kind}
@@ -61,15 +59,10 @@ def made() -> Properties:
     properties = {names[id]: each["Properties"] for id, each in resources.items() if id in names}
     for alarm in (*_ALARMS, *_OFF):
         del properties[alarm]["AlarmDescription"]
-    (replica,) = properties["Locks"].pop("Replicas")  # in one Region, AWS::DynamoDB::Table creates the same table
-    for name in ("DeletionProtectionEnabled", "PointInTimeRecoverySpecification"):
-        properties["Locks"][name] = replica[name]
-    of_waker = [
-        each["Properties"]["PolicyDocument"]["Statement"]
-        for each in resources.values()
-        if each["Type"] == "AWS::IAM::Policy" and "Waker" in json.dumps(each["Properties"]["Roles"])
-    ]
-    statements = sorted((one for each in of_waker for one in each), key=str)
+    as_of_one_region(properties["Locks"])
+    policies = [each["Properties"] for each in resources.values() if each["Type"] == "AWS::IAM::Policy"]
+    of_waker = [each["PolicyDocument"] for each in policies if "Waker" in json.dumps(each["Roles"])]
+    statements = sorted((one for each in of_waker for one in each["Statement"]), key=str)
     return {**properties, "statements": {"all": statements}}
 
 
@@ -153,6 +146,11 @@ def _statement(block: dict[str, Any]) -> dict[str, Any]:
     return {"Effect": block["effect"], "Action": actions[0] if len(actions) == 1 else actions, "Resource": resource}
 
 
+def _capitals(block: dict[str, Any]) -> dict[str, Any]:
+    """A block of Terraform by CloudFormation's names, of which most are the same words: ``MetricName``."""
+    return {"".join(map(str.capitalize, name.split("_"))): value for name, value in block.items()}
+
+
 def test_the_terraform_configuration_makes_the_table_with_its_stream_and_the_queues(made):
     resources = _words(_terraform("resource"))
     table, queue = resources["aws_dynamodb_table"]["locks"], resources["aws_sqs_queue"]["waker"]
@@ -164,18 +162,12 @@ def test_the_terraform_configuration_makes_the_table_with_its_stream_and_the_que
     assert table["point_in_time_recovery"] == [{"enabled": True}]
     assert "deadLetterTargetArn = aws_sqs_queue.waker_dead_letters.arn" in queue["redrive_policy"]
     assert "maxReceiveCount = 100" in re.sub(" +", " ", queue["redrive_policy"])
-    assert {
-        "MessageRetentionPeriod": dead["message_retention_seconds"],
-        "SqsManagedSseEnabled": dead["sqs_managed_sse_enabled"],
-    } == made["WakerDeadLetters"]
     assert {"RetentionInDays": log["retention_in_days"]} == made["WakerLog"]
-    redrive = {"deadLetterTargetArn": "${WakerDeadLetters.Arn}", "maxReceiveCount": 100}
-    assert {
-        "RedrivePolicy": redrive,
-        "MessageRetentionPeriod": queue["message_retention_seconds"],
-        "SqsManagedSseEnabled": queue["sqs_managed_sse_enabled"],
-        "VisibilityTimeout": queue["visibility_timeout_seconds"],
-    } == made["WakerQueue"]
+    queue["redrive_policy"] = {"deadLetterTargetArn": "${WakerDeadLetters.Arn}", "maxReceiveCount": 100}
+    queue["visibility_timeout"] = queue["visibility_timeout_seconds"]
+    for written, expected in ((dead, made["WakerDeadLetters"]), (queue, made["WakerQueue"])):
+        found = _capitals(written | {"message_retention_period": written["message_retention_seconds"]})
+        assert {name: value for name, value in found.items() if name in expected} == expected
 
 
 def test_the_terraform_configuration_allows_what_the_construct_allows(made):
@@ -197,16 +189,10 @@ def test_the_terraform_configuration_allows_what_the_construct_allows(made):
 def test_the_waker_of_the_terraform_configuration_is_that_of_the_construct(made):
     resources, data = _words(_terraform("resource")), _terraform("data")
     waker, theirs = made["Waker"], resources["aws_lambda_function"]["waker"]
-    assert {
-        "Architectures": theirs["architectures"],
-        "Environment": {"Variables": theirs["environment"][0]["variables"]},
-        "Handler": theirs["handler"],
-        "Layers": theirs["layers"],
-        "MemorySize": theirs["memory_size"],
-        "RecursiveLoop": resources["aws_lambda_function_recursion_config"]["waker"]["recursive_loop"],
-        "Runtime": theirs["runtime"],
-        "Timeout": theirs["timeout"],
-    } == {name: waker[name] for name in waker if name not in ("Code", "Description", "LoggingConfig", "Role")}
+    found = _capitals(theirs | resources["aws_lambda_function_recursion_config"]["waker"])
+    found["Environment"] = {"Variables": theirs["environment"][0]["variables"]}
+    expected = {name: waker[name] for name in waker if name not in ("Code", "Description", "LoggingConfig", "Role")}
+    assert {name: found[name] for name in expected} == expected
     assert resources["aws_cloudwatch_log_group"]["waker"]["name"] == f"/aws/lambda/{theirs['function_name']}"
     code = data["archive_file"]["waker"]
     assert code["source_content"] == waker["Code"]["ZipFile"]
@@ -221,29 +207,24 @@ def _pattern(expression: str) -> Any:
 
 def test_the_mappings_of_the_terraform_configuration_are_those_of_the_construct(made):
     mappings = _words(_terraform("resource")["aws_lambda_event_source_mapping"])
-    names = {
-        "batch_size": "BatchSize",
-        "bisect_batch_on_function_error": "BisectBatchOnFunctionError",
-        "event_source_arn": "EventSourceArn",
-        "function_name": "FunctionName",
-        "function_response_types": "FunctionResponseTypes",
-        "maximum_record_age_in_seconds": "MaximumRecordAgeInSeconds",
-        "starting_position": "StartingPosition",
-    }
     for name, theirs in (("WakerStream", mappings["waker_stream"]), ("WakerDue", mappings["waker_due"])):
-        filters = theirs.pop("filter_criteria", [])
-        assert theirs.pop("metrics_config") == [{"metrics": made[name]["MetricsConfig"]["Metrics"]}]
-        to = theirs.pop("destination_config", None)
-        destination = made[name].get("DestinationConfig")
+        expected, filters = dict(made[name]), theirs.pop("filter_criteria", [])
+        assert theirs.pop("metrics_config") == [{"metrics": expected.pop("MetricsConfig")["Metrics"]}]
+        to, destination = theirs.pop("destination_config", None), expected.pop("DestinationConfig", None)
         assert to == (destination and [{"on_failure": [{"destination_arn": destination["OnFailure"]["Destination"]}]}])
-        written = {names[each]: value for each, value in theirs.items()}
+        written = _capitals(theirs)
         written["FunctionName"] = written["FunctionName"].replace(".Arn", "")
         if filters:
             written["FilterCriteria"] = [_pattern(each["pattern"]) for each in filters[0]["filter"]]
-        expected = {key: made[name][key] for key in made[name] if key not in ("MetricsConfig", "DestinationConfig")}
-        if filters:
             expected["FilterCriteria"] = [json.loads(each["Pattern"]) for each in expected["FilterCriteria"]["Filters"]]
         assert written == expected
+
+
+def _check_alarm(alarm: dict[str, Any], ours: dict[str, Any]) -> None:
+    """What an alarm of the construct has, the one of Terraform has too."""
+    found = _capitals(alarm)
+    expected = {name: value for name, value in ours.items() if name not in ("AlarmActions", "Dimensions")}
+    assert {name: found[name] for name in expected} == expected
 
 
 @pytest.mark.parametrize("name", _ALARMS)
@@ -252,17 +233,7 @@ def test_the_alarms_of_the_terraform_configuration_are_those_of_the_construct(ma
     found = _terraform("locals")
     kind = found["waker_alarms"][ours["MetricName"]]
     (dimension,) = ours["Dimensions"]
-    assert {
-        "ComparisonOperator": alarm["comparison_operator"],
-        "DatapointsToAlarm": alarm["datapoints_to_alarm"],
-        "EvaluationPeriods": alarm["evaluation_periods"],
-        "MetricName": ours["MetricName"],
-        "Namespace": kind["namespace"],
-        "Period": alarm["period"],
-        "Statistic": kind["statistic"],
-        "Threshold": kind["threshold"],
-        "TreatMissingData": alarm["treat_missing_data"],
-    } == {key: ours[key] for key in ours if key not in ("AlarmActions", "Dimensions")}
+    _check_alarm(alarm | kind | {"metric_name": ours["MetricName"]}, ours)
     (named,) = found[kind["of"].removeprefix("${local.").removesuffix("}")]
     assert named == dimension["Name"]
 
@@ -272,15 +243,5 @@ def test_a_mapping_of_the_terraform_configuration_that_is_off_raises_the_alarm_o
     alarm, ours = _words(_terraform("resource")["aws_cloudwatch_metric_alarm"]["waker_off"]), made[name]
     (dimension,) = ours["Dimensions"]
     assert dimension["Value"] in alarm["for_each"].values()
-    assert {
-        "ComparisonOperator": alarm["comparison_operator"],
-        "DatapointsToAlarm": alarm["datapoints_to_alarm"],
-        "EvaluationPeriods": alarm["evaluation_periods"],
-        "MetricName": alarm["metric_name"],
-        "Namespace": alarm["namespace"],
-        "Period": alarm["period"],
-        "Statistic": alarm["statistic"],
-        "Threshold": alarm["threshold"],
-        "TreatMissingData": alarm["treat_missing_data"],
-    } == {key: ours[key] for key in ours if key not in ("AlarmActions", "Dimensions")}
+    _check_alarm(alarm, ours)
     assert alarm["dimensions"] == {dimension["Name"]: "${each.value}"}

@@ -1,4 +1,4 @@
-"""The waker that LockTable(wake=True) makes, what it may do, and for whom."""
+"""The waker that LockTable(wake=True) makes, what it may do, and for whom. test_wake_templates.py has its settings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ from tests.cdk.apps import (
     FOUR_ACTIONS,
     REGION,
     allow,
-    in_an_account,
     new_function,
     new_stack,
     policies,
@@ -49,22 +48,37 @@ def new_machine(stack: cdk.Stack, id: str = "Machine", **options: Any) -> sfn.St
     return sfn.StateMachine(stack, id, definition_body=body, **options)
 
 
+@pytest.fixture(scope="module")
+def made() -> cdk.Stack:
+    """A stack with a lock table and its waker, to be read only."""
+    stack = new_stack()
+    LockTable(stack, "Locks", wake=True)
+    return stack
+
+
+@pytest.fixture
+def locks(stack: cdk.Stack) -> LockTable:
+    """A lock table in ``stack``, whose waker can call durable functions."""
+    return LockTable(stack, "Locks", wake=NEW)
+
+
+def properties(stack: cdk.Stack, kind: str) -> dict[str, dict[str, Any]]:
+    return {id: each["Properties"] for id, each in resources(stack, kind).items()}
+
+
 def the_waker(stack: cdk.Stack) -> dict[str, Any]:
-    (found,) = (
-        each["Properties"]
-        for id, each in resources(stack, "AWS::Lambda::Function").items()
-        if id.startswith("LocksWakerFunction")
-    )
-    return dict(found)
+    functions = properties(stack, "AWS::Lambda::Function").items()
+    (found,) = (each for id, each in functions if id.startswith("LocksWakerFunction"))
+    return found
 
 
 def statements(stack: cdk.Stack) -> list[dict[str, Any]]:
     """All statements of the waker's role, in whichever policy of the stack."""
     return [
         statement
-        for each in resources(stack, "AWS::IAM::Policy").values()
-        if any("LocksWaker" in json.dumps(role) for role in each["Properties"]["Roles"])
-        for statement in each["Properties"]["PolicyDocument"]["Statement"]
+        for each in properties(stack, "AWS::IAM::Policy").values()
+        if any("LocksWaker" in json.dumps(role) for role in each["Roles"])
+        for statement in each["PolicyDocument"]["Statement"]
     ]
 
 
@@ -83,8 +97,7 @@ def test_without_a_waker_the_template_is_what_it_was():
     assert "StreamSpecification" not in json.dumps(synthesized(off))
 
 
-def test_the_waker_is_one_line_and_the_library_as_a_layer_for_the_python_that_runs_the_app():
-    stack = new_stack()
+def test_the_waker_is_one_line_and_the_library_as_a_layer_for_the_python_that_runs_the_app(stack):
     LockTable(stack, "Locks", wake=True).wake(new_machine(stack))
     ((layer, version),) = resources(stack, "AWS::Lambda::LayerVersion").items()
     waker = the_waker(stack)
@@ -93,13 +106,6 @@ def test_the_waker_is_one_line_and_the_library_as_a_layer_for_the_python_that_ru
     assert (waker["Handler"], waker["Runtime"], waker["Layers"]) == ("index.handler", runtime, [{"Ref": layer}])
     assert version["Properties"]["CompatibleRuntimes"] == [runtime]
     assert warnings(stack) == []
-
-
-def test_lambda_does_not_end_the_looks_of_which_each_one_asks_for_the_next():
-    """By default it stops a function that is invoked 16 times by messages which it sent itself."""
-    stack = new_stack()
-    LockTable(stack, "Locks", wake=True)
-    assert the_waker(stack)["RecursiveLoop"] == "Allow"
 
 
 def test_the_layer_has_the_waker_and_python_finds_its_handler_by_that_line(tmp_path):
@@ -111,75 +117,33 @@ def test_the_layer_has_the_waker_and_python_finds_its_handler_by_that_line(tmp_p
     assert not (asset / "lambda_lock" / "cdk").exists()
 
 
-def test_the_waker_may_run_on_another_python():
-    stack = new_stack()
-    runtime = lambda_.Runtime("python3.12", lambda_.RuntimeFamily.PYTHON, supports_inline_code=True)
-    LockTable(stack, "Locks", wake=runtime)
+def test_the_waker_may_run_on_another_python(stack):
+    LockTable(stack, "Locks", wake=lambda_.Runtime.PYTHON_3_12)
     assert the_waker(stack)["Runtime"] == "python3.12"
 
 
-def test_the_stream_has_both_images_and_feeds_the_waker_from_its_beginning_with_what_concerns_sleepers():
-    stack = new_stack()
-    LockTable(stack, "Locks", wake=True)
-    (table,) = resources(stack, TABLE).values()
-    assert table["Properties"]["StreamSpecification"] == {"StreamViewType": "NEW_AND_OLD_IMAGES"}
-    mappings = [each["Properties"] for each in resources(stack, MAPPING).values()]
-    (stream,) = (each for each in mappings if each["EventSourceArn"] == STREAM_ARN)
-    written = [json.loads(each["Pattern"]) for each in stream.pop("FilterCriteria")["Filters"]]
-    assert written == FILTERS
-    del stream["FunctionName"]
-    assert stream == {
-        "BatchSize": 100,
-        "BisectBatchOnFunctionError": True,
-        "DestinationConfig": {"OnFailure": {"Destination": DEAD_ARN}},
-        "EventSourceArn": STREAM_ARN,
-        "FunctionResponseTypes": ["ReportBatchItemFailures"],
-        "MaximumRecordAgeInSeconds": 3600,
-        "MetricsConfig": {"Metrics": ["EventCount"]},
-        "StartingPosition": "TRIM_HORIZON",
-    }
+def test_what_an_older_cdk_has_no_options_for_is_in_the_template_all_the_same(made):
+    """Without RecursiveLoop, Lambda stops a function that is invoked 16 times by messages which it sent itself."""
+    assert the_waker(made)["RecursiveLoop"] == "Allow"
+    stream, due = sorted(properties(made, MAPPING).values(), key=lambda each: each["EventSourceArn"] != STREAM_ARN)
+    assert (stream["EventSourceArn"], due["EventSourceArn"]) == (STREAM_ARN, QUEUE_ARN)
+    assert stream["DestinationConfig"] == {"OnFailure": {"Destination": DEAD_ARN}}
+    assert [json.loads(each["Pattern"]) for each in stream["FilterCriteria"]["Filters"]] == FILTERS
+    for each in (stream, due):
+        assert each["MetricsConfig"] == {"Metrics": ["EventCount"]}
+        assert each["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
 
 
-def test_the_queue_is_encrypted_takes_tls_only_feeds_the_waker_and_hides_messages_while_they_are_looked_at():
-    stack = new_stack()
-    LockTable(stack, "Locks", wake=True)
-    queues = resources(stack, "AWS::SQS::Queue")
-    queue = queues[id := QUEUE_ARN["Fn::GetAtt"][0]]
-    waker = the_waker(stack)
-    assert waker["Timeout"] <= 90  # Lambda refuses the mapping otherwise
-    assert queue["Properties"] == {
-        "MessageRetentionPeriod": 86_400,
-        "RedrivePolicy": {"deadLetterTargetArn": DEAD_ARN, "maxReceiveCount": 100},
-        "SqsManagedSseEnabled": True,
-        "VisibilityTimeout": 90,
-    }
-    (dead,) = (each["Properties"] for name, each in queues.items() if name != id)
-    assert dead == {"MessageRetentionPeriod": 14 * 86_400, "SqsManagedSseEnabled": True}
-    assert waker["Environment"]["Variables"]["LAMBDA_LOCK_WAKE_QUEUE"] == {"Ref": id}
-    (mapping,) = (
-        each["Properties"]
-        for each in resources(stack, MAPPING).values()
-        if each["Properties"]["EventSourceArn"] == QUEUE_ARN
-    )
-    assert mapping["FunctionResponseTypes"] == ["ReportBatchItemFailures"]
-    for policy in resources(stack, "AWS::SQS::QueuePolicy").values():
-        assert '"aws:SecureTransport": "false"' in json.dumps(policy)
-
-
-def test_the_log_of_the_waker_is_kept_for_a_month():
-    stack = new_stack()
-    LockTable(stack, "Locks", wake=True)
-    ((id, group),) = resources(stack, "AWS::Logs::LogGroup").items()
-    assert the_waker(stack)["LoggingConfig"] == {"LogGroup": {"Ref": id}}
+def test_the_log_of_the_waker_is_kept_for_a_month(made):
+    ((id, group),) = resources(made, "AWS::Logs::LogGroup").items()
+    assert the_waker(made)["LoggingConfig"] == {"LogGroup": {"Ref": id}}
     assert (group["Properties"], group["DeletionPolicy"]) == ({"RetentionInDays": 30}, "Delete")
 
 
-def test_the_waker_may_lock_log_read_the_stream_and_use_its_queues_and_nothing_else():
-    stack = new_stack()
-    LockTable(stack, "Locks", wake=True)
+def test_the_waker_may_lock_log_read_the_stream_and_use_its_queues_and_nothing_else(made):
     stream = ["dynamodb:DescribeStream", "dynamodb:GetRecords", "dynamodb:GetShardIterator", "dynamodb:ListStreams"]
     queue = ["sqs:SendMessage", "sqs:ReceiveMessage", "sqs:DeleteMessage", "sqs:GetQueueAttributes"]
-    assert statements(stack) == [
+    assert statements(made) == [
         allow(["logs:CreateLogStream", "logs:PutLogEvents"], LOG_ARN),
         allow(stream, STREAM_ARN),
         allow(queue, QUEUE_ARN),
@@ -188,24 +152,17 @@ def test_the_waker_may_lock_log_read_the_stream_and_use_its_queues_and_nothing_e
     ]
 
 
-def test_functions_that_are_connected_learn_of_the_waker_and_get_no_other_permission():
-    stack = new_stack()
-    locks = LockTable(stack, "Locks", wake=True)
+def test_functions_that_are_connected_learn_of_the_waker_and_get_no_other_permission(stack, locks):
     locks.connect(new_function(stack))
     assert locks.environment["LAMBDA_LOCK_WAKE"] == "1"
-    function = resources(stack, "AWS::Lambda::Function")["Function76856677"]["Properties"]
+    function = properties(stack, "AWS::Lambda::Function")["Function76856677"]
     assert function["Environment"]["Variables"]["LAMBDA_LOCK_WAKE"] == "1"
-    (policy,) = (
-        each["Properties"]["PolicyDocument"]["Statement"]
-        for id, each in resources(stack, "AWS::IAM::Policy").items()
-        if id.startswith("Function")
-    )
+    roles = properties(stack, "AWS::IAM::Policy").items()
+    (policy,) = (each["PolicyDocument"]["Statement"] for id, each in roles if id.startswith("Function"))
     assert policy == [allow(FOUR_ACTIONS, {"Fn::GetAtt": ["LocksTable84FB9352", "Arn"]})]
 
 
-def test_a_state_machine_that_is_named_may_be_answered_and_no_other():
-    stack = new_stack()
-    locks = LockTable(stack, "Locks", wake=True)
+def test_a_state_machine_that_is_named_may_be_answered_and_no_other(stack, locks):
     machine = new_machine(stack)
     new_machine(stack, "Other")
     assert locks.wake(machine).success
@@ -215,37 +172,33 @@ def test_a_state_machine_that_is_named_may_be_answered_and_no_other():
 
 
 @pytest.mark.parametrize("qualifier", ["", ":prod", ":3"], ids=["itself", "alias", "version"])
-def test_what_is_imported_can_be_woken_too(qualifier):
+def test_what_is_imported_can_be_woken_too(qualifier, home):
     """An execution is one of a version, and its state machine's, whatever it was started by."""
-    stack = in_an_account()
-    locks = LockTable(stack, "Locks", wake=NEW)
+    locks = LockTable(home, "Locks", wake=NEW)
     machine = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:orders"
     function = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:orders"
-    locks.wake(sfn.StateMachine.from_state_machine_arn(stack, "Orders", machine + qualifier))
-    locks.wake(lambda_.Function.from_function_arn(stack, "Function", function + qualifier))
-    assert sorted(str(each["Resource"]) for each in called(stack)) == sorted([machine, f"{function}:*"])
+    locks.wake(sfn.StateMachine.from_state_machine_arn(home, "Orders", machine + qualifier))
+    locks.wake(lambda_.Function.from_function_arn(home, "Function", function + qualifier))
+    assert sorted(str(each["Resource"]) for each in called(home)) == sorted([machine, f"{function}:*"])
 
 
-def qualified(function: lambda_.Function) -> list[lambda_.IFunction]:
-    return [
-        function,
-        function.current_version,
-        lambda_.Alias(function, "A", alias_name="a", version=function.latest_version),
-    ]
-
-
-@pytest.mark.parametrize("which", [0, 1, 2], ids=["function", "version", "alias"])
-def test_the_executions_of_a_function_that_is_named_may_be_called_back_in_each_version(which):
-    stack = new_stack()
-    locks = LockTable(stack, "Locks", wake=NEW)
-    locks.wake(qualified(new_function(stack))[which])
+@pytest.mark.parametrize(
+    "qualified",
+    [
+        lambda function: function,
+        lambda function: function.current_version,
+        lambda function: lambda_.Alias(function, "A", alias_name="a", version=function.latest_version),
+    ],
+    ids=["function", "version", "alias"],
+)
+def test_the_executions_of_a_function_that_is_named_may_be_called_back_in_each_version(qualified, stack, locks):
+    locks.wake(qualified(new_function(stack)))
     arn = {"Fn::Join": ["", [{"Fn::GetAtt": ["Function76856677", "Arn"]}, ":*"]]}
     assert called(stack) == [allow("lambda:SendDurableExecutionCallbackSuccess", arn)]
+    assert len(policies(stack)) == 2  # the waker's own, and that for the function: the sleeper gets none
 
 
-def test_nothing_that_the_waker_may_do_is_allowed_on_everything():
-    stack = new_stack()
-    locks = LockTable(stack, "Locks", wake=NEW)
+def test_nothing_that_the_waker_may_do_is_allowed_on_everything(stack, locks):
     locks.wake(new_machine(stack))
     locks.wake(new_function(stack))
     found = [json.dumps(each["Resource"]) for each in statements(stack)]
@@ -254,113 +207,77 @@ def test_nothing_that_the_waker_may_do_is_allowed_on_everything():
     assert all('":*"' not in each or '"Arn"' in each for each in found)
 
 
-def test_a_sleeper_of_another_stack_is_woken_without_a_circle_of_stacks():
-    app = cdk.App()
-    here, there, more = (cdk.Stack(app, id) for id in ("Locks", "Orders", "More"))
-    locks = LockTable(here, "Locks", wake=NEW)
-    for stack in (there, more):
-        function = new_function(stack)
+def test_a_sleeper_of_another_stack_is_woken_without_a_circle_of_stacks(stack, locks):
+    others = [cdk.Stack(stack.node.root, id) for id in ("Orders", "More")]
+    for other in others:
+        function = new_function(other)
         locks.connect(function)
-        locks.wake(new_machine(stack))
+        locks.wake(new_machine(other))
         locks.wake(function)
-    app.synth()
-    names = [
-        each["Properties"]["PolicyName"]
-        for stack in (there, more)
-        for each in resources(stack, "AWS::IAM::Policy").values()
-        if "Wake" in json.dumps(each["Properties"]["Roles"])
-    ]
-    assert len(set(names)) == 4
+    of_stacks = [each for other in others for each in properties(other, "AWS::IAM::Policy").values()]
+    assert len({each["PolicyName"] for each in of_stacks if "Wake" in json.dumps(each["Roles"])}) == 4
 
 
-def test_a_customer_managed_key_is_granted_to_the_waker():
-    stack = in_an_account()
-    encryption = dynamodb.TableEncryptionV2.customer_managed_key(kms.Key(stack, "Key"))
-    LockTable(stack, "Locks", wake=True, encryption=encryption)
-    assert any("kms:Decrypt" in each["Action"] for each in statements(stack))
+def test_a_customer_managed_key_is_granted_to_the_waker_which_learns_own_names_of_the_key(home):
+    encryption = dynamodb.TableEncryptionV2.customer_managed_key(kms.Key(home, "Key"))
+    LockTable(home, "Locks", wake=True, encryption=encryption, partition_key_name="id")
+    assert any("kms:Decrypt" in each["Action"] for each in statements(home))
+    assert the_waker(home)["Environment"]["Variables"]["LAMBDA_LOCK_PARTITION_KEY"] == "id"
 
 
-def test_own_names_of_the_key_reach_the_waker():
-    stack = new_stack()
-    LockTable(stack, "Locks", wake=True, partition_key_name="id")
-    assert the_waker(stack)["Environment"]["Variables"]["LAMBDA_LOCK_PARTITION_KEY"] == "id"
-
-
-def test_alarms_watch_the_waker_and_its_queue_and_the_dashboard_shows_them():
-    stack = new_stack()
-    topic = sns.Topic(stack, "Topic")
-    locks = LockTable(stack, "Locks", wake=True, alarm_actions=[topic], dashboard=True)
+def test_alarms_watch_the_waker_and_its_queue_and_the_dashboard_shows_them(stack):
+    locks = LockTable(stack, "Locks", wake=True, alarm_actions=[sns.Topic(stack, "Topic")], dashboard=True)
     assert [alarm.node.id for alarm in locks.alarms][-6:] == ALARMS
-    alarms = {
-        each["Properties"]["AlarmDescription"]["Fn::Join"][1][0]: each["Properties"]
-        for id, each in resources(stack, "AWS::CloudWatch::Alarm").items()
-        if id.startswith("LocksWaker")
-    }
-    assert len(resources(stack, "AWS::CloudWatch::Alarm")) == 13
-    found = [each["Properties"] for id, each in resources(stack, "AWS::CloudWatch::Alarm").items() if "Waker" in id]
+    found = [each for id, each in properties(stack, "AWS::CloudWatch::Alarm").items() if id.startswith("LocksWaker")]
     assert [each["Threshold"] for each in found] == [0, 60_000, 1200, 0, 1, 1]
     assert all(each["AlarmActions"] for each in found)
-    assert {text[-6:] for text in alarms} == {"table "}
-    (dashboard,) = resources(stack, "AWS::CloudWatch::Dashboard").values()
-    text = json.dumps(dashboard)
-    for title in (
-        *ALARMS,
-        "IteratorAge",
-        "ApproximateAgeOfOldestMessage",
-    ):
+    assert all(each["AlarmDescription"]["Fn::Join"][1][0].endswith("table ") for each in found)
+    text = json.dumps(properties(stack, "AWS::CloudWatch::Dashboard"))
+    for title in (*ALARMS, "IteratorAge", "ApproximateAgeOfOldestMessage"):
         assert title in text
 
 
-def test_a_mapping_that_polls_nothing_raises_an_alarm_because_it_has_no_metric():
-    stack = new_stack()
-    LockTable(stack, "Locks", wake=True, alarm_actions=[])
-    alarms, mappings = resources(stack, "AWS::CloudWatch::Alarm"), resources(stack, MAPPING)
-    off = [each["Properties"] for id, each in alarms.items() if "Off" in id]
-    assert {each["Dimensions"][0]["Value"]["Ref"] for each in off} == mappings.keys()
-    for each in off:
-        assert (each["MetricName"], each["Statistic"]) == ("PolledEventCount", "SampleCount")
-        assert (each["ComparisonOperator"], each["TreatMissingData"]) == ("LessThanThreshold", "breaching")
-        assert (each["Period"], each["EvaluationPeriods"], each["DatapointsToAlarm"]) == (300, 5, 3)
-    assert all(each["Properties"]["MetricsConfig"] == {"Metrics": ["EventCount"]} for each in mappings.values())
-
-
-def test_without_alarm_actions_the_waker_has_no_alarm():
-    stack = new_stack()
-    locks = LockTable(stack, "Locks", wake=True)
+def test_without_alarm_actions_the_waker_has_no_alarm(locks):
     assert locks.alarms == ()
 
 
-def of_a_text(locks: LockTable, stack: cdk.Stack) -> None:
-    locks.wake("arn:aws:states:eu-central-1:111111111111:stateMachine:orders")  # type: ignore[arg-type]
+def of_a_python_that_cannot(_: LockTable, stack: cdk.Stack) -> None:
+    LockTable(stack, "Others", wake=lambda_.Runtime.PYTHON_3_12).wake(new_function(stack))
 
 
-def of_an_express_workflow(locks: LockTable, stack: cdk.Stack) -> None:
-    locks.wake(new_machine(stack, state_machine_type=sfn.StateMachineType.EXPRESS))
-
-
-def of_a_python_that_cannot(locks: LockTable, stack: cdk.Stack) -> None:
-    other = cdk.Stack(cdk.App(), "Other")
-    LockTable(other, "Locks", wake=lambda_.Runtime.PYTHON_3_12).wake(new_function(other))
-
-
-def of_another_account(locks: LockTable, stack: cdk.Stack) -> None:
-    arn = f"arn:aws:states:{REGION}:222222222222:stateMachine:orders"
-    locks.wake(sfn.StateMachine.from_state_machine_arn(stack, "Theirs", arn))
+EXPRESS = sfn.StateMachineType.EXPRESS
+MACHINE_ARN = f"arn:aws:states:{REGION}:222222222222:stateMachine:orders"
 
 
 @pytest.mark.parametrize(
     ("call", "error", "says"),
     [
-        (of_a_text, TypeError, r"target must be a StateMachine .* or a Function .*from_state_machine_arn"),
-        (of_a_python_that_cannot, LockConfigurationError, r"runs on python3\.12.* wake=lambda_\.Runtime\.PYTHON_3_13"),
-        (of_an_express_workflow, LockArgumentError, "Machine is an Express workflow, .* Use a Standard workflow"),
-        (of_another_account, LockConfigurationError, "Theirs is in another account or Region than Stack/Locks"),
+        (
+            lambda locks, stack: locks.wake(MACHINE_ARN),
+            TypeError,
+            r"target must be a StateMachine .* or a Function .*from_state_machine_arn",
+        ),
+        (
+            of_a_python_that_cannot,
+            LockConfigurationError,
+            r"runs on python3\.12.* wake=lambda_\.Runtime\.PYTHON_3_13",
+        ),
+        (
+            lambda locks, stack: locks.wake(new_machine(stack, state_machine_type=EXPRESS)),
+            LockArgumentError,
+            "Machine is an Express workflow, .* Use a Standard workflow",
+        ),
+        (
+            lambda locks, stack: locks.wake(sfn.StateMachine.from_state_machine_arn(stack, "Theirs", MACHINE_ARN)),
+            LockConfigurationError,
+            "Theirs is in another account or Region than Stack/Locks",
+        ),
     ],
+    ids=["a text", "a Python that cannot", "an Express workflow", "another account"],
 )
-def test_what_cannot_be_woken_is_refused(call, error, says):
-    stack = in_an_account()
+def test_what_cannot_be_woken_is_refused(call, error, says, home):
     with pytest.raises(error, match=says):
-        call(LockTable(stack, "Locks", wake=True), stack)
+        call(LockTable(home, "Locks", wake=True), home)
 
 
 def test_a_waker_that_may_wake_nobody_is_told_and_one_that_may_is_not():
@@ -389,24 +306,14 @@ def test_a_table_on_which_nobody_can_sleep_is_refused(options, error, says):
         LockTable(new_stack(), "Locks", **options)
 
 
-def test_a_table_without_a_waker_says_where_to_have_one():
-    stack = new_stack()
+def test_a_table_without_a_waker_says_where_to_have_one(stack):
     with pytest.raises(LockConfigurationError, match=r"Stack/Locks has no waker: .* Pass wake=True to the LockTable"):
         LockTable(stack, "Locks").wake(new_machine(stack))
 
 
-def test_a_table_that_is_there_already_says_what_is_possible():
-    stack = in_an_account()
+def test_a_table_that_is_there_already_says_what_is_possible(home):
     with pytest.raises(LockArgumentError, match=r"wake=True: the waker is made with its table.*waiting-asleep"):
-        LockTable.from_table_name(stack, "Locks", "locks", wake=True)  # type: ignore[call-arg]
-    locks = LockTable.from_table_arn(stack, "ByArn", f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/locks")
+        LockTable.from_table_name(home, "Locks", "locks", wake=True)  # type: ignore[call-arg]
+    locks = LockTable.from_table_arn(home, "ByArn", f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/locks")
     with pytest.raises(LockConfigurationError, match=r"not on a LockTable\.from_… of it"):
-        locks.wake(new_machine(stack))
-
-
-def test_the_policies_of_the_waker_are_not_those_of_the_sleepers():
-    stack = new_stack()
-    locks = LockTable(stack, "Locks", wake=NEW)
-    function = new_function(stack)
-    locks.wake(function)
-    assert len(policies(stack)) == 2  # the waker's own, and that for the function
+        locks.wake(new_machine(home))
