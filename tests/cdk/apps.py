@@ -88,6 +88,11 @@ def document(*statements: dict[str, Any]) -> dict[str, Any]:
     return {"Version": "2012-10-17", "Statement": [*statements]}
 
 
+def for_locks(arn: Any) -> dict[str, Any]:
+    """The policy that allows to use all locks of the table with this ARN, and nothing else."""
+    return document(allow(FOUR_ACTIONS, arn))
+
+
 def warnings(stack: cdk.Stack) -> list[str]:
     """The texts of the warnings that constructs of the stack are annotated with."""
     found = assertions.Annotations.from_stack(stack).find_warning("*", assertions.Match.any_value())

@@ -13,19 +13,7 @@ from aws_cdk import aws_logs as logs
 from lambda_lock import LockArgumentError, LockClient, LockConfigurationError
 from lambda_lock.cdk import LockTable
 from lambda_lock.transport import ServiceError
-from tests.cdk.apps import (
-    ACCOUNT,
-    FOUR_ACTIONS,
-    REGION,
-    allow,
-    document,
-    in_an_account,
-    new_function,
-    new_stack,
-    policies,
-    the_only,
-    warnings,
-)
+from tests.cdk.apps import ACCOUNT, for_locks, in_an_account, new_function, new_stack, policies, the_only, warnings
 
 FUNCTION = "AWS::Lambda::Function"
 OTHER = "222222222222"
@@ -53,7 +41,7 @@ def _variables(stack: cdk.Stack) -> dict[str, Any]:
 def test_a_connected_function_has_the_permissions_and_is_told_table_keys_and_namespace(options, told, stack):
     locks = LockTable(stack, "Locks", **options)
     assert locks.connect(new_function(stack)).success
-    assert policies(stack) == [document(allow(FOUR_ACTIONS, stack.resolve(locks.table.table_arn)))]
+    assert policies(stack) == [for_locks(stack.resolve(locks.table.table_arn))]
     assert _variables(stack) == {"LAMBDA_LOCK_TABLE": {"Ref": "LocksTable84FB9352"}, **told}
 
 
@@ -94,7 +82,7 @@ def test_an_arn_that_is_known_at_deployment_only_is_told_as_it_is(stack):
     arn = cdk.Fn.import_value("LocksArn")
     LockTable.from_table_arn(stack, "Locks", arn).connect(new_function(stack))
     assert _variables(stack)["LAMBDA_LOCK_TABLE"] == {"Fn::ImportValue": "LocksArn"}
-    assert policies(stack) == [document(allow(FOUR_ACTIONS, {"Fn::ImportValue": "LocksArn"}))]
+    assert policies(stack) == [for_locks({"Fn::ImportValue": "LocksArn"})]
 
 
 def test_an_arn_of_the_stacks_own_account_and_region_is_told_as_a_name(stack):
@@ -105,7 +93,7 @@ def test_an_arn_of_the_stacks_own_account_and_region_is_told_as_a_name(stack):
 
 @pytest.mark.parametrize("other", [{"region": "us-east-1"}, {"account": OTHER}], ids=str)
 def test_a_function_of_another_account_or_region_is_refused(other, home):
-    elsewhere = cdk.Environment(**({"account": ACCOUNT, "region": REGION} | other))
+    elsewhere = cdk.Environment(**({"account": home.account, "region": home.region} | other))
     locks = LockTable(home, "Locks", table_name="locks")
     with pytest.raises(LockConfigurationError, match="another account or Region than Stack/Locks"):
         locks.connect(new_function(cdk.Stack(home.node.root, "Functions", env=elsewhere)))
@@ -115,7 +103,7 @@ def test_a_table_of_another_stack_can_be_connected(stack, locks):
     functions = cdk.Stack(stack.node.root, "Functions")
     locks.connect(new_function(functions))
     exported = {"Fn::ImportValue": "Stack:ExportsOutputFnGetAttLocksTable84FB9352ArnD5AC368B"}
-    assert policies(functions) == [document(allow(FOUR_ACTIONS, exported))]
+    assert policies(functions) == [for_locks(exported)]
 
 
 class _Recorder:

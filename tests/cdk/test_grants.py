@@ -21,6 +21,7 @@ from tests.cdk.apps import (
     allow,
     allow_prewarm,
     document,
+    for_locks,
     new_function,
     new_stack,
     only_keys,
@@ -95,7 +96,7 @@ def test_a_key_that_cannot_be_granted_is_an_error(home):
 def test_a_key_that_aws_manages_needs_no_grant(home):
     locks = LockTable(home, "Locks", encryption=dynamodb.TableEncryptionV2.aws_managed_key())
     locks.grant(new_function(home))
-    assert policies(home) == [document(allow(FOUR_ACTIONS, home.resolve(locks.table.table_arn)))]
+    assert policies(home) == [for_locks(home.resolve(locks.table.table_arn))]
 
 
 def test_the_key_grant_covers_what_the_tables_own_grants_give(home):
@@ -127,7 +128,7 @@ def test_an_existing_table_grants_the_same(has_key, home):
 def test_a_table_named_in_an_account_is_granted_by_its_arn_there(home):
     LockTable.from_table_name(home, "Locks", "theirs").grant(iam.User(home, "User"))
     arn = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, f":dynamodb:eu-central-1:{ACCOUNT}:table/theirs"]]}
-    assert policies(home) == [document(allow(FOUR_ACTIONS, arn))]
+    assert policies(home) == [for_locks(arn)]
 
 
 def _fixed_role(stack: cdk.Stack, id: str = "Theirs", elsewhere: bool = False) -> iam.IRole:
@@ -190,7 +191,7 @@ def _lazy_role_that_is_used(stack: cdk.Stack) -> iam.IGrantable:
 def test_a_grant_is_the_four_actions_on_the_tables_arn_and_nothing_else(grantee, home):
     locks = LockTable(home, "Locks")
     assert locks.grant(grantee(home)).success
-    assert policies(home) == [document(allow(FOUR_ACTIONS, {"Fn::GetAtt": ["LocksTable84FB9352", "Arn"]}))]
+    assert policies(home) == [for_locks({"Fn::GetAtt": ["LocksTable84FB9352", "Arn"]})]
 
 
 def test_roles_that_somebody_else_makes_may_receive_it(home):

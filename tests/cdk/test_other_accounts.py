@@ -23,6 +23,7 @@ from tests.cdk.apps import (
     allow,
     allow_prewarm,
     document,
+    for_locks,
     new_function,
     only_keys,
     policies,
@@ -99,7 +100,7 @@ def encrypted(owner: cdk.Stack) -> LockTable:
 def test_a_function_of_another_account_is_allowed_by_its_own_role_and_by_the_table(owner, user, named):
     assert named.grant(new_function(user)).success
     assert _table_policy(owner) == document(allow(FOUR_ACTIONS, ARN, Principal=_account(OTHER)))
-    assert policies(user) == [document(allow(FOUR_ACTIONS, ARN))]
+    assert policies(user) == [for_locks(ARN)]
 
 
 @needs_table_policies
@@ -108,7 +109,7 @@ def test_a_role_with_a_name_is_the_only_one_of_its_account_that_the_table_allows
     arn = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, f":iam::{OTHER}:role/biller"]]}
     only = {"ArnEquals": {"aws:PrincipalArn": arn}}
     assert _table_policy(owner) == document(allow(FOUR_ACTIONS, ARN, Principal=_account(OTHER), Condition=only))
-    assert policies(user) == [document(allow(FOUR_ACTIONS, ARN))]
+    assert policies(user) == [for_locks(ARN)]
 
 
 @needs_table_policies
@@ -299,7 +300,7 @@ def test_a_role_imported_from_another_account_is_refused_with_the_owners_call(ow
 def test_an_existing_table_of_another_account_gives_the_half_that_is_the_functions(user):
     arn = f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/locks"
     LockTable.from_table_arn(user, "Locks", arn).grant(new_function(user))
-    assert policies(user) == [document(allow(FOUR_ACTIONS, arn))]
+    assert policies(user) == [for_locks(arn)]
 
 
 def test_an_existing_table_cannot_be_granted_where_nobody_would_allow_the_other_half(owner, user):

@@ -14,16 +14,7 @@ from aws_cdk import aws_sns as sns
 
 from lambda_lock import LockArgumentError
 from lambda_lock.cdk import LockTable
-from tests.cdk.apps import (
-    ACCOUNT,
-    in_an_account,
-    new_function,
-    new_stack,
-    policies,
-    resources,
-    synthesized,
-    the_only,
-)
+from tests.cdk.apps import ACCOUNT, new_function, new_stack, policies, resources, synthesized, the_only
 from tests.cdk.snapshot import SNAPSHOT, everyday_stack
 
 TABLE = "AWS::DynamoDB::GlobalTable"  # the CloudFormation type of TableV2, even in one Region
@@ -357,6 +348,6 @@ def test_a_name_may_be_known_at_deployment_only(stack):
         ("arn:aws:dynamodb:us-east-1:111111111111:table/locks", "the stack is in eu-central-1"),
     ],
 )
-def test_an_arn_that_a_function_could_not_use_is_refused(arn, said):
+def test_an_arn_that_a_function_could_not_use_is_refused(arn, said, home):
     with pytest.raises(LockArgumentError, match=said):
-        LockTable.from_table_arn(in_an_account(), "Locks", arn)
+        LockTable.from_table_arn(home, "Locks", arn)

@@ -18,20 +18,8 @@ from aws_cdk import aws_stepfunctions as sfn
 from lambda_lock import LockArgumentError, LockConfigurationError
 from lambda_lock.cdk import LockTable
 from lambda_lock.waker.function import FILTERS
-from tests.cdk.apps import (
-    ACCOUNT,
-    FOUR_ACTIONS,
-    REGION,
-    allow,
-    new_function,
-    new_stack,
-    policies,
-    resources,
-    synthesized,
-    warnings,
-)
+from tests.cdk.apps import FOUR_ACTIONS, allow, new_function, new_stack, resources, synthesized, warnings
 
-TABLE = "AWS::DynamoDB::GlobalTable"
 MAPPING = "AWS::Lambda::EventSourceMapping"
 QUEUE_ARN = {"Fn::GetAtt": ["LocksWakerQueue983F63F6", "Arn"]}
 STREAM_ARN = {"Fn::GetAtt": ["LocksTable84FB9352", "StreamArn"]}
@@ -175,8 +163,8 @@ def test_a_state_machine_that_is_named_may_be_answered_and_no_other(stack, locks
 def test_what_is_imported_can_be_woken_too(qualifier, home):
     """An execution is one of a version, and its state machine's, whatever it was started by."""
     locks = LockTable(home, "Locks", wake=NEW)
-    machine = f"arn:aws:states:{REGION}:{ACCOUNT}:stateMachine:orders"
-    function = f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:orders"
+    machine = f"arn:aws:states:{home.region}:{home.account}:stateMachine:orders"
+    function = f"arn:aws:lambda:{home.region}:{home.account}:function:orders"
     locks.wake(sfn.StateMachine.from_state_machine_arn(home, "Orders", machine + qualifier))
     locks.wake(lambda_.Function.from_function_arn(home, "Function", function + qualifier))
     assert sorted(str(each["Resource"]) for each in called(home)) == sorted([machine, f"{function}:*"])
@@ -195,7 +183,9 @@ def test_the_executions_of_a_function_that_is_named_may_be_called_back_in_each_v
     locks.wake(qualified(new_function(stack)))
     arn = {"Fn::Join": ["", [{"Fn::GetAtt": ["Function76856677", "Arn"]}, ":*"]]}
     assert called(stack) == [allow("lambda:SendDurableExecutionCallbackSuccess", arn)]
-    assert len(policies(stack)) == 2  # the waker's own, and that for the function: the sleeper gets none
+    assert (
+        len(properties(stack, "AWS::IAM::Policy")) == 2
+    )  # the waker's own, and that for the function: the sleeper gets none
 
 
 def test_nothing_that_the_waker_may_do_is_allowed_on_everything(stack, locks):
@@ -246,7 +236,7 @@ def of_a_python_that_cannot(_: LockTable, stack: cdk.Stack) -> None:
 
 
 EXPRESS = sfn.StateMachineType.EXPRESS
-MACHINE_ARN = f"arn:aws:states:{REGION}:222222222222:stateMachine:orders"
+MACHINE_ARN = "arn:aws:states:eu-central-1:222222222222:stateMachine:orders"
 
 
 @pytest.mark.parametrize(
@@ -314,6 +304,6 @@ def test_a_table_without_a_waker_says_where_to_have_one(stack):
 def test_a_table_that_is_there_already_says_what_is_possible(home):
     with pytest.raises(LockArgumentError, match=r"wake=True: the waker is made with its table.*waiting-asleep"):
         LockTable.from_table_name(home, "Locks", "locks", wake=True)  # type: ignore[call-arg]
-    locks = LockTable.from_table_arn(home, "ByArn", f"arn:aws:dynamodb:{REGION}:{ACCOUNT}:table/locks")
+    locks = LockTable.from_table_arn(home, "ByArn", f"arn:aws:dynamodb:{home.region}:{home.account}:table/locks")
     with pytest.raises(LockConfigurationError, match=r"not on a LockTable\.from_… of it"):
         locks.wake(new_machine(home))
