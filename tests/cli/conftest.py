@@ -92,7 +92,7 @@ class Terminal:
     """The command on a terminal with the given number of columns. ``screen`` is everything that it has written."""
 
     def __init__(self, arguments: list[str], columns: int, environment: dict[str, str]) -> None:
-        self.screen = ""
+        self.screen, self.columns = "", columns
         self._code: int | None = None
         self.pid, self._file = pty.fork()
         if self.pid == 0:
@@ -120,6 +120,13 @@ class Terminal:
         if self._code is None:
             self._code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
         return self._code
+
+    def lines(self) -> list[str]:
+        """Read to the end, which is a good one. Returns what was written, none of it wider than the terminal."""
+        assert self.wait() == 0, self.text
+        found = self.text.splitlines()
+        assert max(map(len, found)) <= self.columns
+        return found
 
     def close(self) -> None:
         if self._code is None:

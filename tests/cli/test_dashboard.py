@@ -176,9 +176,6 @@ def open_page(browser: Browser) -> Iterator[Callable[..., Page]]:
         assert [one for one in asked if not one.startswith((url, "data:"))] == []
 
 
-Open = Callable[..., "Page"]
-
-
 @pytest.mark.long
 def test_a_browser_shows_who_holds_and_filters_by_prefix_and_state(server, rows, open_page):
     rows.put_lock("order#1", owner="worker-7", **waiting(1))
