@@ -12,6 +12,10 @@ from tests.support.clients import client, impatient, make, wired
 from tests.support.rows import rows
 
 collect_ignore_glob = [] if importlib.util.find_spec("aws_durable_execution_sdk_python") else ["test_*.py"]
+if not collect_ignore_glob:
+    from .executions import deploy as deploy
+    from .service import service as service
+    from .waker import wake as wake
 
 __all__ = ["client", "impatient", "make", "rows", "wired"]
 

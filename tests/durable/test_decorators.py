@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
 from typing import Any
 from unittest.mock import MagicMock
 
@@ -20,10 +19,6 @@ from aws_durable_execution_sdk_python.types import StepContext
 
 from lambda_lock import current_lock, deduplicate, rate_limit, register_lambda_context, with_lock
 
-from .executions import Executions, deploy, error_of
-
-__all__ = ["deploy"]
-Deploy = Callable[..., Executions]
 DECORATORS = [with_lock, deduplicate]
 MINUTES_15 = 15 * 60
 
@@ -34,8 +29,7 @@ def test_a_decorated_handler_is_refused_when_it_is_called(deploy, wire, decorato
     def handler(event: Any, context: DurableContext) -> str:
         return "ran"
 
-    executions = deploy(handler)
-    kind, message = error_of(executions.end(executions.start({"order": 7})))
+    kind, message = deploy(handler).fail({"order": 7})
     assert kind == "TypeError"
     assert "Instead of a lock, write `with durable_lock(context, key, lease_duration=...)`" in message
     assert "Instead of a rate limit, and for short work, decorate a function that runs inside one step" in message
@@ -49,53 +43,33 @@ def test_a_decorated_child_context_is_refused_too(deploy, decorator):
     def child(context: DurableContext, order: int) -> str:
         return "ran"
 
-    def handler(event: Any, context: DurableContext) -> Any:
-        return context.run_in_child_context(child(7))
-
-    executions = deploy(handler)
-    assert "durable_lock" in error_of(executions.end(executions.start()))[1]
+    assert "durable_lock" in deploy(lambda event, context: context.run_in_child_context(child(7))).fail()[1]
 
 
+@durable_execution
+def durable(event: Any, context: DurableContext) -> None: ...
+
+
+@functools.wraps(durable)
+def traced(event: Any, context: Any) -> Any:
+    return durable(event, context)
+
+
+@pytest.mark.parametrize("function", [durable, traced, functools.partial(durable)], ids=["itself", "traced", "partial"])
 @pytest.mark.parametrize("decorator", DECORATORS)
-def test_a_decorator_over_durable_execution_is_refused_when_decorating(decorator):
-    @durable_execution
-    def handler(event: Any, context: DurableContext) -> None: ...
-
+def test_a_decorator_over_durable_execution_is_refused_when_decorating(decorator, function):
     with pytest.raises(TypeError, match="durable_lock"):
-        decorator("nightly")(handler)
+        decorator("nightly")(function)
 
 
 def test_a_rate_limit_over_durable_execution_is_refused_with_what_fits_it():
-    @durable_execution
-    def handler(event: Any, context: DurableContext) -> None: ...
-
     @durable_with_child_context
     def child(context: DurableContext) -> None: ...
 
-    for function in (handler, child):
+    for function in (durable, child):
         with pytest.raises(TypeError, match=r"decorate a function that runs inside one( of its)? step") as told:
             rate_limit("api", 10)(function)
         assert "durable_lock" not in str(told.value)
-
-
-def test_other_decorators_in_between_do_not_hide_it():
-    @durable_execution
-    def handler(event: Any, context: DurableContext) -> None: ...
-
-    @functools.wraps(handler)
-    def traced(event: Any, context: Any) -> Any:
-        return handler(event, context)
-
-    with pytest.raises(TypeError, match="handler"):
-        with_lock("nightly")(traced)
-
-
-def test_a_partial_of_a_durable_execution_is_refused_too():
-    @durable_execution
-    def handler(event: Any, context: DurableContext) -> None: ...
-
-    with pytest.raises(TypeError, match="durable_lock"):
-        with_lock("nightly")(functools.partial(handler))
 
 
 @pytest.mark.parametrize(
@@ -117,10 +91,8 @@ def test_a_prepared_step_is_a_function_like_any_other(deploy, client):
     def work(step: StepContext, order: int) -> list[Any]:
         return [order, current_lock().key]
 
-    def handler(event: Any, context: DurableContext) -> list[Any]:
-        return context.step(with_lock("nightly", client=client)(work(7)))
-
-    assert deploy(handler).run() == [7, "nightly"]
+    decorated = with_lock("nightly", client=client)
+    assert deploy(lambda event, context: context.step(decorated(work(7)))).run() == [7, "nightly"]
 
 
 @pytest.mark.parametrize("pass_on", [lambda context: context, lambda context: context.lambda_context])
@@ -159,14 +131,11 @@ def test_a_step_s_function_finds_the_deadline_of_a_registered_context(deploy, cl
 
 
 def test_a_client_takes_the_durable_context_for_the_invocation_s(deploy, client):
-    def handler(event: Any, context: DurableContext) -> float:
-        def work(_: StepContext) -> float:
-            with client.acquire("a", lease_duration=3600, context=context) as lock:
-                return lock.lease_duration
+    def lease(context: DurableContext) -> float:
+        with client.acquire("a", lease_duration=3600, context=context) as lock:
+            return lock.lease_duration
 
-        return context.step(work)
-
-    assert deploy(handler).run() <= MINUTES_15
+    assert deploy(lambda event, context: context.step(lambda _: lease(context))).run() <= MINUTES_15
 
 
 def test_a_mock_is_not_taken_for_a_durable_context(client):

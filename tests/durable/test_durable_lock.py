@@ -11,38 +11,19 @@ import pytest
 from aws_durable_execution_sdk_python.config import Duration, StepConfig, StepSemantics
 from aws_durable_execution_sdk_python.context import DurableContext, durable_step
 from aws_durable_execution_sdk_python.exceptions import StepError
-from aws_durable_execution_sdk_python.retries import RetryDecision
 from aws_durable_execution_sdk_python.types import StepContext
 
-from lambda_lock import (
-    AsyncLockClient,
-    LockAlreadyReleasedError,
-    LockArgumentError,
-    LockClient,
-    LockLostError,
-    with_lock,
-)
+from lambda_lock import AsyncLockClient, LockArgumentError, LockClient, LockError, LockLostError, with_lock
 from lambda_lock.durable import DurableLock, durable_lock
 from rig.engine import EngineError
 from tests.support.waiting import wait_until
 
-from .executions import ONCE, Executions, deploy, error_of, outcome, result
-
-__all__ = ["deploy"]
-Deploy = Callable[..., Executions]
-SECOND = Duration.from_seconds(1)
-SOON = StepConfig(retry_strategy=lambda _, attempts: RetryDecision.retry(SECOND))
-HOUR = 3600
+from .executions import HOUR, ONCE, SECOND, SOON, error_of, names, outcome, result, within
 
 
 def expire(client: LockClient, key: str) -> None:
     """Wait until the lease of ``key`` has run out."""
-
-    def expired() -> bool:
-        record = client.get(key)
-        return record is not None and record.is_expired
-
-    wait_until(expired)
+    wait_until(lambda: (record := client.get(key)) is not None and record.is_expired)
 
 
 # From one invocation to the next
@@ -82,26 +63,15 @@ def test_a_block_keeps_one_token_over_four_invocations_in_at_most_11_requests(wi
 
 
 def test_the_block_is_left_by_an_error_which_goes_on_unchanged(deploy, client, rows):
-    def handler(event: Any, context: DurableContext) -> None:
-        with durable_lock(context, "a", lease_duration=HOUR, client=client) as lock:
-            lock.step(lambda _: None)
-            raise KeyError("no such order")
+    def fail(_: DurableContext, lock: DurableLock) -> None:
+        lock.step(lambda _: None)
+        raise KeyError("no such order")
 
-    executions = deploy(handler)
+    executions = deploy(within(client, fail))
     ended = executions.end(executions.start())
     assert error_of(ended) == ("KeyError", "'no such order'")
     assert not rows.is_held("a")
     assert ended.operations[-1].name == "release lock 'a'"
-
-
-def test_a_lock_that_was_never_used_is_released_all_the_same(deploy, client, rows):
-    def handler(event: Any, context: DurableContext) -> str:
-        with durable_lock(context, "a", lease_duration=HOUR, client=client):
-            context.wait(SECOND)
-            return "from within the block"
-
-    assert deploy(handler).run() == "from within the block"
-    assert not rows.is_held("a")
 
 
 def test_a_replay_past_the_block_sends_nothing(wire, wired, deploy):
@@ -119,49 +89,27 @@ def test_a_replay_past_the_block_sends_nothing(wire, wired, deploy):
 
 
 def test_a_second_block_of_the_same_execution_takes_the_lock_anew(deploy, client):
-    def handler(event: Any, context: DurableContext) -> list[int]:
-        tokens = []
-        for _ in range(2):
-            with durable_lock(context, "a", lease_duration=HOUR, client=client) as lock:
-                tokens.append(lock.fencing_token)
-                lock.wait(SECOND)
-        return tokens
+    def wait(_: DurableContext, lock: DurableLock) -> int:
+        lock.wait(SECOND)
+        return lock.fencing_token
 
-    first, second = deploy(handler).run()
+    block = within(client, wait)
+    first, second = deploy(lambda event, context: [block(event, context) for _ in range(2)]).run()
     assert first < second
-
-
-def test_a_block_in_a_child_context_is_replayed_like_any_other(deploy, client, rows):
-    ran: list[str] = []
-
-    def child(context: DurableContext) -> int:
-        with durable_lock(context, "a", lease_duration=HOUR, client=client) as lock:
-            lock.step(lambda _: ran.append("one"))
-            lock.wait(SECOND)
-            lock.step(lambda _: ran.append("two"))
-            return lock.fencing_token
-
-    def handler(event: Any, context: DurableContext) -> int:
-        return context.run_in_child_context(child)
-
-    assert deploy(handler).run() > 0
-    assert ran == ["one", "two"]
-    assert not rows.is_held("a")
 
 
 def test_locks_in_one_another_are_kept_together(deploy, client, rows):
     def both_held(_: StepContext) -> bool:
         return rows.is_held("a") and rows.is_held("b")
 
-    def handler(event: Any, context: DurableContext) -> list[bool]:
-        with (
-            durable_lock(context, "a", lease_duration=HOUR, client=client) as outer,
-            durable_lock(context, "b", lease_duration=HOUR, client=client) as inner,
-        ):
-            inner.wait(SECOND)
-            return [inner.step(both_held), outer.step(both_held)]
+    def look(_: DurableContext, outer: DurableLock, inner: DurableLock) -> list[bool]:
+        inner.wait(SECOND)
+        return [inner.step(both_held), outer.step(both_held)]
 
-    assert deploy(handler).run() == [True, True]
+    def act(context: DurableContext, outer: DurableLock) -> Any:
+        return within(client, lambda _, inner: look(context, outer, inner), key="b")(None, context)
+
+    assert deploy(within(client, act)).run() == [True, True]
     assert not rows.is_held("a")
     assert not rows.is_held("b")
 
@@ -172,12 +120,11 @@ def test_locks_in_one_another_are_kept_together(deploy, client, rows):
 def test_a_suspension_begins_with_the_full_lease(deploy, client, rows):
     """Here that of a callback. The lease is neither cut to the invocation, whose context says 15 minutes or less."""
 
-    def handler(event: Any, context: DurableContext) -> Any:
-        with durable_lock(context, "a", lease_duration=4 * HOUR, client=client) as lock:
-            lock.step(lambda _: None)
-            return context.create_callback(name="approval").result()
+    def approved(context: DurableContext, lock: DurableLock) -> Any:
+        lock.step(lambda _: None)
+        return context.create_callback(name="approval").result()
 
-    executions = deploy(handler)
+    executions = deploy(within(client, approved, lease_duration=4 * HOUR))
     arn = executions.start()
     callback = executions.runner.wait_for_callback(arn, name="approval")
     wait_until(lambda: rows.expiry("a") > time.time() + 4 * HOUR - 60)
@@ -185,96 +132,62 @@ def test_a_suspension_begins_with_the_full_lease(deploy, client, rows):
     assert executions.end(arn).error is None
 
 
-def test_a_suspension_is_renewed_also_where_no_step_ran_before_it(deploy, client, rows):
+def test_a_suspension_is_renewed_and_the_lock_is_released_also_where_no_step_ran(deploy, client, rows):
     versions: list[str] = []
+    look = dict.fromkeys((2, 3, 4), lambda: versions.append(rows.version("a")))
 
-    def handler(event: Any, context: DurableContext) -> None:
-        if rows.get("a") is not None:
-            versions.append(rows.version("a"))
-        with durable_lock(context, "a", lease_duration=HOUR, client=client):
-            context.wait(SECOND)
-            context.wait(SECOND)
+    def wait_three_times(context: DurableContext, lock: DurableLock) -> None:
+        for _ in range(3):
             context.wait(SECOND)
 
-    deploy(handler).run()
+    deploy(within(client, wait_three_times), at=look).run()
     assert len(versions) == 3
     assert versions == sorted(set(versions))
+    assert not rows.is_held("a")
 
 
-def test_a_wait_is_refused_if_the_lease_does_not_cover_it(wire, wired, deploy):
-    def handler(event: Any, context: DurableContext) -> None:
-        with durable_lock(context, "a", lease_duration=60, client=wired) as lock:
-            lock.wait(Duration.from_seconds(56))
+BRIEF, LONG = {"key": "a", "lease_duration": 60}, {"key": "b"}
 
-    executions = deploy(handler)
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "which", "child"),
+    [
+        (BRIEF, LONG, 0, False),
+        (BRIEF, LONG, 1, False),
+        (BRIEF, LONG, 1, True),
+        (LONG, BRIEF, 0, False),
+    ],
+    ids=["its own", "of a block around it", "of a block around its context", "of a block within"],
+)
+def test_a_wait_is_refused_if_a_lease_does_not_cover_it(deploy, client, outer, inner, which, child):
+    def act(context: DurableContext, around: DurableLock) -> None:
+        wait = within(client, lambda _, lock: (around, lock)[which].wait(Duration.from_seconds(56)), **inner)
+        if child:
+            context.run_in_child_context(lambda nested: wait(None, nested))
+        else:
+            wait(None, context)
+
+    executions = deploy(within(client, act, **outer))
     ended = executions.end(executions.start())
     kind, message = error_of(ended)
-    assert kind == "LockArgumentError"
+    assert child or kind == "LockArgumentError"
+    assert "is longer than the lease of durable lock 'a' covers" in message
     assert "lease_duration=61 or more" in message
     assert [operation.name for operation in ended.operations if operation.operation_type.value == "WAIT"] == []
 
 
-@pytest.mark.parametrize("child", [False, True])
-def test_a_wait_is_refused_if_the_lease_of_a_block_around_it_does_not_cover_it(deploy, client, child):
-    def waiting(context: DurableContext) -> None:
-        with durable_lock(context, "b", lease_duration=HOUR, client=client) as inner:
-            inner.wait(Duration.from_seconds(56))
-
-    def handler(event: Any, context: DurableContext) -> None:
-        with durable_lock(context, "a", lease_duration=60, client=client):
-            if child:
-                context.run_in_child_context(waiting)
-            else:
-                waiting(context)
-
-    executions = deploy(handler)
-    ended = executions.end(executions.start())
-    assert "is longer than the lease of durable lock 'a' covers" in error_of(ended)[1]
-    assert "lease_duration=61 or more" in error_of(ended)[1]
-    assert [operation.name for operation in ended.operations if operation.operation_type.value == "WAIT"] == []
-
-
-def test_a_wait_is_refused_if_the_lease_of_a_block_within_does_not_cover_it(deploy, client):
-    def handler(event: Any, context: DurableContext) -> None:
-        with (
-            durable_lock(context, "b", lease_duration=HOUR, client=client) as outer,
-            durable_lock(context, "a", lease_duration=60, client=client),
-        ):
-            outer.wait(Duration.from_seconds(56))
-
-    executions = deploy(handler)
-    assert "the lease of durable lock 'a' covers" in error_of(executions.end(executions.start()))[1]
-
-
 def test_a_block_that_was_left_is_around_no_other(deploy, client):
-    def handler(event: Any, context: DurableContext) -> str:
-        with durable_lock(context, "a", lease_duration=10, client=client):
-            pass
-        with durable_lock(context, "b", lease_duration=HOUR, client=client) as lock:
-            lock.wait(Duration.from_seconds(56))
-        return "done"
-
-    assert deploy(handler).run() == "done"
+    brief = within(client, lambda *_: None, lease_duration=10)
+    long = within(client, lambda _, lock: lock.wait(Duration.from_seconds(56)), key="b")
+    assert deploy(lambda event, context: [brief(event, context), long(event, context)]).run() == [None, None]
 
 
 def test_a_wait_takes_the_sdk_s_duration(deploy, client):
-    seconds: Any = 5
-
-    def handler(event: Any, context: DurableContext) -> None:
-        with durable_lock(context, "a", lease_duration=60, client=client) as lock:
-            lock.wait(seconds)
-
-    executions = deploy(handler)
-    assert error_of(executions.end(executions.start()))[0] == "TypeError"
+    assert deploy(within(client, lambda _, lock: lock.wait(5))).fail()[0] == "TypeError"
 
 
 def test_a_wait_renews_before_it_suspends_and_only_then(wire, wired, deploy):
-    def handler(event: Any, context: DurableContext) -> None:
-        with durable_lock(context, "a", lease_duration=HOUR, client=wired) as lock:
-            lock.step(lambda _: None)
-            lock.wait(SECOND)
-
-    executions = deploy(handler)
+    executions = deploy(within(wired, lambda _, lock: [lock.step(lambda _: None), lock.wait(SECOND)]))
     executions.run()
     # The claim and its renewal; the release by string, under the first owner.
     assert wire.count() == 3
@@ -285,13 +198,12 @@ def test_a_wait_renews_before_it_suspends_and_only_then(wire, wired, deploy):
 
 
 def test_a_lease_that_ran_out_without_a_taker_is_no_loss(deploy, client, rows):
-    def handler(event: Any, context: DurableContext) -> list[int]:
-        with durable_lock(context, "a", lease_duration=1, client=client) as lock:
-            context.wait(SECOND)
-            context.step(lambda _: expire(client, "a"))
-            return [lock.fencing_token, lock.step(lambda _: int(rows["a"]["fencingToken"]["N"]))]
+    def act(context: DurableContext, lock: DurableLock) -> list[int]:
+        context.wait(SECOND)
+        context.step(lambda _: expire(client, "a"))
+        return [lock.fencing_token, lock.step(lambda _: int(rows["a"]["fencingToken"]["N"]))]
 
-    before, after = deploy(handler).run()
+    before, after = deploy(within(client, act, lease_duration=1)).run()
     assert before == after
 
 
@@ -299,16 +211,14 @@ def test_a_lock_that_was_taken_over_is_lost_for_good_and_its_steps_do_not_run(de
     taker = make()
     attempts: list[int] = []
 
-    def handler(event: Any, context: DurableContext) -> list[str]:
-        with durable_lock(context, "a", lease_duration=1, client=client) as lock:
-            context.wait(SECOND)
-            context.step(lambda _: taker.acquire("a", lease_duration=HOUR).owner)
-            outcomes = [outcome(lambda: lock.step(lambda _: attempts.append(1), config=SOON))]
-            context.wait(SECOND)  # on the replay the step fails in the same way, from its checkpoint
-            lock_again = outcome(lambda: lock.step(lambda _: attempts.append(2), config=SOON))
-        return [*outcomes, lock_again]
+    def act(context: DurableContext, lock: DurableLock) -> list[str]:
+        context.wait(SECOND)
+        context.step(lambda _: taker.acquire("a", lease_duration=HOUR).owner)
+        outcomes = [outcome(lambda: lock.step(lambda _: attempts.append(1), config=SOON))]
+        context.wait(SECOND)  # on the replay the step fails in the same way, from its checkpoint
+        return [*outcomes, outcome(lambda: lock.step(lambda _: attempts.append(2), config=SOON))]
 
-    assert deploy(handler).run() == ["LockLostError", "LockLostError"]
+    assert deploy(within(client, act, lease_duration=1)).run() == ["LockLostError", "LockLostError"]
     assert attempts == []
     assert rows.is_held("a")  # by the taker: the release found that
 
@@ -316,14 +226,12 @@ def test_a_lock_that_was_taken_over_is_lost_for_good_and_its_steps_do_not_run(de
 def test_a_lost_lock_fails_an_execution_that_does_not_catch_it(deploy, client, make):
     taker = make()
 
-    def handler(event: Any, context: DurableContext) -> None:
-        with durable_lock(context, "a", lease_duration=1, client=client) as lock:
-            context.wait(SECOND)
-            context.step(lambda _: taker.acquire("a").owner)
-            lock.step(lambda _: None)
+    def lose(context: DurableContext, lock: DurableLock) -> None:
+        context.wait(SECOND)
+        context.step(lambda _: taker.acquire("a").owner)
+        lock.step(lambda _: None)
 
-    executions = deploy(handler)
-    kind, message = error_of(executions.end(executions.start()))
+    kind, message = deploy(within(client, lose, lease_duration=1)).fail()
     assert kind == "LockLostError"
     assert "'a' is no longer ours" in message
 
@@ -339,17 +247,14 @@ def test_a_step_runs_as_the_sdk_s_own_with_name_config_and_errors(deploy, client
     def fail(_: StepContext) -> None:
         raise ZeroDivisionError("by hand")
 
-    def handler(event: Any, context: DurableContext) -> list[Any]:
-        with durable_lock(context, "a", lease_duration=60, client=client) as lock:
-            added = lock.step(add(1, 2))
-            once = StepConfig(ONCE.retry_strategy, StepSemantics.AT_MOST_ONCE_PER_RETRY)
-            try:
-                lock.step(fail, name="fails", config=once)
-            except StepError as error:
-                return [added, error.error_type]
-        return []
+    def act(_: DurableContext, lock: DurableLock) -> list[Any]:
+        added = lock.step(add(1, 2))
+        once = StepConfig(ONCE.retry_strategy, StepSemantics.AT_MOST_ONCE_PER_RETRY)
+        with pytest.raises(StepError) as failed:
+            lock.step(fail, name="fails", config=once)
+        return [added, failed.value.error_type]
 
-    executions = deploy(handler)
+    executions = deploy(within(client, act))
     ended = executions.end(executions.start())
     assert result(ended) == [3, "ZeroDivisionError"]
     assert [operation.name for operation in ended.operations][2:4] == ["add", "fails"]
@@ -359,21 +264,18 @@ def test_another_lock_that_is_lost_in_a_step_is_an_ordinary_error(deploy, client
     def lose(_: StepContext) -> None:
         raise LockLostError("another lock", key="b")
 
-    def handler(event: Any, context: DurableContext) -> str:
-        with durable_lock(context, "a", lease_duration=60, client=client) as lock:
-            try:
-                lock.step(lose, config=ONCE)
-            except StepError as error:
-                return error.error_type
-        return ""
+    def act(_: DurableContext, lock: DurableLock) -> str | None:
+        with pytest.raises(StepError) as lost:
+            lock.step(lose, config=ONCE)
+        return lost.value.error_type
 
-    assert deploy(handler).run() == "lambda_lock.errors.LockLostError"
+    assert deploy(within(client, act)).run() == "lambda_lock.errors.LockLostError"
 
 
 def test_a_transaction_of_a_step_is_refused_once_another_has_the_lock(deploy, make, engine, table):
     client, taker = make(heartbeat_period=0), make()  # renewals of the short lease stop, as in a freeze
 
-    def put(lock: DurableLock, item: dict[str, Any], key: str) -> str:
+    def put(item: dict[str, Any], key: str) -> str:
         write = {"Put": {"TableName": table, "Item": {"key": {"S": key}}}}
         try:
             engine.dynamodb("TransactWriteItems", {"TransactItems": [item, write]})
@@ -381,34 +283,26 @@ def test_a_transaction_of_a_step_is_refused_once_another_has_the_lock(deploy, ma
             return str(error.code)
         return "written"
 
-    def handler(event: Any, context: DurableContext) -> list[str]:
-        with durable_lock(context, "a", lease_duration=1, client=client) as lock:
+    def work(lock: DurableLock) -> list[str]:
+        item = lock.transact_item()
+        first = put(item, "x")
+        expire(client, "a")
+        taker.acquire("a")
+        return [first, put(item, "y")]
 
-            def work(_: StepContext) -> list[str]:
-                item = lock.transact_item()
-                first = put(lock, item, "x")
-                expire(client, "a")
-                taker.acquire("a")
-                return [first, put(lock, item, "y")]
-
-            return lock.step(work)
-
-    assert deploy(handler).run() == ["written", "TransactionCanceledException"]
+    written = deploy(within(client, lambda _, lock: lock.step(lambda _: work(lock)), lease_duration=1)).run()
+    assert written == ["written", "TransactionCanceledException"]
 
 
 def test_decorators_in_a_step_find_the_deadline(deploy, client, make):
     inner = make()
 
-    def handler(event: Any, context: DurableContext) -> float:
-        @with_lock("inner", client=inner, lease_duration=30 * 60)
-        def charge() -> float:
-            (lock,) = inner.held()
-            return lock.lease_duration
+    @with_lock("inner", client=inner, lease_duration=30 * 60)
+    def charge() -> float:
+        (lock,) = inner.held()
+        return lock.lease_duration
 
-        with durable_lock(context, "a", lease_duration=HOUR, client=client) as lock:
-            return lock.step(lambda _: charge())
-
-    assert deploy(handler).run() <= 15 * 60
+    assert deploy(within(client, lambda _, lock: lock.step(lambda _: charge()))).run() <= 15 * 60
 
 
 # Wrong use
@@ -422,7 +316,7 @@ def test_a_lock_is_used_within_its_block_only(deploy, client):
         def note(act: Callable[[], object]) -> None:
             try:
                 act()
-            except (LockAlreadyReleasedError, LockLostError) as error:
+            except LockError as error:
                 errors.append(type(error).__name__)
 
         note(lambda: made.step(lambda _: None))
@@ -449,16 +343,11 @@ def test_a_lock_is_used_within_its_block_only(deploy, client):
 )
 def test_a_step_that_cannot_run_is_an_error_before_its_operation(deploy, client, given, message):
     """Within the operation, the SDK's own retries would take it for a failure of the step."""
-
-    def handler(event: Any, context: DurableContext) -> None:
-        with durable_lock(context, "a", lease_duration=60, client=client) as lock:
-            lock.step(**({"func": lambda _: None} | given))
-
-    executions = deploy(handler)
+    executions = deploy(within(client, lambda _, lock: lock.step(**({"func": lambda _: None} | given))))
     ended = executions.end(executions.start())
     assert error_of(ended) == ("TypeError", message)
     assert executions.invocations == 1
-    assert [operation.name for operation in ended.operations][2:] == ["release lock 'a'"]
+    assert names(ended)[2:] == ["release lock 'a'"]
 
 
 @pytest.mark.parametrize("mock", [MagicMock(spec=DurableContext), create_autospec(DurableContext, instance=True)])
@@ -469,7 +358,7 @@ def test_a_mock_of_a_context_is_refused(client, mock):
 
 
 @pytest.mark.parametrize(
-    ("options", "kind", "message"),
+    ("options", "error", "message"),
     [
         ({"key": ""}, LockArgumentError, "key is empty"),
         ({"key": 7}, TypeError, "key must be a str"),
@@ -484,14 +373,8 @@ def test_a_mock_of_a_context_is_refused(client, mock):
         ({"context": object()}, TypeError, "context must be the DurableContext"),
     ],
 )
-def test_bad_input_is_an_error_before_anything_is_sent(deploy, wire, options, kind, message):
-    def handler(event: Any, context: DurableContext) -> str:
-        given: dict[str, Any] = {"context": context, "key": "a", "lease_duration": 60} | options
-        try:
-            durable_lock(**given)
-        except kind as error:
-            return str(error)
-        return ""
-
-    assert message in deploy(handler).run()
+def test_bad_input_is_an_error_before_anything_is_sent(deploy, wire, options, error, message):
+    given: dict[str, Any] = {"key": "a", "lease_duration": 60} | options
+    kind, told = deploy(lambda _, context: durable_lock(**({"context": context} | given))).fail()
+    assert (kind, message in told) == (error.__name__, True)
     assert wire.count() == 0

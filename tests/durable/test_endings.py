@@ -3,45 +3,28 @@
 from __future__ import annotations
 
 import contextvars
+import functools
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
-from aws_durable_execution_sdk_python.config import CompletionConfig, Duration, NestingType, ParallelConfig, StepConfig
+from aws_durable_execution_sdk_python import exceptions
+from aws_durable_execution_sdk_python.config import CompletionConfig, Duration, NestingType, ParallelConfig
 from aws_durable_execution_sdk_python.context import DurableContext
-from aws_durable_execution_sdk_python.exceptions import (
-    BackgroundThreadError,
-    BotoClientError,
-    DurableApiErrorCategory,
-    ExecutionError,
-    InvocationError,
-    NonDeterministicExecutionError,
-    OrphanedChildException,
-    SuspendExecution,
-)
-from aws_durable_execution_sdk_python.retries import RetryDecision
 from aws_durable_execution_sdk_python.types import StepContext
 from aws_durable_execution_sdk_python_testing.executor import Executor
 
 from lambda_lock import LockLostError
 from lambda_lock.durable import DurableLock, durable_lock
 from lambda_lock.durable.lock import BlockEnd, block_end
+from rig.wire import Wire
 from tests.support.waiting import DEADLINE, wait_until
 
-from .executions import Executions, deploy, error_of, result
+from .executions import HOUR, SECOND, SOON, error_of, names, result, within
 
-__all__ = ["deploy"]
-Deploy = Callable[..., Executions]
-SECOND = Duration.from_seconds(1)
-SOON = StepConfig(retry_strategy=lambda _, attempts: RetryDecision.retry(SECOND))
 FIRST = ParallelConfig(completion_config=CompletionConfig.first_successful())
-HOUR = 3600
-
-
-def names(ended: Any) -> list[str]:
-    return [operation.name for operation in ended.operations if operation.name]
 
 
 @pytest.fixture
@@ -54,12 +37,11 @@ def retried_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_execution_that_fails_for_good_releases_without_an_operation(deploy, client, rows):
-    def handler(event: Any, context: DurableContext) -> None:
-        with durable_lock(context, "a", lease_duration=HOUR, client=client) as lock:
-            lock.step(lambda _: None, name="one")
-            raise ExecutionError("no way on")
+    def fail(_: DurableContext, lock: DurableLock) -> None:
+        lock.step(lambda _: None, name="one")
+        raise exceptions.ExecutionError("no way on")
 
-    executions = deploy(handler)
+    executions = deploy(within(client, fail))
     ended = executions.end(executions.start())
     assert error_of(ended)[0] == "ExecutionError"
     assert names(ended) == ["name lock 'a'", "acquire lock 'a'", "one"]
@@ -67,12 +49,11 @@ def test_an_execution_that_fails_for_good_releases_without_an_operation(deploy, 
 
 
 def test_a_replay_that_takes_another_way_fails_for_good_and_releases_by_string(deploy, client, rows):
-    def handler(event: Any, context: DurableContext) -> None:
-        with durable_lock(context, "a", lease_duration=HOUR, client=client) as lock:
-            lock.step(lambda _: None, name=f"invocation {executions.invocations}")
-            lock.wait(SECOND)
+    def go(_: DurableContext, lock: DurableLock) -> None:
+        lock.step(lambda _: None, name=f"invocation {executions.invocations}")
+        lock.wait(SECOND)
 
-    executions = deploy(handler)
+    executions = deploy(within(client, go))
     ended = executions.end(executions.start())
     assert error_of(ended)[0] == "NonDeterministicExecutionError"
     assert names(ended)[-1] == "invocation 1"
@@ -83,15 +64,14 @@ def test_a_replay_that_takes_another_way_fails_for_good_and_releases_by_string(d
 def test_an_invocation_that_is_run_again_keeps_the_lock(deploy, client, rows):
     tokens: list[int] = []
 
-    def handler(event: Any, context: DurableContext) -> bool:
-        with durable_lock(context, "a", lease_duration=HOUR, client=client) as lock:
-            tokens.append(lock.fencing_token)
-            lock.step(lambda _: None)
-            if executions.invocations == 1:
-                raise InvocationError("try again")
-            return lock.step(lambda _: rows.is_held("a"))
+    def work(_: DurableContext, lock: DurableLock) -> bool:
+        tokens.append(lock.fencing_token)
+        lock.step(lambda _: None)
+        if executions.invocations == 1:
+            raise exceptions.InvocationError("try again")
+        return lock.step(lambda _: rows.is_held("a"))
 
-    executions = deploy(handler)
+    executions = deploy(within(client, work))
     assert executions.run() is True
     assert len(tokens) == 2
     assert len(set(tokens)) == 1
@@ -102,17 +82,22 @@ def test_an_invocation_that_is_run_again_keeps_the_lock(deploy, client, rows):
     [
         (None, BlockEnd.FINISHED),
         (ValueError(), BlockEnd.FINISHED),
-        (SuspendExecution(""), BlockEnd.SUSPENDED),
+        (exceptions.SuspendExecution(""), BlockEnd.SUSPENDED),
         (KeyboardInterrupt(), BlockEnd.SUSPENDED),
         (GeneratorExit(), BlockEnd.SUSPENDED),  # of a generator that was left early, or whose caller was suspended
-        (InvocationError(""), BlockEnd.SUSPENDED),
-        (ExecutionError(""), BlockEnd.CUT_OFF),
-        (NonDeterministicExecutionError(""), BlockEnd.CUT_OFF),
-        (OrphanedChildException("", "1"), BlockEnd.CUT_OFF),
-        (BotoClientError("", DurableApiErrorCategory.EXECUTION), BlockEnd.CUT_OFF),
-        (BackgroundThreadError("", BotoClientError("")), BlockEnd.SUSPENDED),
-        (BackgroundThreadError("", BotoClientError("", DurableApiErrorCategory.EXECUTION)), BlockEnd.CUT_OFF),
-        (BackgroundThreadError("", ValueError()), BlockEnd.SUSPENDED),
+        (exceptions.InvocationError(""), BlockEnd.SUSPENDED),
+        (exceptions.ExecutionError(""), BlockEnd.CUT_OFF),
+        (exceptions.NonDeterministicExecutionError(""), BlockEnd.CUT_OFF),
+        (exceptions.OrphanedChildException("", "1"), BlockEnd.CUT_OFF),
+        (exceptions.BotoClientError("", exceptions.DurableApiErrorCategory.EXECUTION), BlockEnd.CUT_OFF),
+        (exceptions.BackgroundThreadError("", exceptions.BotoClientError("")), BlockEnd.SUSPENDED),
+        (
+            exceptions.BackgroundThreadError(
+                "", exceptions.BotoClientError("", exceptions.DurableApiErrorCategory.EXECUTION)
+            ),
+            BlockEnd.CUT_OFF,
+        ),
+        (exceptions.BackgroundThreadError("", ValueError()), BlockEnd.SUSPENDED),
     ],
     ids=repr,
 )
@@ -130,12 +115,11 @@ def test_a_paused_execution_keeps_its_lock_with_the_full_lease(deploy, client, r
         running.set()
         assert go_on.wait(DEADLINE)
 
-    def handler(event: Any, context: DurableContext) -> list[int]:
-        with durable_lock(context, "a", lease_duration=HOUR, client=client) as lock:
-            lock.step(work, name="one")
-            return [lock.fencing_token, lock.step(lambda _: int(rows["a"]["fencingToken"]["N"]))]
+    def act(_: DurableContext, lock: DurableLock) -> list[int]:
+        lock.step(work, name="one")
+        return [lock.fencing_token, lock.step(lambda _: int(rows["a"]["fencingToken"]["N"]))]
 
-    executions = deploy(handler)
+    executions = deploy(within(client, act))
     arn = executions.start()
     assert running.wait(DEADLINE)
     pause = threading.Thread(target=lambda: executions.runner.pause_execution(arn))
@@ -153,14 +137,10 @@ def test_a_paused_execution_keeps_its_lock_with_the_full_lease(deploy, client, r
 
 
 def test_an_execution_that_times_out_leaves_its_lock_to_the_lease(deploy, client, make):
-    def handler(event: Any, context: DurableContext) -> None:
-        with durable_lock(context, "a", lease_duration=3, client=client):
-            context.create_callback(name="never").result()
-
-    executions = deploy(handler)
+    sleep = within(client, lambda context, _: context.create_callback(name="never").result(), lease_duration=3)
+    executions = deploy(sleep)
     ended = executions.end(executions.start(timeout=1))
-    assert ended.error is not None
-    assert "timed out" in (ended.error.message or "")
+    assert "timed out" in error_of(ended)[1]
     with make().acquire("a", wait=DEADLINE) as lock:
         assert lock.is_held
 
@@ -170,23 +150,15 @@ def test_an_execution_that_times_out_leaves_its_lock_to_the_lease(deploy, client
 
 @pytest.mark.parametrize("nesting", [NestingType.NESTED, NestingType.FLAT])
 def test_branches_have_locks_of_their_own_over_their_own_suspensions(deploy, client, rows, nesting):
-    def branch(key: str) -> Callable[[DurableContext], bool]:
-        def run(context: DurableContext) -> bool:
-            with durable_lock(context, key, lease_duration=HOUR, client=client) as lock:
-                lock.step(lambda _: None)
-                lock.wait(SECOND)
-                lock.step(lambda _: None)
-                lock.wait(SECOND)
-                return lock.step(lambda _: rows.is_held(key))
+    def work(context: DurableContext, lock: DurableLock) -> bool:
+        for _ in range(2):
+            lock.step(lambda _: None)
+            lock.wait(SECOND)
+        return lock.step(lambda _: rows.is_held(lock.key))
 
-        return run
-
-    def handler(event: Any, context: DurableContext) -> list[bool]:
-        return context.parallel(
-            [branch("a"), branch("b"), branch("c")], config=ParallelConfig(nesting_type=nesting)
-        ).get_results()
-
-    assert deploy(handler).run() == [True, True, True]
+    branches = [functools.partial(within(client, work, key=key), None) for key in "abc"]
+    config = ParallelConfig(nesting_type=nesting)
+    assert deploy(lambda _, context: context.parallel(branches, config=config).get_results()).run() == [True] * 3
     assert not any(rows.is_held(key) for key in "abc")
 
 
@@ -220,13 +192,11 @@ def test_branches_within_a_block_verify_its_lock_in_steps_of_their_own(deploy, w
 def test_a_running_branch_that_nobody_waits_for_any_more_releases_its_lock(deploy, client, rows):
     running, go_on = threading.Event(), threading.Event()
 
-    def slow(context: DurableContext) -> None:
-        def work(_: StepContext) -> None:
-            running.set()
-            assert go_on.wait(DEADLINE)
+    def work(_: StepContext) -> None:
+        running.set()
+        assert go_on.wait(DEADLINE)
 
-        with durable_lock(context, "a", lease_duration=HOUR, client=client) as lock:
-            lock.step(work, name="slow work")
+    slow: Any = functools.partial(within(client, lambda _, lock: lock.step(work, name="slow work")), None)
 
     def quick(context: DurableContext) -> None:
         assert running.wait(DEADLINE)
@@ -237,9 +207,7 @@ def test_a_running_branch_that_nobody_waits_for_any_more_releases_its_lock(deplo
         go_on.set()
         return held
 
-    executions = deploy(handler)
-    ended = executions.end(executions.start())
-    assert result(ended) is True
+    assert deploy(handler).run() is True
     wait_until(lambda: not rows.is_held("a"))
 
 
@@ -300,9 +268,8 @@ def test_a_block_whose_parallel_waits_for_all_branches_is_left_after_them(deploy
 def test_a_suspended_branch_that_nobody_waits_for_any_more_keeps_its_lock_until_the_lease_ends(
     deploy, client, rows, make
 ):
-    def suspended(context: DurableContext) -> None:
-        with durable_lock(context, "a", lease_duration=3, client=client):
-            context.create_callback(name="never").result()
+    sleep = within(client, lambda context, _: context.create_callback(name="never").result(), lease_duration=3)
+    suspended: Any = functools.partial(sleep, None)
 
     def quick(context: DurableContext) -> None:
         context.step(lambda _: wait_until(lambda: rows.get("a") is not None and "/" in rows["a"]["ownerName"]["S"]))
@@ -320,19 +287,22 @@ def test_a_suspended_branch_that_nobody_waits_for_any_more_keeps_its_lock_until_
 # Outages
 
 
+def cut_off(wire: Wire, now: bool, **which: Any) -> None:
+    """Begin an outage now, or end it."""
+    wire.clear()
+    if now:
+        wire.unavailable(times=float("inf"), **which)
+
+
 def test_an_outage_at_a_step_is_a_failed_attempt_of_the_step(deploy, wire, impatient):
     ran: list[int] = []
 
-    def handler(event: Any, context: DurableContext) -> None:
-        with durable_lock(context, "a", lease_duration=HOUR, client=impatient) as lock:
-            lock.wait(SECOND)
-            if executions.invocations == 2:
-                wire.unavailable(times=float("inf"))
-            if executions.invocations == 3:
-                wire.clear()
-            lock.step(lambda step: ran.append(step.attempt), config=SOON)
+    def act(_: DurableContext, lock: DurableLock) -> None:
+        lock.wait(SECOND)
+        cut_off(wire, executions.invocations == 2)
+        lock.step(lambda step: ran.append(step.attempt), config=SOON)
 
-    executions = deploy(handler)
+    executions = deploy(within(impatient, act))
     executions.run()
     assert ran == [2]
 
@@ -340,55 +310,28 @@ def test_an_outage_at_a_step_is_a_failed_attempt_of_the_step(deploy, wire, impat
 def test_an_outage_at_a_suspension_leaves_the_lease_of_the_last_renewal(deploy, wire, impatient, caplog):
     caplog.set_level("INFO", "lambda_lock")
 
-    def handler(event: Any, context: DurableContext) -> list[int]:
-        with durable_lock(context, "a", lease_duration=HOUR, client=impatient) as lock:
-            if executions.invocations == 1:
-                wire.unavailable(times=float("inf"))
-            else:
-                wire.clear()
-            context.wait(SECOND)
-            return [lock.fencing_token, lock.step(lambda _: lock.fencing_token)]
+    def act(context: DurableContext, lock: DurableLock) -> list[int]:
+        cut_off(wire, executions.invocations == 1)
+        context.wait(SECOND)
+        return [lock.fencing_token, lock.step(lambda _: lock.fencing_token)]
 
-    executions = deploy(handler)
+    executions = deploy(within(impatient, act))
     before, after = executions.run()
     assert before == after
     assert "lock 'a' was not renewed for the suspension" in caplog.text
 
 
 @pytest.mark.usefixtures("retried_at_once")
-def test_a_wait_that_the_lease_no_longer_covers_is_not_begun_in_an_outage(deploy, wire, impatient):
-    def handler(event: Any, context: DurableContext) -> int:
-        with durable_lock(context, "a", lease_duration=HOUR, client=impatient) as lock:
-            context.wait(SECOND)
-            if executions.invocations == 2:
-                wire.unavailable(times=float("inf"))
-            else:
-                wire.clear()
-            lock.wait(Duration.from_minutes(59))
-            return executions.invocations
+@pytest.mark.parametrize("around", [False, True], ids=["its own", "of the block around it"])
+def test_a_wait_that_the_lease_no_longer_covers_is_not_begun_in_an_outage(deploy, wire, impatient, around):
+    def act(context: DurableContext, lock: DurableLock) -> int:
+        context.wait(SECOND)
+        cut_off(wire, executions.invocations == 2, when=lambda request: "'a'" in str(request.body))
+        lock.wait(Duration.from_minutes(59))
+        return executions.invocations
 
-    executions = deploy(handler)
-    assert executions.run() == 4  # the one in the outage failed, and was run again
-
-
-@pytest.mark.usefixtures("retried_at_once")
-def test_a_wait_that_the_lease_of_the_block_around_it_no_longer_covers_is_not_begun_in_an_outage(
-    deploy, wire, impatient
-):
-    def handler(event: Any, context: DurableContext) -> int:
-        with (
-            durable_lock(context, "a", lease_duration=HOUR, client=impatient),
-            durable_lock(context, "b", lease_duration=HOUR, client=impatient) as inner,
-        ):
-            context.wait(SECOND)
-            if executions.invocations == 2:
-                wire.unavailable(times=float("inf"), when=lambda request: "'a'" in str(request.body))
-            else:
-                wire.clear()
-            inner.wait(Duration.from_minutes(59))
-            return executions.invocations
-
-    executions = deploy(handler)
+    inner = within(impatient, act, key="b")
+    executions = deploy(within(impatient, (lambda context, _: inner(None, context)) if around else act))
     assert executions.run() == 4  # the one in the outage failed, and was run again
 
 
@@ -424,16 +367,12 @@ def test_a_wait_in_a_branch_does_not_end_the_attempt_of_the_block_around_it(depl
 
 
 def test_a_release_is_tried_again_after_an_outage(deploy, wire, impatient, rows):
-    def handler(event: Any, context: DurableContext) -> str:
-        with durable_lock(context, "a", lease_duration=HOUR, client=impatient) as lock:
-            lock.step(lambda _: None)
-            if executions.invocations == 1:
-                wire.unavailable(times=float("inf"))
-            else:
-                wire.clear()
+    def act(_: DurableContext, lock: DurableLock) -> str:
+        lock.step(lambda _: None)
+        cut_off(wire, executions.invocations == 1)
         return "done"
 
-    executions = deploy(handler)
+    executions = deploy(within(impatient, act))
     assert executions.run() == "done"
     assert executions.invocations == 2
     assert not rows.is_held("a")
@@ -441,15 +380,13 @@ def test_a_release_is_tried_again_after_an_outage(deploy, wire, impatient, rows)
 
 def test_a_release_that_is_refused_9_times_does_not_fail_the_execution(deploy, wire, make, rows, caplog):
     """The 8 pauses between the tries, of 2 to 256 s, are 8.5 minutes."""
-    client = make()
 
-    def handler(event: Any, context: DurableContext) -> str:
-        with durable_lock(context, "a", lease_duration=HOUR, client=client) as lock:
-            lock.step(lambda _: None)
-            wire.answer(400, "AccessDeniedException", times=float("inf"))
+    def act(_: DurableContext, lock: DurableLock) -> str:
+        lock.step(lambda _: None)
+        wire.answer(400, "AccessDeniedException", times=float("inf"))
         return "done"
 
-    executions = deploy(handler)
+    executions = deploy(within(make(), act))
     assert executions.run() == "done"
     assert executions.invocations == 9
     assert rows.is_held("a")

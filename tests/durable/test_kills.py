@@ -8,9 +8,6 @@ import pytest
 
 from tests.support.waiting import wait_until
 
-from .service import service
-
-__all__ = ["service"]
 KILLED = -signal.SIGKILL
 
 

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from aws_durable_execution_sdk_python.config import Duration, StepConfig
 from aws_durable_execution_sdk_python.context import DurableContext
-from aws_durable_execution_sdk_python.retries import RetryDecision
-from aws_durable_execution_sdk_python.types import StepContext
 
 from lambda_lock import (
     LockAlreadyReleasedError,
     LockClient,
     LockConfigurationError,
     LockLostError,
-    LockNotGrantedError,
     LockTimeoutError,
     TransportError,
 )
@@ -25,13 +20,7 @@ from lambda_lock.durable.holds import DurableHold, Holds
 from rig.engine import EngineError
 from rig.wire import Request
 
-from .executions import Executions, deploy
-
-__all__ = ["deploy"]
-Deploy = Callable[..., Executions]
-SECOND = Duration.from_seconds(1)
-SOON = StepConfig(retry_strategy=lambda _, attempts: RetryDecision.retry(SECOND))
-HOUR = 3600
+from .executions import HOUR, SECOND, SOON, names, within
 
 
 def key_of(request: Request) -> str:
@@ -58,26 +47,24 @@ def test_executions_that_name_the_same_keys_in_opposite_order_take_turns(deploy,
 def test_each_key_is_taken_once_in_the_order_of_their_bytes_and_released_in_the_reverse(deploy, wire, wired, rows):
     seen: list[Any] = []
 
-    def handler(event: Any, context: DurableContext) -> None:
-        with durable_lock(context, ["ö", "b", "a", "b"], lease_duration=HOUR, client=wired) as locks:
-            seen.append([locks.keys, locks.fencing_tokens])
-            assert locks.step(lambda _: [rows.is_held(key) for key in locks.keys]) == [True] * 3
-            if executions.invocations == 1:
-                assert [key_of(request) for request in wire.requests] == ["a", "b", "ö"]
-            locks.wait(SECOND)
-            locks.step(lambda _: None)
-            wire.clear()
+    def act(_: DurableContext, locks: DurableMultiLock) -> None:
+        seen.append([locks.keys, locks.fencing_tokens])
+        assert locks.step(lambda _: [rows.is_held(key) for key in locks.keys]) == [True] * 3
+        if executions.invocations == 1:
+            assert [key_of(request) for request in wire.requests] == ["a", "b", "ö"]
+        locks.wait(SECOND)
+        locks.step(lambda _: None)
+        wire.clear()
 
-    executions = deploy(handler)
+    executions = deploy(within(wired, act, key=["ö", "b", "a", "b"]))
     ended = executions.end(executions.start())
     assert ended.error is None
     assert [key_of(request) for request in wire.requests] == ["ö", "b", "a"]
-    assert [rows.is_held(key) for key in ("a", "b", "ö")] == [False] * 3
-    assert seen[0] == seen[1]
-    assert seen[0][0] == ("a", "b", "ö")
-    assert seen[0][1] == {key: int(rows[key]["fencingToken"]["N"]) for key in ("a", "b", "ö")}
-    names = [operation.name for operation in ended.operations if operation.name]
-    assert [names[0], *names[1:4], names[-1]] == [
+    keys = ("a", "b", "ö")
+    assert not any(rows.is_held(key) for key in keys)
+    assert seen == [[keys, {key: int(rows[key]["fencingToken"]["N"]) for key in keys}]] * 2
+    made = names(ended)
+    assert [*made[:4], made[-1]] == [
         r"name locks 'a', 'b', '\xf6'",
         "acquire lock 'a'", "acquire lock 'b'", r"acquire lock '\xf6'",
         r"release locks 'a', 'b', '\xf6'",
@@ -85,14 +72,13 @@ def test_each_key_is_taken_once_in_the_order_of_their_bytes_and_released_in_the_
 
 
 def test_a_wait_renews_each_with_one_request(deploy, wire, wired):
-    def handler(event: Any, context: DurableContext) -> None:
-        with durable_lock(context, ["a", "b"], lease_duration=HOUR, client=wired) as locks:
-            locks.step(lambda _: None)
-            if executions.invocations == 1:
-                wire.clear()
-            locks.wait(SECOND)
+    def act(_: DurableContext, locks: DurableMultiLock) -> None:
+        locks.step(lambda _: None)
+        if executions.invocations == 1:
+            wire.clear()
+        locks.wait(SECOND)
 
-    executions = deploy(handler)
+    executions = deploy(within(wired, act, key=["a", "b"]))
     executions.run()
     # Renewed once, and released by string in another invocation.
     assert [key_of(request) for request in wire.requests] == ["b", "a", "b", "a"]
@@ -102,16 +88,16 @@ def test_what_was_taken_is_kept_while_the_next_is_waited_for(deploy, client, mak
     others = make().acquire("b", lease_duration=HOUR)
     versions: list[str] = []
 
-    def handler(event: Any, context: DurableContext) -> list[str]:
-        if executions.invocations > 1:
-            assert rows.is_held("a")
-            versions.append(rows.version("a"))
+    def look() -> None:
+        assert rows.is_held("a")
+        versions.append(rows.version("a"))
         if executions.invocations == 4:
             others.release()
-        with durable_lock(context, ["b", "a"], lease_duration=HOUR, client=client) as locks:
-            return locks.step(lambda _: [key for key in locks.keys if rows.is_held(key)])
 
-    executions = deploy(handler)
+    def held(_: DurableContext, locks: DurableMultiLock) -> list[str]:
+        return locks.step(lambda _: [key for key in locks.keys if rows.is_held(key)])
+
+    executions = deploy(within(client, held, key=["b", "a"]), at=dict.fromkeys((2, 3, 4), look))
     assert executions.run() == ["a", "b"]
     assert executions.invocations == 4
     assert versions == sorted(set(versions))
@@ -121,20 +107,16 @@ def test_what_was_taken_is_kept_while_the_next_is_waited_for(deploy, client, mak
 def test_one_wait_is_for_all_and_what_was_taken_is_released_when_it_is_over(deploy, client, make, rows):
     others = {key: make().acquire(key, lease_duration=HOUR) for key in ("a", "b")}
     held: list[bool] = []
+    block = within(client, lambda *_: [], key=["a", "b"], wait=250)
 
     def handler(event: Any, context: DurableContext) -> list[Any]:
-        if executions.invocations == 3:
-            others["a"].release()
-        if executions.invocations == 4:
-            held.append(rows.is_held("a"))
         try:
-            with durable_lock(context, ["a", "b"], lease_duration=HOUR, wait=250, client=client):
-                return []
+            return block(event, context)
         except LockTimeoutError as error:
             context.wait(SECOND)  # on the replay the same, from the checkpoints
             return [error.key, error.holder, error.waited]
 
-    executions = deploy(handler)
+    executions = deploy(handler, at={3: others["a"].release, 4: lambda: held.append(rows.is_held("a"))})
     key, holder, waited = executions.run()
     assert (key, holder) == ("b", others["b"].owner)
     assert 250 <= waited < 252
@@ -144,18 +126,10 @@ def test_one_wait_is_for_all_and_what_was_taken_is_released_when_it_is_over(depl
     assert rows.is_held("b")
 
 
-def test_wait_0_tries_each_key_once_and_gives_back_what_it_took(deploy, client, wire, wired, rows):
-    client.acquire("b", lease_duration=HOUR)
-
-    def handler(event: Any, context: DurableContext) -> str:
-        try:
-            with durable_lock(context, ["a", "b", "c"], lease_duration=HOUR, wait=0, client=wired):
-                return ""
-        except LockNotGrantedError as error:
-            return f"{type(error).__name__} {error.key}"
-
-    wire.clear()
-    assert deploy(handler).run() == "LockNotGrantedError b"
+def test_wait_0_tries_each_key_once_and_gives_back_what_it_took(deploy, client, rows):
+    owner = client.acquire("b", lease_duration=HOUR).owner
+    kind, told = deploy(within(client, lambda *_: None, key=["a", "b", "c"], wait=0)).fail()
+    assert (kind, f"lock 'b' is held by {owner}" in told) == ("LockNotGrantedError", True)
     assert not rows.is_held("a")
     assert rows.get("c") is None
 
@@ -164,18 +138,14 @@ def test_a_step_does_not_run_once_one_of_the_locks_is_lost(deploy, client, make,
     taker = make()
     ran: list[object] = []
 
-    def handler(event: Any, context: DurableContext) -> list[str]:
-        with durable_lock(context, ["a", "b"], lease_duration=1, client=client) as locks:
-            context.wait(SECOND)
-            context.step(lambda _: taker.acquire("b", lease_duration=HOUR).owner)
-            try:
-                locks.step(ran.append, config=SOON)
-            except LockLostError as error:
-                return [str(error.key), str(error)]
-        return []
+    def act(context: DurableContext, locks: DurableMultiLock) -> list[str]:
+        context.wait(SECOND)
+        context.step(lambda _: taker.acquire("b", lease_duration=HOUR).owner)
+        with pytest.raises(LockLostError) as lost:
+            locks.step(ran.append, config=SOON)
+        return [str(lost.value.key), str(lost.value)]
 
-    executions = deploy(handler)
-    key, message = executions.run()
+    key, message = deploy(within(client, act, key=["a", "b"], lease_duration=1)).run()
     assert key == "None"
     assert "lock 'b'" in message
     assert ran == []
@@ -184,7 +154,9 @@ def test_a_step_does_not_run_once_one_of_the_locks_is_lost(deploy, client, make,
 
 
 def test_a_transaction_has_an_update_for_each_lock(deploy, client, engine, table):
-    def write(locks: DurableMultiLock, key: str) -> str:
+    items: list[dict[str, Any]] = []
+
+    def write(key: str) -> str:
         put = {"Put": {"TableName": table, "Item": {"key": {"S": key}}}}
         try:
             engine.dynamodb("TransactWriteItems", {"TransactItems": [*items, put]})
@@ -192,36 +164,26 @@ def test_a_transaction_has_an_update_for_each_lock(deploy, client, engine, table
             return str(error.code)
         return "written"
 
-    items: list[dict[str, Any]] = []
+    def work(locks: DurableMultiLock) -> str:
+        items[:] = locks.transact_items()
+        assert len(items) == 2
+        return write("x")
 
-    def handler(event: Any, context: DurableContext) -> list[str]:
-        def work(_: StepContext) -> str:
-            items[:] = locks.transact_items()
-            assert len(items) == 2
-            return write(locks, "x")
-
-        with durable_lock(context, ("a", "b"), lease_duration=HOUR, client=client) as locks:
-            first = locks.step(work)
-        return [first, write(locks, "y")]
-
-    assert deploy(handler).run() == ["written", "TransactionCanceledException"]
+    block = within(client, lambda _, locks: locks.step(lambda _: work(locks)), key=("a", "b"))
+    written = deploy(lambda event, context: [block(event, context), write("y")]).run()
+    assert written == ["written", "TransactionCanceledException"]
 
 
 def test_tokens_are_read_within_the_block(deploy, client):
     def handler(event: Any, context: DurableContext) -> list[Any]:
         made = durable_lock(context, ["a"], lease_duration=60, client=client)
-        try:
+        with pytest.raises(LockAlreadyReleasedError, match="was not entered"):
             made.fencing_tokens  # noqa: B018
-        except LockAlreadyReleasedError as error:
-            before = str(error)
         with made as locks:
             assert locks is made
-            return [before, list(locks.fencing_tokens), repr(locks)]
+            return [list(locks.fencing_tokens), repr(locks)]
 
-    before, keys, shown = deploy(handler).run()
-    assert "was not entered" in before
-    assert keys == ["a"]
-    assert shown == "<DurableMultiLock 'a' entered>"
+    assert deploy(handler).run() == [["a"], "<DurableMultiLock 'a' entered>"]
 
 
 # Outages, without a durable function around

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from aws_durable_execution_sdk_python.config import Duration, ParallelConfig
+from aws_durable_execution_sdk_python.config import ParallelConfig
 from aws_durable_execution_sdk_python.context import DurableContext
 from aws_durable_execution_sdk_python.lambda_service import ErrorObject
-from aws_durable_execution_sdk_python_testing import DurableFunctionTestResult
 
-from lambda_lock import LockClient, LockTimeoutError
-from lambda_lock.durable import durable_lock
+from lambda_lock import Lock, LockClient
+from lambda_lock.durable import DurableLock, durable_lock
 from tests.support.rows import Rows
 from tests.support.waiting import DEADLINE, wait_until
 
-from .executions import Executions, deploy, result
-from .waker import RunningWaker, wake
+from .executions import HOUR, SECOND, Handler, error_of, names, result, within
 
-__all__ = ["deploy", "wake"]
-Deploy = Callable[..., Executions]
-Wake = Callable[..., RunningWaker]
-SECOND = Duration.from_seconds(1)
-HOUR = 3600
 NAME, ACQUIRE, SLEEP, LIE_DOWN, RELEASE = (
     f"{act} lock 'a'" for act in ("name", "acquire", "sleep for", "lie down for", "release")
 )
+ONE_SLEEP = [NAME, ACQUIRE, SLEEP, LIE_DOWN, ACQUIRE]
 
 
 @pytest.fixture
@@ -47,30 +41,31 @@ def asleep(rows: Rows, count: int, key: str = "a") -> None:
     wait_until(lambda: len(entries(rows, key)) == count)
 
 
-def names(ended: DurableFunctionTestResult) -> list[str]:
-    """The names of an execution's operations, in their order. Those of the function itself have none here."""
-    return [operation.name for operation in ended.operations if operation.name]
-
-
-def hold(client: LockClient, inside: list[str]) -> Callable[[str, DurableContext], int]:
+def hold(client: LockClient, inside: list[str] | None = None) -> Handler:
     """A durable function that notes each of its two steps under the lock, and waits in between."""
+    noted = [] if inside is None else inside
 
     def handler(event: str, context: DurableContext) -> int:
         with durable_lock(context, "a", lease_duration=HOUR, client=client) as lock:
-            lock.step(lambda _: inside.append(event))
+            lock.step(lambda _: noted.append(event))
             lock.wait(SECOND)
-            lock.step(lambda _: inside.append(event))
+            lock.step(lambda _: noted.append(event))
             return lock.fencing_token
 
     return handler
 
 
+@pytest.fixture
+def held(client: LockClient) -> Lock:
+    """The lock, which somebody else holds."""
+    return client.acquire("a", lease_duration=HOUR)
+
+
 # Awake, asleep, woken
 
 
-def test_an_execution_sleeps_until_the_lock_is_released_and_goes_on_with_it(deploy, client, rows, wake):
-    held = client.acquire("a", lease_duration=HOUR)
-    executions = deploy(hold(client, []))
+def test_an_execution_sleeps_until_the_lock_is_released_and_goes_on_with_it(deploy, client, held, rows, wake):
+    executions = deploy(hold(client))
     waker = wake(executions)
     arn = executions.start("one")
     asleep(rows, 1)
@@ -79,18 +74,14 @@ def test_an_execution_sleeps_until_the_lock_is_released_and_goes_on_with_it(depl
     held.release()
     ended = executions.end(arn)
     assert result(ended) > held.fencing_token
-    assert names(ended) == [
-        *(NAME, ACQUIRE, SLEEP, LIE_DOWN, ACQUIRE),
-        RELEASE,
-    ]
+    assert names(ended) == [*ONE_SLEEP, RELEASE]
     assert len(waker.called) == 1
     assert executions.invocations == 3, "until it sleeps, from there to the wait, and the rest"
     assert entries(rows) == []
     assert not rows.is_held("a")
 
 
-def test_executions_are_served_in_the_order_in_which_they_lay_down(deploy, client, rows, wake):
-    held = client.acquire("a", lease_duration=HOUR)
+def test_executions_are_served_in_the_order_in_which_they_lay_down(deploy, client, held, rows, wake):
     inside: list[str] = []
     executions = deploy(hold(client, inside))
     wake(executions)
@@ -105,8 +96,7 @@ def test_executions_are_served_in_the_order_in_which_they_lay_down(deploy, clien
     assert entries(rows) == []
 
 
-def test_branches_of_one_execution_sleep_and_take_turns(deploy, client, rows, wake):
-    held = client.acquire("a", lease_duration=HOUR)
+def test_branches_of_one_execution_sleep_and_take_turns(deploy, client, held, rows, wake):
     inside: list[str] = []
     one = hold(client, inside)
 
@@ -126,12 +116,7 @@ def test_branches_of_one_execution_sleep_and_take_turns(deploy, client, rows, wa
 
 def test_a_permit_is_slept_for_like_a_lock(deploy, client, rows, wake):
     held = [client.acquire("a", permits=2, lease_duration=HOUR) for _ in range(2)]
-
-    def handler(event: Any, context: DurableContext) -> int:
-        with durable_lock(context, "a", permits=2, lease_duration=HOUR, client=client) as lock:
-            return lock.step(lambda _: lock.fencing_token)
-
-    executions = deploy(handler)
+    executions = deploy(within(client, lambda _, lock: lock.step(lambda _: lock.fencing_token), permits=2))
     waker = wake(executions)
     arns = [executions.start(name=name) for name in ("one", "two")]
     asleep(rows, 2)
@@ -145,12 +130,7 @@ def test_a_permit_is_slept_for_like_a_lock(deploy, client, rows, wake):
 
 def test_the_second_of_several_keys_is_slept_for_while_the_first_is_held_and_renewed(deploy, client, rows, wake):
     held = client.acquire("b", lease_duration=HOUR)
-
-    def handler(event: Any, context: DurableContext) -> dict[str, int]:
-        with durable_lock(context, ["b", "a"], lease_duration=HOUR, client=client) as locks:
-            return locks.step(lambda _: locks.fencing_tokens)
-
-    executions = deploy(handler)
+    executions = deploy(within(client, lambda _, locks: locks.step(lambda _: locks.fencing_tokens), key=["b", "a"]))
     wake(executions)
     arn = executions.start()
     asleep(rows, 1, "b")
@@ -164,9 +144,8 @@ def test_the_second_of_several_keys_is_slept_for_while_the_first_is_held_and_ren
 
 
 @pytest.mark.parametrize("end", ["called", "failed"])
-def test_a_callback_that_a_stranger_ends_grants_nothing(end, deploy, client, rows, lone_wake):
-    held = client.acquire("a", lease_duration=HOUR)
-    executions = deploy(hold(client, []))
+def test_a_callback_that_a_stranger_ends_grants_nothing(end, deploy, client, held, rows, lone_wake):
+    executions = deploy(hold(client))
     arn = executions.start("one")
     asleep(rows, 1)
     (before,) = entries(rows)
@@ -184,11 +163,10 @@ def test_a_callback_that_a_stranger_ends_grants_nothing(end, deploy, client, row
 
 
 def test_without_a_call_the_execution_tries_again_when_its_callback_times_out(
-    deploy, client, rows, lone_wake, monkeypatch
+    deploy, client, held, rows, lone_wake, monkeypatch
 ):
     monkeypatch.setattr("lambda_lock.durable.acquiring._SHORTEST_SLEEP", 1)
-    held = client.acquire("a", lease_duration=HOUR)
-    executions = deploy(hold(client, []))
+    executions = deploy(hold(client))
     arn = executions.start("one")
     asleep(rows, 1)
     (before,) = entries(rows)
@@ -198,55 +176,36 @@ def test_without_a_call_the_execution_tries_again_when_its_callback_times_out(
     assert entries(rows) == [], "who got it without a call leaves no entry"
 
 
-def test_a_wait_that_is_over_ends_the_sleep_and_leaves_nothing_behind(deploy, client, rows, lone_wake):
-    held = client.acquire("a", lease_duration=HOUR)
-
-    def handler(event: Any, context: DurableContext) -> list[Any]:
-        try:
-            with durable_lock(context, "a", lease_duration=HOUR, wait=1, client=client):
-                return []
-        except LockTimeoutError as error:
-            return [error.holder, error.waited]
-
-    executions = deploy(handler)
+def test_a_wait_that_is_over_ends_the_sleep_and_leaves_nothing_behind(deploy, client, held, rows, lone_wake):
+    executions = deploy(within(client, lambda *_: None, wait=1))
     ended = executions.end(executions.start())
-    holder, waited = result(ended)
-    assert holder == held.owner
-    assert waited >= 1
-    assert names(ended) == [NAME, ACQUIRE, SLEEP, LIE_DOWN, ACQUIRE]
+    kind, said = error_of(ended)
+    assert kind == "LockTimeoutError"
+    assert re.search(f"is held by {held.owner}, even after [1-9]", said)
+    assert names(ended) == ONE_SLEEP
     assert entries(rows) == []
 
 
-def test_an_execution_that_does_not_wait_does_not_sleep(deploy, client, rows, lone_wake):
-    client.acquire("a", lease_duration=HOUR)
-
-    def handler(event: Any, context: DurableContext) -> str:
-        try:
-            with durable_lock(context, "a", lease_duration=HOUR, wait=0, client=client):
-                return ""
-        except Exception as error:  # noqa: BLE001
-            return type(error).__name__
-
-    assert deploy(handler).run() == "LockNotGrantedError"
+def test_an_execution_that_does_not_wait_does_not_sleep(deploy, client, held, rows, lone_wake):
+    assert deploy(within(client, lambda *_: None, wait=0)).fail()[0] == "LockNotGrantedError"
     assert rows.get("a~sleepers") is None
 
 
 # Where it polls
 
 
-def test_an_execution_polls_where_256_sleep_already_and_lies_down_when_there_is_room(deploy, client, rows, lone_wake):
-    held = client.acquire("a", lease_duration=HOUR)
+def test_an_execution_polls_where_256_sleep_already_and_lies_down_when_there_is_room(
+    deploy, client, held, rows, lone_wake
+):
     crowd = [{"S": json.dumps([f"execution-{number}", "durable", "x", None, 86400])} for number in range(256)]
     rows.put("a~sleepers", asleep={"L": crowd}, newest={"S": "x"})
     polled = threading.Event()
 
-    def handler(event: str, context: DurableContext) -> int:
-        if executions.invocations == 4:
-            rows.put("a~sleepers", asleep={"L": crowd[1:]}, newest={"S": "x"})
-            polled.set()
-        return hold(client, [])(event, context)
+    def make_room() -> None:
+        rows.put("a~sleepers", asleep={"L": crowd[1:]}, newest={"S": "x"})
+        polled.set()
 
-    executions = deploy(handler)
+    executions = deploy(hold(client), at={4: make_room})
     arn = executions.start("one")
     assert polled.wait(DEADLINE)
     wait_until(lambda: entries(rows)[-1][2] != "x")
@@ -254,36 +213,19 @@ def test_an_execution_polls_where_256_sleep_already_and_lies_down_when_there_is_
     executions.runner.send_callback_success(entries(rows)[-1][2])
     ended = executions.end(arn)
     assert result(ended) > held.fencing_token
-    assert names(ended) == [
-        *(NAME, ACQUIRE, SLEEP, LIE_DOWN, ACQUIRE),
-        RELEASE,
-    ], "the polls are in the operation that writes the entry, and the callback is the same"
+    assert names(ended) == [*ONE_SLEEP, RELEASE], "it polls in the operation that writes the entry, with its callback"
 
 
-def test_an_execution_whose_entry_cannot_be_written_polls(deploy, make, client, rows, lone_wake):
+def test_an_execution_whose_entry_cannot_be_written_polls(deploy, client, held, rows, lone_wake):
     """The row where its sleepers would be is a lock's own."""
-    held = client.acquire("a", lease_duration=HOUR)
     rows.put_foreign("a~sleepers", lease_seconds=HOUR)
     before = rows["a~sleepers"]
-
-    def handler(event: str, context: DurableContext) -> int:
-        if executions.invocations == 4:
-            held.release()
-        return hold(client, [])(event, context)
-
-    executions = deploy(handler)
-    assert executions.run("one") > held.fencing_token
+    assert deploy(hold(client), at={4: held.release}).run("one") > held.fencing_token
     assert rows["a~sleepers"] == before
 
 
-def test_an_entry_whose_answer_is_lost_is_written_once(deploy, client, make, wire, rows, lone_wake):
-    held = client.acquire("a", lease_duration=HOUR)
-    cut = make()
-
-    def handler(event: str, context: DurableContext) -> int:
-        return hold(cut, [])(event, context)
-
-    executions = deploy(handler)
+def test_an_entry_whose_answer_is_lost_is_written_once(deploy, held, make, wire, rows, lone_wake):
+    executions = deploy(hold(make()))
     dropped = wire.drop_reply("UpdateItem", when=lambda request: b"newest" in request.raw)
     arn = executions.start("one")
     assert dropped.reached.wait(DEADLINE)
@@ -294,84 +236,57 @@ def test_an_entry_whose_answer_is_lost_is_written_once(deploy, client, make, wir
     assert result(executions.end(arn)) > held.fencing_token
 
 
-def test_a_client_of_another_table_than_the_connected_one_polls(deploy, client, rows, lone_wake, monkeypatch):
-    held = client.acquire("a", lease_duration=HOUR)
+def test_a_client_of_another_table_than_the_connected_one_polls(deploy, held, make, rows, lone_wake, monkeypatch):
+    named = make(rows.table)
     monkeypatch.setenv("LAMBDA_LOCK_TABLE", "another")
-
-    def handler(event: str, context: DurableContext) -> int:
-        if executions.invocations == 3:
-            held.release()
-        with durable_lock(context, "a", lease_duration=HOUR, client=named) as lock:
-            return lock.fencing_token
-
-    named = LockClient(rows.table)
-    executions = deploy(handler)
-    assert executions.run("one") > held.fencing_token
+    assert deploy(hold(named), at={3: held.release}).run("one") > held.fencing_token
     assert rows.get("a~sleepers") is None
-    named.close(release=False)
 
 
 # The environment changes under an execution
 
 
 def test_an_execution_that_polls_when_the_table_gets_a_waker_sleeps_from_its_next_try_on(
-    deploy, client, rows, wake, monkeypatch
+    deploy, client, held, rows, wake, monkeypatch
 ):
     """One operation for all its tries so far, and no other operation before it."""
-    held = client.acquire("a", lease_duration=HOUR)
     monkeypatch.delenv("LAMBDA_LOCK_WAKE")
-
-    def handler(event: str, context: DurableContext) -> int:
-        if executions.invocations == 3:
-            monkeypatch.setenv("LAMBDA_LOCK_WAKE", "1")
-        return hold(client, [])(event, context)
-
-    executions = deploy(handler)
+    executions = deploy(hold(client), at={3: lambda: monkeypatch.setenv("LAMBDA_LOCK_WAKE", "1")})
     waker = wake(executions)
     arn = executions.start("one")
     asleep(rows, 1)
     held.release()
     ended = executions.end(arn)
     assert result(ended) > held.fencing_token
-    assert names(ended)[:5] == [NAME, ACQUIRE, SLEEP, LIE_DOWN, ACQUIRE]
+    assert names(ended)[:5] == ONE_SLEEP
     assert len(waker.called) == 1
 
 
 def test_an_execution_that_sleeps_when_the_waker_is_removed_polls_after_its_time_out(
-    deploy, client, rows, lone_wake, monkeypatch
+    deploy, client, held, rows, lone_wake, monkeypatch
 ):
     monkeypatch.setattr("lambda_lock.durable.acquiring._SHORTEST_SLEEP", 1)
-    held = client.acquire("a", lease_duration=HOUR)
-
-    def handler(event: str, context: DurableContext) -> int:
-        if executions.invocations == 4:
-            held.release()
-        return hold(client, [])(event, context)
-
-    executions = deploy(handler)
+    executions = deploy(hold(client), at={4: held.release})
     arn = executions.start("one")
     asleep(rows, 1)
     monkeypatch.delenv("LAMBDA_LOCK_WAKE")
     ended = executions.end(arn)
     assert result(ended) > held.fencing_token
-    assert names(ended)[:5] == [NAME, ACQUIRE, SLEEP, LIE_DOWN, ACQUIRE]
+    assert names(ended)[:5] == ONE_SLEEP
     assert entries(rows) == []
 
 
 def test_an_execution_past_its_acquire_replays_as_before_when_the_table_gets_a_waker(deploy, client, rows, monkeypatch):
-    def handler(event: Any, context: DurableContext) -> list[int]:
-        tokens = []
-        with durable_lock(context, "a", lease_duration=HOUR, client=client) as lock:
-            tokens.append(lock.fencing_token)
-            lock.wait(SECOND)
-            monkeypatch.setenv("LAMBDA_LOCK_WAKE", "1")
-            lock.wait(SECOND)
-            tokens.append(lock.fencing_token)
-        return tokens
+    def act(_: DurableContext, lock: DurableLock) -> int:
+        lock.wait(SECOND)
+        monkeypatch.setenv("LAMBDA_LOCK_WAKE", "1")
+        lock.wait(SECOND)
+        tokens.append(lock.fencing_token)
+        return tokens[0]
 
-    executions = deploy(handler)
-    first, last = executions.run()
-    assert first == last
+    tokens: list[int] = []
+    executions = deploy(within(client, act))
+    assert [executions.run()] == tokens
     assert executions.invocations == 3
 
 

@@ -11,13 +11,12 @@ from botocore.exceptions import ClientError
 
 from tests.support.waiting import wait_until
 
-from .service import Service, service
+from .executions import HOUR
+from .service import Service
 from .test_sleeping import entries
-from .waker import RunningWaker, wake
+from .waker import RunningWaker
 
-__all__ = ["service", "wake"]
 KILLED = -signal.SIGKILL
-HOUR = 3600
 
 
 @pytest.fixture

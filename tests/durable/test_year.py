@@ -27,6 +27,7 @@ from lambda_lock.errors import LockError, LockNotGrantedError
 HOUR = 3600
 DAY = 24 * HOUR
 YEAR = 366 * DAY
+BEGIN = 1_800_000_000.0
 MOST = 3000  # operations of an execution
 
 
@@ -73,7 +74,7 @@ class Execution:
         self.table = table
         self.polling = polling
         self.ends = ends  # how the callback of a sleep ends: "called", "failed" or "timed out"
-        self.now = 1_800_000_000.0
+        self.now = BEGIN
         self.kept: list[dict[str, Any]] = []
         self.polled: dict[str, tuple[Any, int]] = {}  # states and tries of operations that began before
         self.operations = 0
@@ -262,7 +263,7 @@ def test_while_other_locks_are_held_operations_last_for_so_long(begin, held, asl
         with pytest.raises((LockTimeoutError, AssertionError)):
             execution.run()
         assert execution.operations <= MOST
-        assert least - 1 <= execution.now - 1_800_000_000 < 1.05 * least
+        assert least - 1 <= execution.now - BEGIN < 1.05 * least
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -282,22 +283,15 @@ def test_no_mixture_of_these_reaches_3000_operations(begin, seed):
     )
     with pytest.raises((LockTimeoutError, TransportError)):
         execution.run()
-    assert execution.now - 1_800_000_000 >= YEAR - 1
+    assert execution.now - BEGIN >= YEAR - 1
     assert execution.operations < MOST
     assert execution.table.tries <= execution.operations
 
 
 def test_what_a_version_without_sleep_has_checkpointed_is_replayed_as_it_was(begin):
     """Of a grant and of a refusal. Those states say nothing about sleep."""
-    granted = {"owner": "x#1", "token": 7, "since": 1_800_000_000.0, "waited": 60.0}
-    refused = {
-        "since": 1_800_000_000.0,
-        "waited": 60.0,
-        "pause": 0,
-        "refusal": "held",
-        "outage": False,
-        "holder": "somebody#1",
-    }
+    granted = {"owner": "x#1", "token": 7, "since": BEGIN, "waited": 60.0}
+    refused = {"since": BEGIN, "waited": 60.0, "pause": 0, "refusal": "held", "outage": False, "holder": "somebody#1"}
     for state in (granted, refused):
         execution: Execution = begin(wait=60)
         execution.kept = [

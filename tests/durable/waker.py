@@ -19,25 +19,13 @@ from botocore.exceptions import ClientError
 
 from lambda_lock import LockClient
 from lambda_lock.testing import lambda_context
-from lambda_lock.waker.function import FILTERS, Calls, WakerFunction
+from lambda_lock.waker.function import Calls, WakerFunction
 from rig.engine import REGION, Engine
+from tests.simulation.waking.filtering import passes
 
 from .executions import Executions
 
 Call = Callable[[str], object]  # with the id of a callback. Raises ClientError
-
-
-def passes(record: dict[str, Any]) -> bool:
-    """Whether a record of the stream matches one of the filter patterns."""
-    return any(_matches(pattern, record) for pattern in FILTERS)
-
-
-def _matches(pattern: Any, value: Any) -> bool:
-    if isinstance(pattern, dict):
-        return isinstance(value, dict) and all(
-            name in value and _matches(inner, value[name]) for name, inner in pattern.items()
-        )
-    return any(one == {"exists": True} or one == value for one in pattern)
 
 
 class Lambda:
@@ -99,8 +87,9 @@ class RunningWaker:
         while not self._end.wait(0.02):
             answer = self._streams.get_records(ShardIterator=iterator)
             iterator = answer["NextShardIterator"]
-            for record in filter(passes, answer["Records"]):
-                self._handle({"Records": [record]})
+            for record in answer["Records"]:
+                if passes(record["dynamodb"].get("NewImage")):
+                    self._handle({"Records": [record]})
             for body in self._queue.take():
                 self._handle({"Records": [{"messageId": "one", "body": body}]})
 
