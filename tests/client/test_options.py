@@ -103,8 +103,7 @@ def test_a_replacement_waits_for_its_turn(client, make):
     assert result().attributes == {}
 
 
-@pytest.mark.parametrize("wait", [0, 0.5])
-@pytest.mark.parametrize("exists", [True, False])
+@pytest.mark.parametrize(("wait", "exists"), [(0, True), (0.5, True), (0, False)])
 def test_a_replacement_loses_the_race_against_a_claim_between_its_read_and_its_put(
     wait, exists, wire, wired, make, rows
 ):
