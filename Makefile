@@ -26,8 +26,8 @@ export PYTHONDONTWRITEBYTECODE :=
 
 BIN := .venv/bin
 # More tests than cores run at once, because some of them wait for leases and processes. But each worker first collects
-# all tests, which costs it 9 s of a core, and has an engine of its own.
-JOBS ?= 4
+# all tests, which costs it 7 s of a core, and has an engine of its own.
+JOBS ?= 5
 PARALLEL = --numprocesses $(JOBS) --dist loadscope
 # Folders of tests that are not about the library, but about what stands around it: tests/README.md.
 AROUND := $(addprefix tests/,benchmarks demo docs event_sources examples infra prove recipes rig step_functions)

@@ -8,6 +8,7 @@ import itertools
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -60,7 +61,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     config.hook.pytest_deselected(items=[item for item in items if not _runs_on_the_engine(item)])
-    items[:] = sorted(filter(_runs_on_the_engine, items), key=lambda item: not item.nodeid.startswith(_FIRST))
+    items[:] = filter(_runs_on_the_engine, items)
+    sizes = Counter(_group(item.nodeid) for item in items)
+    # The largest first, so that no worker begins a large one at the end.
+    items.sort(key=lambda item: (_file(item.nodeid) != _FIRST, -sizes[_group(item.nodeid)]))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -100,35 +104,40 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: list[Any]) -> None:
         rewrite_once(config.args)
 
 
-_FIRST = ("tests/interop/test_contention.py",)  # begun before others, because one of them waits for three minutes
-# Tests of what one run of a program leaves; and of pages, for which each worker would start a browser of its own.
-_TOGETHER = ("tests/demo/test_play.py", "tests/rig/test_verify.py", "tests/cli/test_dashboard.py")
+_FIRST = "tests/interop/test_contention.py"  # begun before others, because one of its tests waits for three minutes
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Tests go to the workers one by one, groups as a whole and first.
+    """Files go to the workers one by one, and groups of files as a whole.
 
+    So what the tests of a file share is made once, and tests that wait run beside those of other files, which may not.
     xdist's own groups (marks) do not work with pytest 9.2: xdist writes them where a node's id is read no more.
     """
     from xdist.scheduler import LoadScopeScheduling
 
+    config.option.loadscopereorder = False  # they are sorted already
     scheduling = LoadScopeScheduling(config, log)
-    scheduling._split_scope = lambda nodeid: _group(nodeid) or nodeid
+    scheduling._split_scope = _group
     return scheduling
 
 
-def _group(nodeid: str) -> str | None:
+def _group(nodeid: str) -> str:
     """The group of tests that one process runs, because what they share is slow to start."""
     folder = nodeid.split("/")[1]
+    if folder in ("drivers", "exploration", "races", "simulation", "stopping"):
+        return nodeid  # nothing is shared, and many of them take seconds of a core
     if folder in ("cdk", "infra"):
         return "cdk"  # Node
     if folder == "interop" and "java" in nodeid:
         return "java"  # a JVM
     if folder in ("event_sources", "permissions", "step_functions"):
         return folder  # an engine with functions, or with roles
-    file = nodeid.partition("::")[0]
-    return file if file in _TOGETHER else None
+    return _file(nodeid)
+
+
+def _file(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
 
 
 def _runs_on_the_engine(item: pytest.Item) -> bool:

@@ -28,8 +28,7 @@ def test_an_acquire_whose_client_is_closed_at_the_grant_says_so_and_holds_nothin
 
 def test_what_an_interrupted_close_began_to_release_is_released_by_the_next(make, rows):
     client = make(keeping=False)
-    with pytest.warns(ResourceWarning):
-        drop(lambda: client.acquire("a"))
+    drop(lambda: client.acquire("a"))
     send, sent = client.transport.send, list[object]()
 
     def interrupted(*arguments: Any, **options: Any) -> Any:
