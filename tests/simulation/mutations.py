@@ -555,7 +555,7 @@ MUTATIONS: dict[str, Mutation] = {
         "several-lost", 60, alter("SeveralAcquisition.run", "line release_all", "self.holds.clear()"),
         shows="left behind"),
     "a commit under several locks with the condition of one": Mutation(
-        "several-commits", 100,
+        "several-commits", 250,
         wrap(transaction, "all_or_none", lambda real: lambda items, last, token: real(_of_one(items), last, token)),
         shows="late write"),
     "a refused commit under several locks not followed by releases": Mutation(
