@@ -162,6 +162,12 @@ def test_between_two_dates_a_version_is_over_two_seconds_after_its_lease():
     assert not seen.is_over(100.0, None)
 
 
+def test_between_two_dates_a_lease_of_more_than_500_seconds_gets_more_for_drift():
+    seen = Observations(10).note("k", row("v", 1_000_000), 1_000_000, reading(100), 1000)
+    assert not seen.is_over(100.0, 2002)
+    assert seen.is_over(100.0, 2003)
+
+
 def test_a_changed_version_or_lease_begins_a_new_observation():
     observations = Observations(10)
     first = observations.note("k", row("v", 10_000), 10_000, reading(100), None)
