@@ -100,6 +100,7 @@ format: $(DEV) ## Format the sources, and fix what the linter can fix
 	@$(BIN)/ruff format --quiet $(SOURCES)
 
 .PHONY: test
+test: JOBS := 6
 # Without Node the tests of the CDK are skipped, so its command line is not needed either.
 test: $(DEV) $(ENGINE) $(if $(shell command -v npm),$(CDK)) ## Test the library (ARGS='-k name' selects some, JOBS=1 runs them one after another)
 	$(call pytest,$(LIBRARY),$(TEMPLATES))
