@@ -36,6 +36,7 @@ _LONG = 60.0, 800.0  # seconds of a run at least, and in holds
 _MINUTE = 60.0
 _SEMAPHORES = (Row(16, 0.02, 0, ()), Row(16, 0.3, 0, ()), Row(8, 3.0, 0, (), exponential=True))
 MANY = Row(100, SWEEP_HOLD, 0, ())  # more than there are places
+LONGER_WORK = "8 workers, 300 ms after 20 ms"
 _WAIT = 100_000.0  # seconds; no wait ends
 _PLACE = Place("locks", JAVA, "key", "k", None, None)
 
@@ -218,8 +219,7 @@ def main() -> int:
         cells = [f"{figure:.2f}" for figure in long_holds(waiters, queue=queue)]
         print(f"{title:<34}" + "".join(f"{cell:>10}" for cell in cells), flush=True)
     requests, longest = longer_work()
-    title = "8 workers, 300 ms after 20 ms"
-    print(f"{title:<34}{requests:>10.2f} requests of a grant, longest wait {longest:.2f} s", flush=True)
+    print(f"{LONGER_WORK:<34}{requests:>10.2f} requests of a grant, longest wait {longest:.2f} s", flush=True)
     head = ("share", "idle ms", "polling", "longest s", "in holds", "writes", "reads", "passed")
     print(f"{'':<34}" + "".join(f"{one:>10}" for one in head))
     for row in (*rows(), MANY):

@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.cold_start.measure import run_cycle, sample
 from benchmarks.cold_start.tls import TlsTerminator
 from benchmarks.contention.rows import Row
-from benchmarks.contention.virtual import MANY, World, long_holds, longer_work
+from benchmarks.contention.virtual import LONGER_WORK, MANY, World, long_holds, longer_work
 from benchmarks.instructions.__main__ import PATH, TYPE, init, invocations
 from benchmarks.instructions.count import TABLES, warm
 from benchmarks.size.lines import by_package
@@ -73,7 +73,7 @@ def measure(say: Say) -> dict[str, float]:
     many = World(MANY, queue=True).run()
     found[f"contention: {MANY.title}: requests of a grant"] = round(many.writes + many.reads, 3)
     requests, _ = longer_work()
-    found["contention: 8 workers, 300 ms after 20 ms: requests of a grant"] = round(requests, 3)
+    found[f"contention: {LONGER_WORK}: requests of a grant"] = round(requests, 3)
     unknown, expected = long_holds(1, queue=True)
     found["contention: 1 waits out a minute: requests a second"] = round(unknown, 3)
     found["contention: 1 waits out an expected minute: requests a second"] = round(expected, 3)
