@@ -28,7 +28,8 @@ BIN := .venv/bin
 # More tests than cores run at once, because some of them wait for leases and processes. But each worker first collects
 # all tests, which costs it 7 s of a core, and has an engine of its own.
 JOBS ?= 5
-PARALLEL = --numprocesses $(JOBS) --dist loadscope
+DIST := loadfile
+PARALLEL = --numprocesses $(JOBS) --dist $(DIST)
 # Folders of tests that are not about the library, but about what stands around it: tests/README.md.
 AROUND := $(addprefix tests/,benchmarks demo docs event_sources examples infra prove recipes rig step_functions)
 # Of the CDK's constructs, what they grant and the templates that they make are the library's.
@@ -111,6 +112,7 @@ test-around: $(DEV) $(ENGINE) $(if $(shell command -v npm),$(CDK)) ## Test docs,
 	$(call pytest,$(filter-out $(LOADING_CDK),$(AROUND)),$(LOADING_CDK))
 
 .PHONY: test-planted
+test-planted: DIST := load
 test-planted: $(DEV) $(ENGINE) ## See that planted mistakes are noticed, if what they are planted in has changed (ARGS=--all: anyway)
 	@LAMBDA_LOCK_SCHEDULES=$(SCHEDULES) $(BIN)/python -m tests.prove.noted planted $(ARGS) -- $(PARALLEL)
 
@@ -130,6 +132,7 @@ quick: $(DEV) $(ENGINE) ## Run the tests of the core, transport, decorators, bat
 	@$(BIN)/pytest --quiet $(PARALLEL) $(addprefix tests/,core transport with_lock deduplicate batch testing) $(ARGS)
 
 .PHONY: test-slow
+test-slow: DIST := load
 test-slow: $(DEV) $(ENGINE) $(NEWEST) $(if $(shell command -v npm),$(CDK)) ## Run what takes longer, if what it tests has changed (ARGS=--all: anyway; SCHEDULES=1500: in the short form that CI runs)
 	@LAMBDA_LOCK_SCHEDULES=$(SCHEDULES) $(BIN)/python -m tests.prove.noted slow $(ARGS) -- $(PARALLEL)
 
@@ -140,6 +143,7 @@ checker: # The first time, Go compiles its standard library too: not while tests
 
 .PHONY: test-prove
 test-prove: JOBS := 2
+test-prove: DIST := load
 test-prove: $(DEV) $(ENGINE) checker ## Run the tests of what `make prove` runs, and the longest others
 	@$(BIN)/pytest --quiet $(PARALLEL) -m prove -o timeout=900 $(ARGS)
 

@@ -62,9 +62,10 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     config.hook.pytest_deselected(items=[item for item in items if not _runs_on_the_engine(item)])
     items[:] = filter(_runs_on_the_engine, items)
-    sizes = Counter(_group(item.nodeid) for item in items)
+    group = _grouping(config)
+    sizes = Counter(group(item.nodeid) for item in items)
     # The largest first, so that no worker begins a large one at the end.
-    items.sort(key=lambda item: (_file(item.nodeid) != _FIRST, -sizes[_group(item.nodeid)]))
+    items.sort(key=lambda item: (_file(item.nodeid) != _FIRST, -sizes[group(item.nodeid)]))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -109,31 +110,37 @@ _FIRST = "tests/interop/test_contention.py"  # begun before others, because one 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Files go to the workers one by one, and groups of files as a whole.
+    """Workers get whole files (``--dist loadfile``), or test by test where each takes long (``--dist load``).
 
     So what the tests of a file share is made once, and tests that wait run beside those of other files, which may not.
-    xdist's own groups (marks) do not work with pytest 9.2: xdist writes them where a node's id is read no more.
+    Groups of files go to one worker in any case. xdist's own groups (marks) do not work with pytest 9.2: xdist writes
+    them where a node's id is read no more.
     """
     from xdist.scheduler import LoadScopeScheduling
 
     config.option.loadscopereorder = False  # they are sorted already
     scheduling = LoadScopeScheduling(config, log)
-    scheduling._split_scope = _group
+    scheduling._split_scope = _grouping(config)
     return scheduling
 
 
-def _group(nodeid: str) -> str:
-    """The group of tests that one process runs, because what they share is slow to start."""
+def _grouping(config: pytest.Config) -> Callable[[str], str]:
+    """How to find a test's group, by the test's id: the tests that one process runs."""
+    if config.getoption("dist", "no") == "load":
+        return lambda nodeid: _slow_to_start(nodeid) or nodeid
+    return lambda nodeid: _slow_to_start(nodeid) or _file(nodeid)
+
+
+def _slow_to_start(nodeid: str) -> str | None:
+    """The group of a test that shares what is slow to start with those of other files."""
     folder = nodeid.split("/")[1]
-    if folder in ("drivers", "exploration", "races", "simulation", "stopping"):
-        return nodeid  # nothing is shared, and many of them take seconds of a core
     if folder in ("cdk", "infra"):
         return "cdk"  # Node
     if folder == "interop" and "java" in nodeid:
         return "java"  # a JVM
     if folder in ("event_sources", "permissions", "step_functions"):
         return folder  # an engine with functions, or with roles
-    return _file(nodeid)
+    return None
 
 
 def _file(nodeid: str) -> str:

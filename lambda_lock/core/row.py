@@ -77,7 +77,7 @@ def expiry_of(version: str) -> int | None:
     if len(version) != 49 or not version.startswith(_VERSION_PREFIX) or version[16] != ":":
         return None
     digits, nonce = version[3:16], version[17:]
-    if not (digits.isascii() and digits.isdigit()) or nonce.strip(_HEX):
+    if not (digits.isascii() and digits.isdigit()) or nonce.strip(_HEX):  # strip() stops at any other character
         return None
     return int(digits)
 
@@ -401,7 +401,7 @@ def whole_of(item: Item, name: str, digits: int) -> int | None:
     if not isinstance(text, str) or len(text) > 64:
         return None
     if not (text.isascii() and text.isdigit()):
-        if text.strip(NUMERALS):
+        if text.strip(NUMERALS):  # strip() stops at any other character
             return None
         from decimal import Decimal, InvalidOperation  # rarely needed, and importing it takes 2 ms
 
@@ -413,7 +413,7 @@ def whole_of(item: Item, name: str, digits: int) -> int | None:
             return None
         return int(number)
     value = int(text)
-    return value if len(text) <= digits or value < 10**digits else None
+    return value if value < 10**digits else None
 
 
 class Watch:

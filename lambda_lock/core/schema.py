@@ -180,7 +180,7 @@ def _read_ms(value: dict[str, Any]) -> int | None:
 
 def _read_seconds(value: dict[str, Any]) -> int | None:
     text = value.get("N")
-    if not isinstance(text, str) or text.strip(NUMERALS):
+    if not isinstance(text, str) or text.strip(NUMERALS):  # strip() stops at any other character
         return None
     try:
         seconds = float(text)

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 _PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
 _FLAGS = (
     "--no-sandbox",  # for root
-    *(f"--disable-{what}" for what in ("gpu", "quic", "background-networking", "component-update", "sync")),
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
     "--no-first-run",
 )
 
