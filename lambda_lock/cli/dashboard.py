@@ -301,7 +301,7 @@ def _end_of(hold: Tenure, record: LockRecord, begun: list[Tenure], now: float) -
     """When and how a hold ended that is not in the row any more."""
     next_began = min((other.since for other in begun), default=now)
     if hold.expires_at is None or hold.expires_at > next_began:
-        return next_began if begun else now, "released"
+        return next_began, "released"
     if show.is_semaphore(record) or not begun:
         return hold.expires_at, "expired"
     return next_began, "taken over"

@@ -91,6 +91,14 @@ def test_an_address_that_cannot_be_split_is_refused_and_leaves_no_trace(server, 
     assert capfd.readouterr().err == ""
 
 
+def test_an_error_is_shown_until_a_reading_succeeds(wire, table):
+    with LockClient() as client, serving(client, table, port=None, interval=0.05) as running:
+        wire.answer(400, "AccessDeniedException", "Scan")
+        wait_until(lambda: json.loads(ask(running, "/locks")[1])["error"])
+        wire.clear()
+        wait_until(lambda: json.loads(ask(running, "/locks")[1])["error"] is None)
+
+
 def test_the_name_of_a_table_cannot_end_the_script(rows):
     with LockClient() as client, serving(client, "</script><b>", port=None, interval=10) as running:
         assert "</script><b>" not in ask(running)[1]

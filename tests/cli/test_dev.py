@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from lambda_lock.cli import dev
+from lambda_lock.cli.guard import reason_to_refuse
 from rig.engine import ROOT, inherited_environment, request_headers
 from tests.support.waiting import DEADLINE
 
@@ -142,6 +143,13 @@ def test_no_secret_of_the_shell_reaches_the_engine(start_dev, shell):
     assert "hunter2" not in str(variables)
     inherited = {name: value for name, value in variables.items() if shell.get(name) == value}
     assert inherited.keys() <= {"PATH", "HOME", "LD_LIBRARY_PATH"}
+
+
+def test_a_request_with_two_hosts_is_refused():
+    host = (b"Host", b"127.0.0.1")
+    for hosts, refused in ([host], False), ([host, host], True), ([], True):
+        scope = {"headers": [*hosts, (b"X-Amz-Target", b"DynamoDB_20120810.ListTables")], "method": "POST", "path": "/"}
+        assert (reason_to_refuse(scope, ["dynamodb"]) is not None) is refused, hosts
 
 
 @pytest.mark.long

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import LockClient, TransportError
+from lambda_lock import LockClient, LockLostError, TransportError
 from lambda_lock.cli.dashboard import Watcher
+from lambda_lock.cli.exits import failure
 from lambda_lock.cli.show import lock_table, print_json_array
 
 from .conftest import check_ended, parsed
@@ -110,6 +111,10 @@ def test_a_lock_and_a_semaphore_that_are_free_are_no_such_rows(run, table):
         client.acquire("lock").release()
         client.acquire("semaphore", permits=2).release()
     assert [parsed(run("get", key, "--json"))["state"] for key in ("lock", "semaphore")] == ["free", "free"]
+
+
+def test_a_command_that_lost_its_lock_exits_with_76():
+    assert failure(LockLostError("lost")).exit_code == 76
 
 
 def test_events_on_the_dashboard_are_in_the_order_of_their_times(table, rows):

@@ -31,7 +31,7 @@ from lambda_lock.testing import ManualClock, in_memory
 from rig.engine import ROOT
 from tests.support.context import Context
 from tests.support.decorated import as_async
-from tests.support.elsewhere import in_thread
+from tests.support.elsewhere import held_up, in_thread
 from tests.support.waiting import wait_until
 
 from .conftest import FOREVER, Calls, counting, is_done
@@ -221,6 +221,17 @@ def test_an_answer_that_was_under_way_does_not_enter_the_cache_again(wire):
     go_on.set()
     assert duplicate() == 0
     assert handler(EVENT) == 1
+
+
+def test_an_event_that_is_being_forgotten_is_not_answered_from_the_cache_nor_enters_it_again(once, wire):
+    handler = counting(once("{id}", scope="", result="json", cache_size=10)).decorated
+    assert [handler(EVENT), handler(EVENT)] == [1, 1]
+    with held_up(wire.hold("UpdateItem"), lambda: handler.forget(EVENT)) as forgotten:
+        before = len(wire.operations)
+        assert handler(EVENT) == 1  # this answer enters the cache
+        assert len(wire.operations) == before + 1
+    assert forgotten() is True
+    assert handler(EVENT) == 2
 
 
 class Interrupting:
