@@ -148,7 +148,7 @@ test-prove: $(DEV) $(ENGINE) checker ## Run the tests of what `make prove` runs,
 	@$(BIN)/pytest --quiet $(PARALLEL) -m prove -o timeout=900 $(ARGS)
 
 .PHONY: one-token
-one-token: $(DEV) $(ENGINE) ## Change one token of the library at a time, and tell what no test notices (ARGS='--count 40 --seed 7')
+one-token: $(DEV) $(ENGINE) $(DURABLE) ## Change one token of the library at a time, and tell what no test notices (ARGS='--count 40 --seed 7')
 	@$(BIN)/python -m tests.prove.one_token $(ARGS)
 
 .PHONY: prove

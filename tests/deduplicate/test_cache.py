@@ -45,13 +45,14 @@ def test_a_duplicate_of_what_was_done_elsewhere_costs_one(once, wire, rows):
     assert len(wire.operations) == before + 1
 
 
-def test_the_error_says_that_it_was_remembered_and_the_log_tells_of_it(once, caplog):
+@pytest.mark.parametrize("cache_size", [0, 1])
+def test_the_error_says_whether_it_was_remembered_and_the_log_tells_of_it(cache_size, once, caplog):
     caplog.set_level("INFO", "lambda_lock")
-    handler = once("{id}", result="json", cache_size=1, on_duplicate="raise")(lambda event: "x")
+    handler = once("{id}", result="json", cache_size=cache_size, on_duplicate="raise")(lambda event: "x")
     handler(EVENT)
     with pytest.raises(DuplicateEventError) as duplicate:
         handler(EVENT)
-    assert duplicate.value.remembered
+    assert duplicate.value.remembered is (cache_size == 1)
     assert duplicate.value.result == "x"
     assert duplicate.value.completed_until is not None
     assert [record.__dict__["lock_event"] for record in caplog.records] == ["duplicate"]

@@ -20,6 +20,8 @@ import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 
+from rig.engine import ROOT
+
 from . import bench, tokens
 from .programs import Programs
 from .tokens import Mutation
@@ -74,7 +76,9 @@ def noticed(mutation: Mutation, programs: Programs) -> str:
 def _run(programs: Programs, tests: str, mutation: str = "") -> tuple[str, str]:
     """Run tests until one fails. Returns how that ended, and what it said."""
     options = ["-p", "no:cacheprovider", "--quiet", "--exitfirst", "--tb=no", *_MARKED]
-    pytest = [sys.executable, "-m", "pytest", *options, tests]
+    # The SDK of durable functions has an environment of its own.
+    python = str(ROOT / ".venv-durable/bin/python") if tests.startswith("tests/durable") else sys.executable
+    pytest = [python, "-m", "pytest", *options, tests]
     planting = ["env", f"{tokens.VARIABLE}={mutation}", *pytest, "-p", "tests.prove.tokens"] if mutation else pytest
     with tempfile.TemporaryFile() as output:
         why = programs.run(planting, 60 * _MINUTES, output)
