@@ -22,41 +22,27 @@ class Mistake(NamedTuple):
 
 MISTAKES = {
     "an interrupt is not thrown into the steps": Mistake(
-        alter("drive.drive", "line resume throw carried", "raise"), "acquire: interrupt"
-    ),
+        alter("drive.drive", "line resume throw carried", "raise"), "acquire: interrupt"),
     "what a signal handler raises is taken for a failed connection": Mistake(
-        alter("drive.carried", "return Interrupted", "TransportError(True, 'no answer')"), "acquire: interrupt"
-    ),
+        alter("drive.carried", "return Interrupted", "TransportError(True, 'no answer')"), "acquire: interrupt"),
     "a release that was interrupted is not completed": Mistake(
-        alter("LastAct.leaves", "return is_interrupt", "False"), "release: interrupt", _ENDING
-    ),
+        alter("LastAct.leaves", "return is_interrupt", "False"), "release: interrupt", _ENDING),
     "a last act does not keep others from beginning": Mistake(
-        alter("Turn.take", "return caller", "True"), "release: handler ends the same"
-    ),
+        alter("Turn.take", "return caller", "True"), "release: handler ends the same"),
     "a release says that it is done when the handler has done it": Mistake(
-        alter("LastAct.steps", "line _check", ""), "release: handler ends the same", _ENDING
-    ),
+        alter("LastAct.steps", "line _check", ""), "release: handler ends the same", _ENDING),
     "the requests of the closing are not repeated after the one that was interrupted": Mistake(
-        alter("Session.drive", "line send request -for", ""), "acquire: handler closes"
-    ),
+        alter("Session.drive", "line send request -for", ""), "acquire: handler closes"),
     "an acquire that closing has ended returns its lock": Mistake(
         together(alter("Session.drive", "if closed end", "False"), alter("Taking._register", "line check_open", "")),
-        "acquire: handler closes",
-    ),
+        "acquire: handler closes"),
     "a forked child goes on with its parent's operation": Mistake(
-        alter("drive.check_process", "if pid", "False"), "acquire: fork and go on"
-    ),
+        alter("drive.check_process", "if pid", "False"), "acquire: fork and go on"),
     "a forked child may release its parent's locks": Mistake(
-        together(
-            alter("Holding.check_process", "if pid", "False"),
-            alter("Holding.is_in_this_process", "return pid", "True"),
-        ),
-        "acquire: fork and go on",
-    ),
+        together(alter("Holding.check_process", "if pid", "False"),
+        alter("Holding.is_in_this_process", "return pid", "True"),), "acquire: fork and go on"),
     "a cancelled acquire is not given back": Mistake(
-        alter("drive_async.drive_async", "return finish", "steps.close()"), "acquire: cancellation"
-    ),
+        alter("drive_async.drive_async", "return finish", "steps.close()"), "acquire: cancellation"),
     "a cancelled request is followed by nothing": Mistake(
-        alter("drive_async.drive_async", "line step throw carried", "raise"), "hand_over: cancellation"
-    ),
-}
+        alter("drive_async.drive_async", "line step throw carried", "raise"), "hand_over: cancellation"),
+}  # fmt: skip

@@ -22,8 +22,7 @@ if row is not None and row.version in self.sent and not row.is_free:
 
 OWN: dict[str, Change] = {
     "a claim of what is held": alter(
-        "Update.take", "argument free released", 'f"({free} OR NOT ({free}) OR #released = :released)"'
-    ),
+        "Update.take", "argument free released", 'f"({free} OR NOT ({free}) OR #released = :released)"'),
     "a margin of 1.45 s": put(lease, "MARGIN", 1.45),
     "a holder's allowance for drift of 0.0004, and a waiter's": put(lease, "DRIFT", 0.0004),
     "no allowance for drift by who observes": alter("Observation.is_over", "operand DRIFT 1", ""),
@@ -31,22 +30,18 @@ OWN: dict[str, Change] = {
     "an expiry counted as reached a fifth of a second early": alter("may_take_over", "operand date 1000", "... + 200"),
     "a version of mine in a refusal not counted as a grant": alter("Acquisition.judge", "line see", _HELD),
     "a renewal refused by a newer version of mine counted as lost": put(
-        protocol.Hold, "go_above", lambda self, expiry_ms: self.lose()
-    ),
+        protocol.Hold, "go_above", lambda self, expiry_ms: self.lose()),
     "a refused renewal counted as granted": alter("keep.renew", "argument Reply", "(Reply, ConditionFailed)"),
     "an unanswered renewal counted as granted": alter(
-        "keep.renew", "line answered", "...\nhold.valid_until += hold.lease_ms / 1000"
-    ),
+        "keep.renew", "line answered", "...\nhold.valid_until += hold.lease_ms / 1000"),
     "an adoption that does not go above the version found": alter("Adoption.see", "set above_ms", ""),
     "a holder that resumes whatever hold it finds": together(
-        alter("HolderAcquisition.see", "term holder None", ""), alter("HolderAcquisition.see", "term holder_of", "")
-    ),
+        alter("HolderAcquisition.see", "term holder None", ""), alter("HolderAcquisition.see", "term holder_of", "")),
     "a handle that counts as held while it commits": together(
         alter("transaction.commit", "line end", "hold.ended = False"),
-        alter("transaction.commit", "line _send", "...\n[hold.end() for hold in holds]"),
-    ),
+        alter("transaction.commit", "line _send", "...\n[hold.end() for hold in holds]")),
     "a conflict with another transaction counted as a refusal": alter("transaction._send", "term conflict", "True"),
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -187,14 +182,11 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("permits 9", "each of the dead counted as one permit", "a dead writer"),
     Mutant("permits 9", "what a dead hold took left in its map", "a dead writer"),
     Mutant(
-        "permits 9",
-        "a release that does not look whether the row counts weights",
-        "a string that does not know the weight",
-    ),
+        "permits 9", "a release that does not look whether the row counts weights",
+        "a string that does not know the weight"),
     Mutant("permits 10", "a row that changes over while others hold", "weights that begin to count", 2),
     Mutant(
-        "permits 10", "one who takes more let into a row that does not count weights", "weights that begin to count"
-    ),
+        "permits 10", "one who takes more let into a row that does not count weights", "weights that begin to count"),
     Mutant("permits 10", "a claim without weights in whatever row", "weights that begin to count"),
     Mutant("permits 10", "a claim given up as if in the row that was seen last"),
     Mutant("queue 1", "a queue that goes on though waiters cannot be read"),
@@ -237,7 +229,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("permit queue", "the dead that wait for a semaphore never passed"),
     Mutant("permit queue", "little patience with those who wait for a semaphore, over other grants"),
     Mutant("permit queue", "patience with those who wait for a semaphore that goes on over other grants"),
-)
+)  # fmt: skip
 
 #: Numbered rules without a mutant of their own, and why.
 SPARED = {

@@ -75,98 +75,70 @@ KNOWN: tuple[Known, ...] = (
         engine=LOCAL,
     ),
     Known(
-        "other texts of a number",
-        "7.0 is stored as 7, and there is no negative zero (Developer Guide, Number). DynamoDB Local leaves the text "
-        "of a number as it was where an update sets it or a map or list has it, and that of -0.",
-        lambda request, expected, found: _as_stored(expected) == _as_stored(found),
-        engine=LOCAL,
-    ),
+        "other texts of a number", "7.0 is stored as 7, and there is no negative zero (Developer Guide, Number). "
+        "DynamoDB Local leaves the text of a number as it was where an update sets it or a map or list has it, and "
+        "that of -0.", lambda request, expected, found: _as_stored(expected) == _as_stored(found), engine=LOCAL),
     Known(
         "other texts of a number, in a transaction",
-        "7.0 is stored as 7. ministack leaves the text that an update in a transaction sets.",
-        lambda request, expected, found: (
-            request[0] == "TransactWriteItems" and _as_stored(expected) == _as_stored(found)
-        ),
-    ),
+        "7.0 is stored as 7. ministack leaves the text that an update in a transaction sets.", lambda request, expected,
+        found: (request[0] == "TransactWriteItems" and _as_stored(expected) == _as_stored(found))),
     _not_checked(
-        "types of operands",
-        "A value of a type that an operator or a function never takes is refused before the item is looked at. "
-        "ministack does not look at the value, or only while it evaluates: list_append(x, :set) is x.",
-        " is none of .*, which its place in ",
-    ),
+        "types of operands", "A value of a type that an operator or a function never takes is refused before the item "
+        "is looked at. ministack does not look at the value, or only while it evaluates: list_append(x, :set) is x.",
+        " is none of .*, which its place in "),
     _not_checked(
         "paths that overlap",
         "An update with two paths of which one leads into the other is refused: REMOVE a, a.b. ministack makes both.",
-        "two document paths overlap or conflict",
-    ),
+        "two document paths overlap or conflict"),
     _not_checked(
-        "an operand compared with itself",
-        "x = x and :v IN (:v) are refused. ministack compares.",
-        "is compared with itself",
-    ),
+        "an operand compared with itself", "x = x and :v IN (:v) are refused. ministack compares.",
+        "is compared with itself"),
     _not_checked("redundant parentheses", "((x = :v)) is refused. ministack reads it.", "redundant parentheses"),
     _not_checked(
         "bounds of BETWEEN",
         "x BETWEEN :two AND :one is refused, and so are bounds of two types. ministack finds nothing between them.",
-        "the bounds of BETWEEN",
-    ),
+        "the bounds of BETWEEN"),
     _not_checked(
         "types of attributes in sums and lists",
         "x + :one is refused if x is a string, and so is list_append(x, :list). ministack takes x for 0 or for [].",
-        "an operand of (list_append|the sum) is not",
-    ),
+        "an operand of (list_append|the sum) is not"),
     _not_checked(
-        "a change of the key",
-        "An update cannot change the key of its item. ministack changes it.",
-        "which is part of the key",
-    ),
+        "a change of the key", "An update cannot change the key of its item. ministack changes it.",
+        "which is part of the key"),
     _not_checked(
         "attribute_type() of what is no type",
         'attribute_type(x, "X") is refused, and so is attribute_type(x, y). For ministack the type may be any operand.',
-        r"attribute_type\(\) takes",
-    ),
+        r"attribute_type\(\) takes"),
     Known(
-        "REMOVE of a path that leads nowhere",
-        "REMOVE a.b is refused if a is no map. ministack does nothing.",
-        model="REMOVE of a path that leads nowhere does nothing",
-    ),
+        "REMOVE of a path that leads nowhere", "REMOVE a.b is refused if a is no map. ministack does nothing.",
+        model="REMOVE of a path that leads nowhere does nothing"),
     _not_checked(
         "a path that does not fit the item",
         "SET a.b is refused if a is no map. ministack, in a transaction, writes into what is there.",
-        "the document path provided in the update expression is invalid",
-    ),
+        "the document path provided in the update expression is invalid"),
     Known(
         "several elements removed",
         "REMOVE a[0], a[1] removes the first two elements. ministack removes the first, and then the third.",
-        model="REMOVE shifts the later indexes",
-    ),
+        model="REMOVE shifts the later indexes"),
     Known(
         "size of a number",
         "A comparison with size() of a number, a Boolean or null is false. For ministack the size is 0.",
-        model="size of what has no size is 0",
-    ),
+        model="size of what has no size is 0"),
     Known(
-        "contains on binary",
-        "contains(x, :v) looks for the bytes :v in the bytes x. ministack finds nothing.",
-        model="contains is false for binary",
-    ),
+        "contains on binary", "contains(x, :v) looks for the bytes :v in the bytes x. ministack finds nothing.",
+        model="contains is false for binary"),
     Known(
         "two absent attributes",
         "A comparison with an absent attribute is false. ministack takes two absent attributes for equal.",
-        model="two absent attributes are equal",
-    ),
+        model="two absent attributes are equal"),
     Known(
         "begins_with of another type",
         "begins_with is false for an attribute of another type than the prefix. ministack refuses the request.",
-        model="begins_with refuses an attribute of another type",
-    ),
+        model="begins_with refuses an attribute of another type"),
     Known(
-        "sums",
-        "A sum has 38 digits, and 2 + 0.0 is 2. ministack rounds to 28 digits, and stores 2.0.",
-        model="sums are those of Decimal",
-        hides=("sums have 28 digits", "numbers may have 39 digits"),
-    ),
-)
+        "sums", "A sum has 38 digits, and 2 + 0.0 is 2. ministack rounds to 28 digits, and stores 2.0.",
+        model="sums are those of Decimal", hides=("sums have 28 digits", "numbers may have 39 digits")),
+)  # fmt: skip
 
 
 def hidden_by(*engines: str) -> set[str]:

@@ -68,8 +68,7 @@ _TEXT = "str(*whole.values()).startswith(str(*start.values()))"
 #: Each mistake by name. Parsed expressions are forgotten before and after.
 MISTAKES: dict[str, Change] = {
     "two types are ordered by their text": edit(
-        operators.ordered, "return False → return compare(str(*one.values()), str(*other.values()))"
-    ),
+        operators.ordered, "return False → return compare(str(*one.values()), str(*other.values()))"),
     "numbers are ordered by their text": _ordered_by("N", 'each["N"]'),
     "binary values are ordered by their base64": _ordered_by("B", 'each["B"]'),
     "texts are ordered as UTF-16": _ordered_by("S", 'each["S"].encode("utf-16-be")'),
@@ -77,45 +76,33 @@ MISTAKES: dict[str, Change] = {
     "BETWEEN leaves out its upper bound": edit(Expression.between, '"<=", left → "<", left'),
     "OR binds closer than AND": together(
         edit(Expression.either, '"OR" → "AND"', "_either → _both"),
-        edit(Expression.every, '"AND" → "OR"', "_both → _either"),
-    ),
+        edit(Expression.every, '"AND" → "OR"', "_both → _either")),
     "AND and OR bind alike": edit(
-        Expression.either,
-        "condition = self.every() → condition = self.negated()",
-        'self.accept("OR") → word := self.accept("AND", "OR")',
-        '_either → {"AND": _both, "OR": _either}[word]',
-        "self.every() → self.negated()",
-    ),
+        Expression.either, "condition = self.every() → condition = self.negated()",
+        'self.accept("OR") → word := self.accept("AND", "OR")', '_either → {"AND": _both, "OR": _either}[word]',
+        "self.every() → self.negated()"),
     "NOT applies to all that AND joins": edit(Expression.negated, "_not(self.negated()) → _not(self.every())"),
     "IN looks at its first operand only": edit(Expression.among, "in others] → in others[:1]]"),
     "two absent attributes are equal": edit(
-        expressions._of, "return None → return (compute is operators.equal and found == [None, None] or None)"
-    ),
+        expressions._of, "return None → return (compute is operators.equal and found == [None, None] or None)"),
     "sets are equal in one order only": edit(operators.equal, "one == other or ( → one == other or (False and "),
     "a short value counts as absent": edit(
         Expression.function,
-        "_of(bool, → _of(lambda value: any(len(str(content)) > 1 for content in value.values()) or None,",
-    ),
+        "_of(bool, → _of(lambda value: any(len(str(content)) > 1 for content in value.values()) or None,"),
     "size counts the bytes of a text": edit(
-        operators.size, 'len(content.encode("utf-16-le")) // 2 → len(content.encode())'
-    ),
+        operators.size, 'len(content.encode("utf-16-le")) // 2 → len(content.encode())'),
     "size counts characters of base64": edit(
-        operators.size, 'decode_data(content) if kind == "B" else content → content'
-    ),
+        operators.size, 'decode_data(content) if kind == "B" else content → content'),
     "begins_with compares any two texts": edit(
-        operators.begins_with, f"return whole → return {_TEXT} if whole else whole"
-    ),
+        operators.begins_with, f"return whole → return {_TEXT} if whole else whole"),
     "contains looks into the elements of a set": edit(operators.contains, _WITHIN),
     "contains takes any type in a list": edit(
-        operators.contains, "any(equal(part, element) → any(str(*part.values()) == str(*element.values())"
-    ),
+        operators.contains, "any(equal(part, element) → any(str(*part.values()) == str(*element.values())"),
     "contains takes any type in a set": edit(
-        operators.contains, "return kind == f → return str(*part.values()) in whole[kind] or kind == f"
-    ),
+        operators.contains, "return kind == f → return str(*part.values()) in whole[kind] or kind == f"),
     "attribute_type takes a set for its elements": edit(operators.attribute_type, "in value → in str(*value)"),
     "list_append puts the second list first": edit(
-        operators.appended, '[*one["L"], *other["L"]] → [*other["L"], *one["L"]]'
-    ),
+        operators.appended, '[*one["L"], *other["L"]] → [*other["L"], *one["L"]]'),
     "a difference is a sum": edit(Expression.change, 'operators.total, sign → operators.total, "+"'),
     "sums have 28 digits": put(operators, "_WIDE", Context(prec=28)),
     "sums are binary floating point": edit(operators.total, _FLOAT),
@@ -123,31 +110,26 @@ MISTAKES: dict[str, Change] = {
     "changes of one update see each other": edit(table._updated, _ONE_BY_ONE),
     "if_not_exists sees what SET wrote": together(
         edit(table._updated, 'operand(before, values) → operand({**before, "": tree}, values)'),
-        edit(Expression.term, _DEFAULTS_LAST),
-    ),
+        edit(Expression.term, _DEFAULTS_LAST)),
     "REMOVE shifts the later indexes": edit(table._changed_value, _SHIFTING),
     "an element far behind the end is forgotten": edit(
-        table._changed_value, "change.items()) → (each for each in change.items() if each[0] <= len(content)))"
-    ),
+        table._changed_value, "change.items()) → (each for each in change.items() if each[0] <= len(content)))"),
     "a path makes the maps that are missing": edit(
-        table._changed_value, "None if value is None → (None if in_list else {}) if value is None"
-    ),
+        table._changed_value, "None if value is None → (None if in_list else {}) if value is None"),
     "ADD needs an attribute": _added_to("{}"),
     "ADD to an absent number begins at 1": _added_to('{"N": "1"} if "N" in operand(item, values) else None'),
     "ADD replaces a set": edit(operators.added, "{kind: list( → more or {kind: list("),
     "DELETE leaves an empty set": edit(operators.without, " if left else GONE → "),
     "DELETE takes all of the elements or none": edit(operators.without, _ALL_OR_NONE),
     "ALL_OLD and ALL_NEW are exchanged": edit(
-        table.Table.apply, '"ALL_NEW": new, "ALL_OLD": old → "ALL_NEW": old, "ALL_OLD": new'
-    ),
+        table.Table.apply, '"ALL_NEW": new, "ALL_OLD": old → "ALL_NEW": old, "ALL_OLD": new'),
     "a refused condition always shows the row": edit(table.Table._changed, 'CheckFailure" → CheckFailure", "ALL_OLD"'),
     "a canceled transaction leaves its first writes": edit(table.transact, _STORED),
     "only the first failed write has a reason": edit(table.transact, _TO_THE_FIRST),
     "a client token is forgotten at once": edit(table.transact, "if ClientRequestToken in done: → if False:"),
     "a client token counts whatever is written": edit(
-        table.transact, "if done[ClientRequestToken] != TransactItems: → if False:"
-    ),
-}
+        table.transact, "if done[ClientRequestToken] != TransactItems: → if False:"),
+}  # fmt: skip
 
 
 # -- defects of engines
@@ -197,17 +179,13 @@ DEFECTS: dict[str, Change] = {
     "contains is false for binary": edit(operators.contains, 'kind in ("S", "B") → kind == "S"'),
     "two absent attributes are equal": MISTAKES["two absent attributes are equal"],
     "begins_with refuses an attribute of another type": together(
-        edit(operators.begins_with, _REFUSES),
-        edit(
-            table.Table.attempt,
-            "except ServiceError: → except ServiceError as error:",
-            '"ValidationError" → "refused" if "begins_with" in str(error) else "ValidationError"',
-        ),
-        edit(table.transact, _REFUSED),
-    ),
+        edit(operators.begins_with, _REFUSES), edit(table.Table.attempt,
+        "except ServiceError: → except ServiceError as error:",
+        '"ValidationError" → "refused" if "begins_with" in str(error) else "ValidationError"',),
+        edit(table.transact, _REFUSED)),
     "REMOVE of a path that leads nowhere does nothing": mistakes.wrap(table, "_changed_value", _removes_nothing),
     "sums are those of Decimal": together(edit(operators.total, _DECIMAL), edit(Expression.change, _AS_WRITTEN)),
-}
+}  # fmt: skip
 
 
 @contextmanager
