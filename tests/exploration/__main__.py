@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> bench.Figures:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the workers end, too
     started = time.monotonic()
     seconds = float("inf") if options.long else 60 * options.minutes
-    results = run_jobs(Plan(mutants, names, seconds, options.processes), options.processes, sys.stderr)
+    results = run_jobs(Plan(mutants, names, seconds, options.processes), options.processes)
     summary = summarize(results, mutants) | {"seconds": time.monotonic() - started}
     print(text(summary))
     if options.write:

@@ -27,7 +27,6 @@ from __future__ import annotations
 import gc
 import time
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
 from lambda_lock.core import lease
@@ -608,13 +607,7 @@ class Explorer:
     # -- the exploration
 
     def run(
-        self,
-        *,
-        most: int = 1 << 60,
-        until: float = float("inf"),
-        order: str = "depth",
-        told: bool = False,
-        progress: Callable[[Explorer, int], None] | None = None,
+        self, *, most: int = 1 << 60, until: float = float("inf"), order: str = "depth", told: bool = False
     ) -> Result:
         """Explore until all is explored, a failure is found, ``most`` states are seen, or ``until`` (time.monotonic).
 
@@ -658,8 +651,6 @@ class Explorer:
                 if not self.states & 4095:
                     gc.collect()  # errors and their frames, of processes that were made again
                     gc.freeze()  # what is left stays: the next collection need not look at it
-                    if progress is not None:
-                        progress(self, len(rest))
         finally:
             if not was_frozen:  # otherwise the tests' process froze them, for good
                 gc.unfreeze()

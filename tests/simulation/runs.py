@@ -300,24 +300,19 @@ def _run_slice(first: int, bias: str, seconds: float, until: float) -> tuple[str
     return bias, total.counts["grants"] / max(time.monotonic() - started, 0.001), total
 
 
-def shown_by(
-    name: str, runs: int, until: float = float("inf"), report: Callable[[int, int], None] | None = None
-) -> str:
+def shown_by(name: str, runs: int, until: float = float("inf")) -> str:
     """The kind of the first failure that shows the mutation, under one of its biases. "" if no run shows it.
 
-    until: when no more are begun, by time.monotonic. report: is told how many seeds are done, and how many are left.
+    until: when no more are begun, by time.monotonic.
     """
     mutation = MUTATIONS[name]
     for first in range(0, runs, 20):
-        if time.monotonic() >= until:
-            break
-        for bias in mutation.biases:
-            for seed in range(first, min(first + 20, runs)):
-                failed = run_many(seed, 1, bias, name).failed
-                if kinds := {kind for result in failed for kind in result.failures} & set(mutation.shows):
-                    return min(kinds)
-        if report is not None:
-            report(min(first + 20, runs), max(runs - first - 20, 0))
+        for bias, seed in itertools.product(mutation.biases, range(first, min(first + 20, runs))):
+            if time.monotonic() >= until:
+                return ""
+            failed = run_many(seed, 1, bias, name).failed
+            if kinds := {kind for result in failed for kind in result.failures} & set(mutation.shows):
+                return min(kinds)
     return ""
 
 
