@@ -32,21 +32,17 @@ def case(name: str, says: str, *processes: Setup, widths: tuple[dict[str, Any], 
 
 
 _SLOW, _FAST = -499, 499  # ppm
-_FOREIGN = {
-    "key": {"S": "k"},
-    "ownerName": {"S": "java"},
-    "leaseDuration": {"S": "2000"},
-    "recordVersionNumber": {"S": "8a1c"},
-}
-_UNREADABLE = {**_FOREIGN, "leaseDuration": {"S": "soon"}}
-_NO_LEASE = {**_FOREIGN, "leaseDuration": {"S": "0"}}
-_DEAD = {
-    "key": {"S": "k"},
-    "ownerName": {"S": "gone#1"},
-    "leaseDuration": {"S": "2000"},
-    "recordVersionNumber": {"S": f"L1:{1_800_000_000_000:013d}:{'0' * 32}"},
-    "fencingToken": {"N": "7"},
-}
+_LONG_AGO = f"L1:{1_800_000_000_000:013d}:{'0' * 32}"
+_TOKEN = {"fencingToken": {"N": "7"}}
+
+
+def _row(owner: str, lease: str, version: str, **more: Any) -> dict[str, Any]:
+    texts = {"key": "k", "ownerName": owner, "leaseDuration": lease, "recordVersionNumber": version}
+    return {name: {"S": text} for name, text in texts.items()} | more
+
+
+_FOREIGN, _UNREADABLE, _NO_LEASE = (_row("java", lease, "8a1c") for lease in ("2000", "soon", "0"))
+_DEAD = _row("gone#1", "2000", _LONG_AGO, **_TOKEN)
 
 
 def _without_turns(seconds: float) -> tuple[dict[str, Any], ...]:
@@ -191,23 +187,11 @@ case("two permits", "three clients of a semaphore with two", _light, _light, _li
 
 _read = Setup(permits=2, take=1)
 _reader, _writer = Setup(permits=2, take=1, renewals=1), Setup(permits=2, take=2)
-_of_two = {"key": {"S": "k"}, "ownerName": {"S": "semaphore"}, "leaseDuration": {"S": "semaphore"}}
-_DEAD_WRITER = {
-    **_of_two,
-    "recordVersionNumber": {"S": "semaphore2"},
-    "fencingToken": {"N": "7"},
-    "permits": {"M": {"dead": {"S": f"L1:{1_800_000_000_000:013d}:{'0' * 32}:2000:gone"}}},
-    "permitTokens": {"M": {"dead": {"N": "7"}}},
-    "permitTakes": {"M": {"dead": {"N": "2"}}},
-    "permitsTaken": {"N": "2"},
-}
-_NO_WEIGHTS = {
-    **_of_two,
-    "recordVersionNumber": {"S": "semaphore"},
-    "fencingToken": {"N": "7"},
-    "permits": {"M": {}},
-    "permitTokens": {"M": {}},
-}
+_DEAD_WRITER = _row(
+    "semaphore", "semaphore", "semaphore2", **_TOKEN, permits={"M": {"dead": {"S": f"{_LONG_AGO}:2000:gone"}}},
+    permitTokens={"M": {"dead": {"N": "7"}}}, permitTakes={"M": {"dead": {"N": "2"}}}, permitsTaken={"N": "2"},
+)  # fmt: skip
+_NO_WEIGHTS = _row("semaphore", "semaphore", "semaphore", **_TOKEN, permits={"M": {}}, permitTokens={"M": {}})
 case("a reader and a writer", "one takes 1 of two permits, the other both", _reader, _writer, permits=2, seconds=5)
 case("readers and a writer", "two take 1 of two permits, a third both",
      _read, _read, Setup(permits=2, take=2, ends=0), permits=2, seconds=3, widths=_FROM_NOTHING)  # fmt: skip

@@ -24,6 +24,7 @@ up to 60 ms may take no time.
 
 from __future__ import annotations
 
+import functools
 import gc
 import time
 from collections import deque
@@ -35,7 +36,7 @@ from lambda_lock.core.schema import JAVA
 
 from .case import Case
 from .process import BEAT, BY_STRING, INSTANT, KEY, MAIN, SECOND, Process
-from .table import NO_ANSWER, Tables
+from .table import NO_ANSWER, Numbers, Tables
 from .verdict import Judge
 
 SPREAD = SECOND // 4  # how far a front end's clock may be off: two differ by half a second at most
@@ -44,6 +45,7 @@ EPSILON = 8  # units of time, some 8 millionths of a second: how close to the en
 IDLE, FAULT, DOUBLE, INTERRUPT, FREEZE, FLIP, DEATH, SLOW = (10**digit for digit in range(8))
 # States of a line of execution: it may go on; it may once time has passed; it was slow already
 READY, HANGS, LATE = 0, 1, 2
+AT_REST = (None, None), (READY, READY)  # the answers and states of a process that does nothing
 MOST_INSTANT = 3  # pauses of one process that may take no time at one moment
 _EPOCH = 1_800_000_000
 
@@ -123,14 +125,14 @@ class Explorer:
         self.nodes: list[Node] = []
         self._node_numbers: dict[Any, int] = {}
         self._edges: dict[Any, int] = {}
-        self._processes: dict[Any, int] = {}
-        self.processes: list[tuple[Any, ...]] = []  # see `process`
-        self._flights: dict[tuple[Any, ...], int] = {(): 0}
-        self.flights: list[tuple[tuple[int, int], ...]] = [()]
-        self._laters: dict[tuple[int, int], tuple[int, int]] = {}
+        self._processes, self._flights = Numbers(), Numbers()
+        self.processes: list[tuple[Any, ...]] = self._processes.all  # see `process`
+        self.flight = self._flights.of
+        self.flights: list[tuple[tuple[int, int], ...]] = self._flights.all
+        self.flight(())
+        self._later, self._options = functools.cache(self._later_of), functools.cache(self._options_of)
+        self._moment, self._turn = functools.cache(self._moment_of), functools.cache(self._turn_of)
         self._at_rest: set[int] = set()
-        self._options: dict[tuple[int, int], Any] = {}
-        self._moments: dict[tuple[int, int], Any] = {}
         self.judge = Judge(self)
         self.states = self.transitions = 0
         self.executed = 0  # steps of generators
@@ -188,18 +190,9 @@ class Explorer:
         return number
 
     def process(self, *what: Any) -> int:
-        """A number for: a node, the answer that hangs and the state of each of its two lines of execution, how many
-        pauses took no time at this moment, for how long its clocks were stopped, and whether they just were."""
-        number = self._processes.setdefault(what, len(self.processes))
-        if number == len(self.processes):
-            self.processes.append(what)
-        return number
-
-    def flight(self, requests: tuple[tuple[int, int], ...]) -> int:
-        number = self._flights.setdefault(requests, len(self.flights))
-        if number == len(self.flights):
-            self.flights.append(requests)
-        return number
+        """A number for: a node, the answers that hang and the states of its two lines of execution, how many pauses
+        took no time at this moment, for how long its clocks were stopped, and whether they just were."""
+        return self._processes.of(what)
 
     def clocks(self, index: int, now: int, stopped: int) -> tuple[float, float, float]:
         return self.setups[index].read(now, stopped)
@@ -215,7 +208,7 @@ class Explorer:
         numbers = []
         for index, setup in enumerate(self.setups):
             process = Process(index, setup, self.start)
-            numbers.append(self.process(self._number(process, None), None, None, READY, READY, 0, 0, False))
+            numbers.append(self.process(self._number(process, None), *AT_REST, 0, 0, False))
         table = self.tables.content(case.row, case.application)
         left = self._harms + case.flips * FLIP + case.deaths * DEATH
         return (self.start, table, 0, left, *numbers)
@@ -232,10 +225,7 @@ class Explorer:
             twin = self._twins[at - 4]
             if twin is not None and self.is_new(number) and self.is_new(state[4 + twin]):
                 continue
-            options = self._options.get((number, now))
-            if options is None:
-                options = self._options[number, now] = self._options_of(number, now)
-            ready, local, faulty, interrupted, acts = options
+            ready, local, faulty, interrupted, acts = self._options(number, now)
             live = live or acts
             for task, request in ready:
                 pending = True
@@ -297,10 +287,14 @@ class Explorer:
         now, table, flight, left = state[:4]
         before, behind = state[4:at], state[at + 1 :]
         index = at - 4
-        hangs = self.processes[number][3 + task] == LATE  # its slowness is paid for
+        hangs = self.processes[number][2][task] == LATE  # its slowness is paid for
         content, (kind, *what) = self.tables.apply(table, request)
         read_only = self.tables.requests[request][0] == "GetItem"
         cost = 0 if hangs else SLOW
+
+        def then(content: int, flight: int, left: int, process: int, *fate: Any) -> None:
+            found.append(((now, content, flight, left, *before, process, *behind), (label, fate)))
+
         flights = [(flight, left, "")]
         if left // DOUBLE % 10 and not read_only:
             flights.append((self._add(flight, (index, request)), left - DOUBLE, "twice"))
@@ -308,37 +302,29 @@ class Explorer:
             outcome = self.tables.outcome((kind, *what, date))
             for flying, budget, twice in flights:
                 sent: tuple[Any, ...] = ("sends", index, request, kind, date, twice)
-                answered = self._told(number, now, task, outcome)
-                found.append(((now, content, flying, budget, *before, answered, *behind), (label, sent)))
+                then(content, flying, budget, self._told(number, now, task, outcome), *sent)
                 if budget >= cost:
                     waits = self._hanging(number, task, outcome)
-                    slowly = (label, (*sent, "the answer hangs"))
-                    found.append(((now, content, flying, budget - cost, *before, waits, *behind), slowly))
+                    then(content, flying, budget - cost, waits, *sent, "the answer hangs")
         if left >= cost:
-            waits = self._hanging(number, task, None)
-            slowly = (label, ("hangs", index, request))
-            found.append(((now, table, flight, left - cost + idle, *before, waits, *behind), slowly))
+            then(table, flight, left - cost + idle, self._hanging(number, task, None), "hangs", index, request)
         if left // DEATH % 10:
             self._die(found, state, at, number, task, request, label)
-        if left // FAULT % 10 and self.case.conflicts and self.tables.requests[request][0] == "TransactWriteItems":
+        if not left // FAULT % 10:
+            return
+        left -= FAULT
+        if self.case.conflicts and self.tables.requests[request][0] == "TransactWriteItems":
             for date in self.dates(now):
                 refused = self._told(number, now, task, self.tables.outcome((*self.tables.conflict(request), date)))
-                fate = (label, ("conflicts", index, request))
-                found.append(((now, table, flight, left - FAULT, *before, refused, *behind), fate))
-        if left // FAULT % 10:
-            left -= FAULT
-            lost = self._told(number, now, task, NO_ANSWER, lost="lost")
-            if content != table or read_only:
-                fate = (label, ("carried out, no answer", index, request))
-                found.append(((now, content, flight, left, *before, lost, *behind), fate))
-            if not read_only:
-                late = self._told(number, now, task, NO_ANSWER, lost="late")
-                flying = self._add(flight, (index, request))
-                fate = (label, ("in flight, no answer", index, request))
-                found.append(((now, table, flying, left, *before, late, *behind), fate))
-                if self.case.losses:
-                    fate = (label, ("lost", index, request))
-                    found.append(((now, table, flight, left, *before, lost, *behind), fate))
+                then(table, flight, left, refused, "conflicts", index, request)
+        lost = self._told(number, now, task, NO_ANSWER, lost="lost")
+        if content != table or read_only:
+            then(content, flight, left, lost, "carried out, no answer", index, request)
+        if not read_only:
+            late = self._told(number, now, task, NO_ANSWER, lost="late")
+            then(table, self._add(flight, (index, request)), left, late, "in flight, no answer", index, request)
+            if self.case.losses:
+                then(table, flight, left, lost, "lost", index, request)
 
     def _die(self, found: list[Any], state: State, at: int, number: int, task: int, request: int, label: Any) -> None:
         """The sender dies before an answer comes. Its request was carried out, or it stays in flight, for ever or not.
@@ -346,10 +332,11 @@ class Explorer:
         now, table, flight, left = state[:4]
         index, node = at - 4, self.processes[number][0]
         other = self.nodes[node].actions[1 - task]
-        if other is not None and other[0] == "send" and self.processes[number][2 - task] is None and not other[2]:
+        _, answers, _, _, stopped, _ = self.processes[number]
+        if other is not None and other[0] == "send" and answers[1 - task] is None and not other[2]:
             flight = self._add(flight, (index, other[1]))
-        after = self.node(node, ("die", self.clocks(index, now, self.processes[number][6])))
-        dead = self.process(after, None, None, READY, READY, 0, self.processes[number][6], False)
+        after = self.node(node, ("die", self.clocks(index, now, stopped)))
+        dead = self.process(after, *AT_REST, 0, stopped, False)
         rest = left - DEATH, *state[4:at], dead, *state[at + 1 :]
         content = self.tables.apply(table, request)[0]
         found.append(((now, content, flight, *rest), (label, ("carried out, its sender dies", index, request))))
@@ -368,8 +355,7 @@ class Explorer:
     def _options_of(self, number: int, now: int) -> Any:
         """What a process may do next: the sends to resolve, its steps, its steps if a fault or an interrupt comes, and
         whether it is doing or may do anything at all."""
-        node_number, *answers_and_states, instants, stopped, _ = self.processes[number]
-        answers, states = answers_and_states[:2], answers_and_states[2:]
+        node_number, answers, states, instants, stopped, _ = self.processes[number]
         node = self.nodes[node_number]
         index = node.index
         ready: list[Any] = []
@@ -406,10 +392,7 @@ class Explorer:
 
     def _thrown(self, number: int, now: int, late: bool) -> tuple[int, Any]:
         """An exception arrives in an acquire. A request that hangs is ``late``; one to be sent now is not sent."""
-        node, _, second, _, state, instants, stopped, _ = self.processes[number]
-        clocks = self.clocks(self.nodes[node].index, now, stopped)
-        after = self.node(node, ("interrupt", clocks, late))
-        return self._process_with(after, MAIN, (None, second), (READY, state), instants, stopped)
+        return self._gone_on(number, now, MAIN, "interrupt", late)
 
     def _monotonic(self, index: int, now: int, stopped: int) -> float:
         return (self.setups[index].ticks(now) - stopped) / SECOND
@@ -418,37 +401,28 @@ class Explorer:
         self, number: int, now: int, task: int, outcome: Any, *, early: bool = False, lost: str = "", instants: int = -1
     ) -> tuple[int, Any]:
         """A process that has taken an outcome or woken, and the request that it sends then."""
-        node, first, second, one, two, count, stopped, _ = self.processes[number]
-        clocks = self.clocks(self.nodes[node].index, now, stopped)
-        after = self.node(node, ("resume", clocks, task, outcome, early, lost))
-        return self._process_with(after, task, (first, second), (one, two), max(count, instants), stopped)
+        return self._gone_on(number, now, task, "resume", task, outcome, early, lost, instants=instants)
 
     def _told(self, number: int, now: int, task: int, outcome: int, lost: str = "") -> int:
         return self._after(number, now, task, outcome, lost=lost)[0]
 
-    def _process_with(
-        self, node: int, task: int, answers: tuple[Any, Any], states: tuple[int, int], instants: int, stopped: int
-    ) -> tuple[int, Any]:
+    def _started(self, number: int, now: int, move: tuple[str, ...]) -> tuple[int, Any]:
+        return self._gone_on(number, now, BEAT if move[0] == "renew" else MAIN, "start", move)
+
+    def _gone_on(self, number: int, now: int, task: int, how: str, *what: Any, instants: int = -1) -> tuple[int, Any]:
+        """A process after one more input to a line of execution, and the request that it sends then."""
+        before, answers, states, count, stopped, _ = self.processes[number]
+        clocks = self.clocks(self.nodes[before].index, now, stopped)
+        node = self.node(before, (how, clocks, *what))
         action = self.nodes[node].actions[task]
         state = HANGS if action is not None and action[0] == "wait" else READY  # a pause that began at this moment
-        if task == MAIN:
-            number = self.process(node, None, answers[1], state, states[1], instants, stopped, False)
-        else:
-            number = self.process(node, answers[0], None, states[0], state, instants, stopped, False)
-        return number, (task, action[1]) if action is not None and action[0] == "send" else None
-
-    def _started(self, number: int, now: int, move: tuple[str, ...]) -> tuple[int, Any]:
-        node, first, second, one, two, count, stopped, _ = self.processes[number]
-        clocks = self.clocks(self.nodes[node].index, now, stopped)
-        after = self.node(node, ("start", clocks, move))
-        task = BEAT if move[0] == "renew" else MAIN
-        return self._process_with(after, task, (first, second), (one, two), count, stopped)
+        answers, states = _with(answers, task, None), _with(states, task, state)
+        after = self.process(node, answers, states, max(count, instants), stopped, False)
+        return after, (task, action[1]) if action is not None and action[0] == "send" else None
 
     def _hanging(self, number: int, task: int, answer: int | None) -> int:
-        node, first, second, one, two, *rest = self.processes[number]
-        if task == MAIN:
-            return self.process(node, answer, second, HANGS, two, *rest)
-        return self.process(node, first, answer, one, HANGS, *rest)
+        node, answers, states, *rest = self.processes[number]
+        return self.process(node, _with(answers, task, answer), _with(states, task, HANGS), *rest)
 
     # -- time
 
@@ -464,10 +438,10 @@ class Explorer:
         it hangs on after that second, and nothing else happens, time passes no more: any later time is the same."""
         now, pauses, hangs = state[0], [], False
         for number in state[4:]:
-            node, _, _, one, two, _, stopped, _ = self.processes[number]
+            node, _, states, _, stopped, _ = self.processes[number]
             node = self.nodes[node]
             setup = self.setups[node.index]
-            for action, state_of in zip(node.actions, (one, two), strict=True):
+            for action, state_of in zip(node.actions, states, strict=True):
                 if action is not None and action[0] == "wait":
                     pauses.append(setup.when(_up(action[1]) + stopped))
                 elif action is not None and state_of == HANGS:
@@ -483,11 +457,9 @@ class Explorer:
         left += idle - left % FAULT
         slow, numbers = 0, []
         for number in state[4:]:
-            later = self._laters.get((number, now))
-            if later is None:
-                later = self._laters[number, now] = self._later(number, now)
-            numbers.append(later[0])
-            slow += later[1]
+            later, too_late = self._later(number, now)
+            numbers.append(later)
+            slow += too_late
         if left // SLOW >= slow:
             left -= slow * SLOW
             found.append(((moment, table, flight, left, *numbers), (("time", moment), None)))
@@ -497,19 +469,19 @@ class Explorer:
 
     def _freeze(self, found: list[Any], state: State, moment: int, at: int, numbers: list[int], left: int) -> None:
         """Let time pass with the clocks of one process stopped, except for its wall clock."""
-        node, first, second, one, two, _, stopped, _ = self.processes[numbers[at]]
+        node, answers, states, _, stopped, _ = self.processes[numbers[at]]
         cost = 0 if self.processes[state[4 + at]][-1] else FREEZE
         if left // FREEZE % 10 < cost // FREEZE or node in self._at_rest:
             return
         setup = self.setups[self.nodes[node].index]
         passed = setup.ticks(moment) - setup.ticks(state[0])
-        frozen = self.process(node, first, second, one, two, 0, stopped + passed, True)
+        frozen = self.process(node, answers, states, 0, stopped + passed, True)
         rest = (*numbers[:at], frozen, *numbers[at + 1 :])
         found.append(((moment, *state[1:3], left - cost, *rest), (("time, frozen", moment, at), None)))
 
-    def _later(self, number: int, now: int) -> tuple[int, int]:
+    def _later_of(self, number: int, now: int) -> tuple[int, int]:
         """A process after time has passed, and how many of its pauses are slow to end only now."""
-        node_number, first, second, *states, _, stopped, _ = self.processes[number]
+        node_number, answers, (*states,), _, stopped, _ = self.processes[number]
         node, slow = self.nodes[node_number], 0
         for task, action in enumerate(node.actions):
             if action is None:
@@ -521,22 +493,15 @@ class Explorer:
             elif states[task] == READY and self._monotonic(node.index, now, stopped) >= action[1]:
                 states[task] = LATE
                 slow += 1
-        return self.process(node_number, first, second, *states, 0, stopped, False), slow
+        return self.process(node_number, answers, tuple(states), 0, stopped, False), slow
 
     def _next(self, state: State) -> int | None:
         now, table = state[:2]
         horizon = self.case.horizon
         foreign = self.case.foreign_until - EPSILON
         best = foreign if now < foreign else horizon + 1
-        for number in state[4:]:
-            moment = self._moments.get((number, now))
-            if moment is None:
-                moment = self._moments[number, now] = self._moment_of(number, now)
-            best = min(best, moment)
-        turn = self._moments.get((-2 - self.tables.contents[table][0], now))
-        if turn is None:
-            turn = self._moments[-2 - self.tables.contents[table][0], now] = self._turn(table, now)
-        best = min(best, turn)
+        turn = self._turn(self.tables.contents[table][0], now)
+        best = min(best, turn, *(self._moment(number, now) for number in state[4:]))
         return best if best <= horizon else None
 
     def _moment_of(self, number: int, now: int) -> int:
@@ -586,9 +551,9 @@ class Explorer:
         taken = place > node.asked.rpartition("#")[2][: len(place)]
         return node.until is not None and taken and not self.is_last_try(number, now)
 
-    def _turn(self, table: int, now: int) -> int:
+    def _turn_of(self, row_number: int, now: int) -> int:
         """The next moment at which a front end shows another second, as far as the case asks for it."""
-        row = self.tables.lock(table) or {}
+        row = self.tables.item(row_number) or {}
         version = row.get(JAVA.version, {}).get("S", "")
         texts = [version, *[entry["S"] for entry in row.get("permits", {}).get("M", {}).values()]]
         found = []
@@ -697,6 +662,11 @@ class Result:
 def is_idle(state: State) -> bool:
     """Whether time passed to here though nothing was left to wait for, and nothing has happened since."""
     return bool(state[3] % FAULT)
+
+
+def _with(pair: tuple[Any, Any], task: int, value: Any) -> tuple[Any, Any]:
+    """What a process has for its two lines of execution, with another value for one of them."""
+    return (value, pair[1]) if task == MAIN else (pair[0], value)
 
 
 def _up(seconds: float) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from typing import Any
 
@@ -24,6 +25,20 @@ _Fenced = frozenset[tuple[str, int]]
 assert REMEMBERED > 60, "explored lives are shorter, so a client token is never forgotten"
 
 
+class Numbers:
+    """A number for each of many keys, and what each of them stands for: itself, or what it is given."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Any, int] = {}
+        self.all: list[Any] = []
+
+    def of(self, key: Any, value: Any = None) -> int:
+        number = self._numbers.setdefault(key, len(self.all))
+        if number == len(self.all):
+            self.all.append(key if value is None else value)
+        return number
+
+
 class Tables:
     """Numbers for rows, contents, requests and outcomes. Equal ones have equal numbers.
 
@@ -33,64 +48,42 @@ class Tables:
     def __init__(self, ignored: frozenset[str]) -> None:
         self._ignored = ignored
         self.known: dict[int, Any] = {}  # for canonical.py: the rows, by identity
-        self._rows: dict[Any, int] = {}
-        self.items: list[Any] = []
-        self._contents: dict[Any, int] = {}
+        self._rows, self._contents, self._requests, self._outcomes = (Numbers() for _ in range(4))
+        self.items: list[Any] = self._rows.all
         # The lock's row, the application's, the commits that were carried out (their client tokens and requests), and
         # the fenced attempts (their owners and tokens): a later attempt of the same hold has landed.
-        self.contents: list[tuple[int, int, _Done, _Fenced]] = []
-        self._requests: dict[Any, int] = {}
-        self.requests: list[tuple[str, dict[str, Any]]] = []
-        self._outcomes: dict[Any, int] = {}
-        self.outcomes: list[tuple[Any, ...]] = []
-        self._limits: dict[int, float] = {}
-        self._effects: dict[tuple[int, int], tuple[int, tuple[Any, ...]]] = {}
+        self.contents: list[tuple[int, int, _Done, _Fenced]] = self._contents.all
+        self.requests: list[tuple[str, dict[str, Any]]] = self._requests.all
+        self.outcomes: list[tuple[Any, ...]] = self._outcomes.all
+        self._limit = functools.cache(lambda request: _required_token(*self.requests[request]))
+        self.outcome = self._outcomes.of
+        #: Carries a request out on a content. Returns the content after it, and the outcome without its Date.
+        self.apply = functools.cache(self._apply)
         self.outcome(("no answer",))
 
     def row(self, item: Any) -> int:
         if item is None:
             return -1
-        form = form_of({name: item[name] for name in sorted(item)}, {})
-        number = self._rows.get(form)
-        if number is None:
-            number = self._rows[form] = len(self.items)
-            self.items.append(item)
-            self.known[id(item)] = ("row", number)
+        number = self._rows.of(form_of({name: item[name] for name in sorted(item)}, {}), item)
+        self.known.setdefault(id(self.items[number]), ("row", number))
         return number
 
     def item(self, row: int) -> Any:
         return None if row < 0 else self.items[row]
 
     def content(self, lock: Any, application: Any, done: _Done = frozenset(), fenced: _Fenced = frozenset()) -> int:
-        content = (self.row(lock), self.row(application), done, fenced)
-        number = self._contents.setdefault(content, len(self.contents))
-        if number == len(self.contents):
-            self.contents.append(content)
-        return number
+        return self._contents.of((self.row(lock), self.row(application), done, fenced))
 
     def lock(self, content: int) -> Any:
         return self.item(self.contents[content][0])
 
     def request(self, operation: str, request: dict[str, Any]) -> int:
-        form = (operation, form_of(request, self.known))
-        number = self._requests.setdefault(form, len(self.requests))
-        if number == len(self.requests):
-            self.requests.append((operation, request))
-        return number
+        return self._requests.of((operation, form_of(request, self.known)), (operation, request))
 
     def is_futile(self, request: int, content: int) -> bool:
         """Whether the request can never be carried out any more: it requires a token below the row's. Tokens rise."""
-        limit = self._limits.get(request)
-        if limit is None:
-            limit = self._limits[request] = _required_token(*self.requests[request])
         token = (self.lock(content) or {}).get(JAVA.token)
-        return token is not None and int(token["N"]) > limit
-
-    def outcome(self, outcome: tuple[Any, ...]) -> int:
-        number = self._outcomes.setdefault(outcome, len(self.outcomes))
-        if number == len(self.outcomes):
-            self.outcomes.append(outcome)
-        return number
+        return token is not None and int(token["N"]) > self._limit(request)
 
     def make(self, outcome: int) -> Any:
         """What the process is told."""
@@ -109,13 +102,6 @@ class Tables:
         """The outcome, without its Date, of a transaction that another one prevents."""
         count = len(self.requests[request][1]["TransactItems"])
         return "cancelled", ("None",) * (count - 1) + ("TransactionConflict",), (-1,) * count
-
-    def apply(self, content: int, request: int) -> tuple[int, tuple[Any, ...]]:
-        """Carry the request out. Return the content after it, and the outcome without its Date."""
-        effect = self._effects.get((content, request))
-        if effect is None:
-            effect = self._effects[content, request] = self._apply(content, request)
-        return effect
 
     def _apply(self, content: int, number: int) -> tuple[int, tuple[Any, ...]]:
         operation, request = self.requests[number]

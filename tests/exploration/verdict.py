@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
@@ -37,7 +38,7 @@ class Judge:
         self.endings: Counter[str] = Counter()
         self.granted: set[tuple[str, int]] = set()  # owners and tokens
         self.closings = 0
-        self._held: dict[tuple[int, int], bool] = {}
+        self.is_held = functools.cache(explorer.is_held)
         self._owns: dict[tuple[int, int], bool] = {}
         self._closed: set[tuple[int, int]] = set()
         self._wrote: dict[tuple[int, int], Failure | None] = {}
@@ -66,12 +67,6 @@ class Judge:
         return (self._closing(after) if before[1] != after[1] else None) or self._holders(after)
 
     # -- who holds
-
-    def is_held(self, number: int, now: int) -> bool:
-        held = self._held.get((number, now))
-        if held is None:
-            held = self._held[number, now] = self.explorer.is_held(number, now)
-        return held
 
     def _holders(self, state: State) -> Failure | None:
         """No more valid holders than permits, and each has the row. Fenced attempts are not counted: whoever resumes or
