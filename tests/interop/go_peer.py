@@ -101,9 +101,6 @@ class GoPeer(Talker):
                 raise LockNotGrantedError("not granted within the time to wait")
             time.sleep(refresh)
 
-    def describe(self, handle: Held) -> Answer:
-        return {"version": handle.version, "data": None if handle.data is None else handle.data.decode()}
-
     def give_back(self, handle: Held, data: str | None = None) -> bool:
         self.renewed.pop(handle.key, None)
         with handle.guard:

@@ -35,9 +35,6 @@ class OurPeer(Talker):
             data=None if data is None else data.encode(),
         )
 
-    def describe(self, handle: Lock) -> Answer:
-        return {"version": handle.version, "data": None if handle.data is None else handle.data.decode()}
-
     def give_back(self, handle: Lock, data: str | None = None) -> bool:
         return handle.release(data=None if data is None else data.encode())
 

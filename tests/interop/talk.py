@@ -38,8 +38,8 @@ class Talker(ABC):
         wait: 0: one try; otherwise the client waits for this many seconds more than a lease.
         """
 
-    @abstractmethod
-    def describe(self, handle: Any) -> Answer: ...
+    def describe(self, handle: Any) -> Answer:
+        return {"version": handle.version, "data": None if handle.data is None else handle.data.decode()}
 
     @abstractmethod
     def give_back(self, handle: Any, data: str | None = None) -> bool:

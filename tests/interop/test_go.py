@@ -8,7 +8,6 @@ from lambda_lock import GO
 from rig.wire import Wire
 from tests.support.waiting import DEADLINE
 
-from .conftest import REFRESH
 from .peers import GO_STAND_IN
 from .test_sharing import take
 
@@ -52,21 +51,3 @@ def test_leases_are_written_as_durations_that_it_reads(shared, make, peer, rows,
     with make(shared, GO, lease_duration=lease).acquire("k"):
         assert rows["k"]["leaseDuration"] == {"S": written}
         assert peer.ask("read", key="k")["lease"] == lease
-
-
-@pytest.mark.parametrize(("written", "seconds"), [("500ms", 0.5), ("1m30s", 90), ("2h0m0s", 7200), ("1.5s", 1.5)])
-def test_durations_as_it_writes_them_are_read(client, rows, written, seconds):
-    rows.put(
-        "k", leaseDuration={"S": written}, ownerName={"S": "go"}, recordVersionNumber={"S": "1795223051234567890:K5"}
-    )
-    record = client.get("k")
-    assert record is not None
-    assert record.lease_duration == seconds
-    assert client.try_acquire("k") is None
-
-
-def test_the_go_client_deletes_its_row_where_it_is_told_to(client, peer, rows):
-    take(peer, keep=False, refresh=REFRESH)
-    peer.ask("release", key="k")
-    assert rows.get("k") is None
-    client.acquire("k", wait=0).release()

@@ -17,18 +17,23 @@ from .test_sharing import TRY, take
 pytestmark = [pytest.mark.long, pytest.mark.parametrize("kind", [JAVA_CLIENT], ids=str, indirect=True)]
 
 
-def test_a_row_of_ours_that_it_updates_keeps_our_columns_and_our_next_claim_counts_on(client, peer, rows):
-    """withUpdateExistingLockRecord(true) keeps attributes that the client does not know."""
+@pytest.mark.parametrize("update", [True, False])  # withUpdateExistingLockRecord(true) keeps unknown attributes
+def test_a_row_that_it_updates_keeps_our_columns_one_that_it_replaces_does_not_and_our_claim_works(
+    update, client, peer, rows
+):
     lock = client.acquire("k", attributes={"team": "blue"})
     assert lock.release() is True
-    take(peer, update=True, keep=True)
-    assert rows["k"]["team"] == {"S": "blue"}
-    assert rows["k"]["fencingToken"] == {"N": str(lock.fencing_token)}
+    take(peer, update=update, keep=True)
+    if update:
+        assert rows["k"]["team"] == {"S": "blue"}
+        assert rows["k"]["fencingToken"] == {"N": str(lock.fencing_token)}
+    else:
+        assert set(rows["k"]) == {"key", "ownerName", "leaseDuration", "recordVersionNumber"}
     assert client.try_acquire("k") is None
     assert peer.ask("release", key="k") == {"released": True}
     with client.acquire("k", wait=0) as again:
-        assert again.attributes == {"team": "blue"}
-        assert again.fencing_token == lock.fencing_token + 1
+        assert again.attributes == ({"team": "blue"} if update else {})
+        assert again.fencing_token == lock.fencing_token + 1 if update else again.fencing_token > 0
 
 
 def test_a_dead_lock_of_ours_that_it_took_over_in_place_is_held_by_it_alone(client, make, shared, peer, rows):
@@ -40,16 +45,6 @@ def test_a_dead_lock_of_ours_that_it_took_over_in_place_is_held_by_it_alone(clie
     assert client.try_acquire("k") is None
     assert dead.lost
     assert peer.ask("release", key="k") == {"released": True}
-
-
-def test_a_row_that_it_replaces_loses_our_columns_and_our_claim_works_all_the_same(client, peer, rows):
-    client.acquire("k", attributes={"team": "blue"}).release()
-    take(peer, keep=True)
-    assert set(rows["k"]) == {"key", "ownerName", "leaseDuration", "recordVersionNumber"}
-    assert peer.ask("release", key="k") == {"released": True}
-    with client.acquire("k", wait=0) as lock:
-        assert lock.fencing_token > 0
-        assert lock.attributes == {}
 
 
 def test_a_ttl_of_ours_stays_on_a_row_that_it_updates_so_none_is_written_where_a_table_is_shared(
@@ -102,18 +97,6 @@ def test_the_java_clients_fail_fast_call_takes_a_dead_lock_of_ours_once_it_has_s
         assert time.monotonic() - renewed < DEADLINE
         time.sleep(0.05)
     assert time.monotonic() - renewed >= LEASE
-
-
-def test_locks_with_a_sort_key_are_shared_one_by_one(kind, make_table, make, start):
-    table = make_table(JAVA, sort_key="part")
-    peer = start(kind, table, sort_key_name="part")
-    client = make(table, JAVA, sort_key_name="part")
-    take(peer, sort_key="1")
-    assert client.try_acquire("k", sort_key="1") is None
-    with client.acquire("k", sort_key="2", wait=0):
-        assert peer.ask("acquire", key="k", sort_key="2", **TRY)["error"] == "LockCurrentlyUnavailableException"
-    assert peer.ask("read", key="k", sort_key="2")["data"] is None
-    assert peer.ask("acquire", key="k", sort_key="2", **TRY).get("granted")
 
 
 def test_the_java_clients_scan_of_all_locks_reads_our_rows_held_and_released(client, peer, engine, shared):

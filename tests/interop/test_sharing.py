@@ -11,7 +11,7 @@ from lambda_lock import Lock, LockClient, LockNotGrantedError, LockTimeoutError
 from tests.support.waiting import DEADLINE
 
 from .conftest import LEASE, REFRESH
-from .peers import KINDS, Peer
+from .peers import JAVA_CLIENT, KINDS, PYTHON_CLIENT, Peer
 from .talk import REFUSALS
 
 pytestmark = pytest.mark.long
@@ -136,7 +136,8 @@ def test_a_row_that_was_released_and_kept_or_deleted_is_acquired_by_the_other(cl
         take(peer, keep=keep)
         assert peer.ask("release", key="k") == {"released": True}
         assert left() == keep
-        assert client.acquire("k", wait=0).release(delete=not keep) is True
+        how = {"delete": not keep} if kind.keeps_rows else {}
+        assert client.acquire("k", wait=0).release(**how) is True
         assert left() == keep
 
 
@@ -211,6 +212,24 @@ def test_attributes_of_our_application_and_what_older_rows_of_ours_carry_do_no_h
     rows.after_a_renewal("k")
     assert peer.ask("release", key="k") == {"released": True}
     assert before.acquire("k", wait=0).release() is True
+
+
+@pytest.mark.parametrize(
+    ("kind", "sort_key", "error"),
+    [(JAVA_CLIENT, {"sort_key": "2"}, "LockCurrentlyUnavailableException"), (PYTHON_CLIENT, {}, "ACQUIRE_TIMEOUT")],
+    ids=str, indirect=["kind"],
+)  # fmt: skip
+def test_locks_with_a_sort_key_are_shared_one_by_one(kind, sort_key, error, make_table, make, start):
+    """The Python client always has one, which is "-" unless the application names another."""
+    table = make_table(kind.schema, sort_key="part")
+    peer = start(kind, table, sort_key_name="part")
+    client = make(table, kind.schema, sort_key_name="part")
+    take(peer, sort_key="1")
+    assert client.try_acquire("k", sort_key="1") is None
+    with client.acquire("k", wait=0, **sort_key):
+        assert peer.ask("acquire", key="k", **sort_key, **TRY)["error"] == error
+    assert peer.ask("read", key="k", **sort_key).get("data") is None
+    take(peer, **sort_key)
 
 
 # -- several keys at once, one of which it wants too ------------------------------------------------------------------

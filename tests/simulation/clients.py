@@ -24,12 +24,12 @@ from lambda_lock.errors import (
     TransportError,
 )
 
-from . import application, erasing, forgetting, several
+from . import application, erasing, several
 from .errands import Adopter, Commit, Errand, Release, Waiter
 from .forger import forge
+from .holding import OurHolding
 from .interrupts import REFUSED, THROWN, Cancelled, driven
 from .items import place_of
-from .judge import OurHolding
 from .older import OldPlace
 from .schedule import draw_lease
 from .world import Life, Process, World
@@ -97,10 +97,10 @@ class Client:
                 yield from several.turn(self)
                 continue
             if settings.forgets and self.rng.random() < settings.forgets:
-                yield from forgetting.turn(self)
+                yield from erasing.forget(self)
                 continue
             if settings.erases and self.rng.random() < settings.erases:
-                yield from erasing.turn(self)
+                yield from erasing.erase(self)
                 continue
             holding = yield from self.acquire()
             if holding is not None:

@@ -3,27 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lambda_lock.core import lease
 from lambda_lock.core.outcome import NOT_DONE, ConditionFailed, Reply, ServiceError
 from lambda_lock.core.permits import Entry
-from lambda_lock.core.protocol import DECISION, Send, Wait
+from lambda_lock.core.protocol import DECISION, AcquireRequest, Send, Wait
 from lambda_lock.core.queue import LONGEST_NAP, LONGEST_OUTSIDE, PATIENCE
 from lambda_lock.core.row import LONGEST_BELIEVED, Row, base_of, ticket_take
 from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import DuplicateEventError, TransportError
 
 from .clocks import DATES, EPOCH
-from .items import attempt_of, by_attempt, is_weighed, row_of, takes_in, versions_in, waits_cannot_be_read
-from .line import returns_ticket
+from .holding import OurHolding
+from .items import (
+    attempt_of,
+    by_attempt,
+    is_weighed,
+    returns_ticket,
+    row_of,
+    takes_in,
+    versions_in,
+    waits_cannot_be_read,
+)
 from .older import OldPlace
-
-if TYPE_CHECKING:
-    from lambda_lock.core.protocol import AcquireRequest
-
-    from .judge import OurHolding
-    from .world import Process, World
+from .world import Process, World
 
 SLACK = 1.6  # seconds: a back-off within an exchange, some hops, and a moment in the client
 _MOST_THROWN = 3  # into an acquisition, which then ends at once: what landed is left to its lease
@@ -160,6 +164,19 @@ class Commit(Release):
         for holding in self.holdings:
             if holding.owns(self.world.table.get(holding.key)):
                 self.fail("left behind", f"{holding} {why}, and has {holding.key} still")
+
+
+class ByString(Errand):
+    """Watches one release by string. requests: the ids of those that it has sent."""
+
+    def __init__(self, world: World, process: Process, key: str) -> None:
+        super().__init__(world, process, key)
+        self.requests: set[int] = set()
+
+    def sends(self, action: Send) -> None:
+        super().sends(action)
+        self.requests.add(id(action.request))
+        self.world.judge.takes(None, action)
 
 
 class Waiter(Errand):

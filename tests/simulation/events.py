@@ -6,10 +6,7 @@ again. One that was may come again, too. Duplicates may come at the same time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from .world import World
+from .world import World
 
 
 class Events:

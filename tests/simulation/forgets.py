@@ -2,15 +2,35 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from lambda_lock.core.protocol import AcquireRequest, Send
 from lambda_lock.core.schema import JAVA
 
 from .clocks import EPOCH
+from .errands import Errand, Waiter
+from .world import Process, World
 
-if TYPE_CHECKING:
-    from .forgetting import Forget
-    from .world import World
+
+class Forget(Waiter):
+    """Watches one forget. As for every acquisition, a dead holder is not waited for, and what it takes is released."""
+
+    def __init__(self, world: World, process: Process, wanted: AcquireRequest, meant: Any) -> None:
+        super().__init__(world, process, wanted)
+        self.what = "forget"
+        self.meant = meant  # the result to forget; ...: any
+
+    def sends(self, action: Send) -> None:
+        if not is_erasure(action):
+            super().sends(action)
+            self.world.judge.forgets.claims[id(action.request)] = action.request
+            return
+        Errand.sends(self, action)  # an erasure is not a release
+        self.world.judge.forgets.requests.setdefault(id(action.request), (self, action.request, self.world.now))
+
+
+def is_erasure(action: Send) -> bool:
+    return action.operation == "UpdateItem" and action.request["UpdateExpression"].startswith("REMOVE ")
 
 
 class Forgets:

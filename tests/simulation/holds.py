@@ -8,8 +8,6 @@ zombie, and a third party that came after the newest, may believe themselves ins
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lambda_lock.core import acquire, handover, resume
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
 from lambda_lock.core.permits import PermitPlace
@@ -19,16 +17,12 @@ from lambda_lock.core.resume import name_of
 from lambda_lock.core.row import base_of
 from lambda_lock.errors import LockLostError, TransportError
 
-from . import clients
-from .errands import Adopter, Errand, Waiter, gives_back
+from .clients import Client, Part
+from .errands import Adopter, ByString, Waiter, gives_back
+from .holding import OurHolding
 from .interrupts import THROWN
 from .items import place_of
-from .judge import OurHolding
-from .world import Process
-
-if TYPE_CHECKING:
-    from .clients import Part
-    from .world import Life, World
+from .world import Life, Process, World
 
 _TRIES = 6  # attempts of one state
 _NAMES = ("x{}", "x{}", "x/{}", "x#{}/y", "x{}/")  # holders, with what separates the parts of an owner
@@ -78,19 +72,6 @@ class HolderWaiter(Waiter):
 
     def _free_at(self, since: float) -> float:
         return since if self._is_its_own() else super()._free_at(since)
-
-
-class ByString(Errand):
-    """Watches one release by string. requests: the ids of those that it has sent."""
-
-    def __init__(self, world: World, process: Process, key: str) -> None:
-        super().__init__(world, process, key)
-        self.requests: set[int] = set()
-
-    def sends(self, action: Send) -> None:
-        super().sends(action)
-        self.requests.add(id(action.request))
-        self.world.judge.takes(None, action)
 
 
 class Execution:
@@ -191,7 +172,7 @@ class Execution:
             Execution(world, self.keys, self.kind)
 
 
-class Attempt(clients.Client):
+class Attempt(Client):
     """One invocation: it takes or resumes the hold, works, and reports. Or it releases by string."""
 
     takes_strings = False

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.protocol import Resumption, Send, Wait
@@ -26,10 +26,7 @@ from lambda_lock.errors import (
     TransportError,
 )
 
-from .world import GivenUp
-
-if TYPE_CHECKING:
-    from .world import Process, Task
+from .world import GivenUp, Process, Task
 
 T = TypeVar("T")
 INTERRUPT, CANCELLATION, ERROR = KINDS = ("interrupt", "cancellation", "error")

@@ -96,3 +96,8 @@ def is_held_by(item: Any, owner: str, token: int, permits: int | None = None) ->
 
 def number_in(item: Any, name: str) -> int:
     return int(item.get(name, {"N": "0"})["N"])
+
+
+def returns_ticket(action: Send) -> bool:
+    update = action.request.get("UpdateExpression", "")
+    return update.startswith("REMOVE") and "]" in update

@@ -7,86 +7,22 @@ looks when it thaws, and that look counts for the whole freeze. Dead processes h
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from lambda_lock.core import lease
 from lambda_lock.core.outcome import ConditionFailed, Reply
+from lambda_lock.core.protocol import AcquireRequest, Send
 from lambda_lock.core.row import Row, base_of, expiry_of, is_attempt
 from lambda_lock.core.schema import JAVA
 
 from .clocks import EPOCH
-from .errands import SLACK, Commit, Errand, Release
+from .errands import SLACK, ByString, Commit, Errand, Release
 from .forgets import Forgets
-from .items import attempt_of, by_attempt, is_held_by, number_in, row_of
+from .holding import Holding, OurHolding
+from .items import by_attempt, number_in, row_of
 from .line import Line
 from .reaper import Reaper
-
-if TYPE_CHECKING:
-    from lambda_lock.core.protocol import AcquireRequest, Hold, Send
-
-    from .holds import ByString
-    from .world import Process, World
-
-
-class Holding(Protocol):
-    """A lock that some process believes it holds."""
-
-    process: Process
-    key: str
-    suspects: list[tuple[str, str]]  # what is a failure if the frozen process still holds when it thaws
-
-    @property
-    def over(self) -> bool:
-        """Whether the lock is lost or ended for good."""
-
-    def is_held(self, elapsed: float) -> bool: ...
-    def owns(self, item: Any) -> bool:
-        """Whether a row belongs to this holding and is held."""
-
-
-class OurHolding:
-    def __init__(self, process: Process, hold: Hold, wanted: AcquireRequest) -> None:
-        self.process = process
-        self.key = wanted.place.key
-        self.hold = hold
-        self.wanted = wanted
-        self.suspects: list[tuple[str, str]] = []
-        self.renewing = False
-        self.plan = 0  # the number of the newest heartbeat plan
-        self.since = process.world.now
-        self.harmless = False  # True if no fault hit its acquisition
-        self.failed = False  # the event's handler failed
-        self.committing = False  # its last act is a commit
-        self.dropped = False  # nobody has the handle any more
-        self.interrupted = 0  # how often something was thrown into its last act
-        self.freed = False  # a release or commit of this handle was carried out
-        self.completed = False  # ... and it completed the event
-        self.result: str | None = None  # that it stores then
-
-    @property
-    def over(self) -> bool:
-        return self.process.dead or self.hold.lost or self.hold.ended or self.dropped
-
-    def is_held(self, elapsed: float) -> bool:
-        return self.hold.is_held(elapsed)
-
-    def owns(self, item: Any) -> bool:
-        return is_held_by(item, self.hold.owner, self.hold.token, self.hold.place.permits)
-
-    def has_an_entry(self, item: Any) -> bool:
-        """Whether a row shows a claim of this holding's acquisition, under any token.
-
-        An adopter does not know the claims of the first handle: a copy of one is left to its lease (rule 9).
-        """
-        if item is None or JAVA.released in item:
-            return False
-        if self.hold.place.permits is not None:
-            return attempt_of(self.hold.owner) in item.get("permits", {}).get("M", {})
-        return item.get(JAVA.version, {}).get("S") in self.hold.claims
-
-    def __repr__(self) -> str:
-        return f"{self.hold.owner} (token {self.hold.token})"
-
+from .world import Process, World
 
 #: Which hold: the key of its lock, its base owner and its token.
 _HoldName: TypeAlias = tuple[str, str | None, int | None]

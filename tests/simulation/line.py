@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lambda_lock.core.permits import hold_of
+from lambda_lock.core.protocol import Send
 from lambda_lock.core.queue import LONGEST_NAP, PATIENCE
 from lambda_lock.core.row import MOST_WAITERS, TICKET_NAME, counts, expiry_of, ticket_expiry, ticket_take
 from lambda_lock.core.schema import JAVA
 
 from .clocks import DATES, EPOCH
+from .errands import Waiter
 from .items import attempt_of, by_attempt, is_weighed, remembered, takes_in
-
-if TYPE_CHECKING:
-    from lambda_lock.core.protocol import Send
-
-    from .errands import Waiter
-    from .world import Process, World
+from .world import Process, World
 
 _LOOKED_AFTER = 15.0  # seconds without a fault in which a living waiter renews its ticket
 _HOP = 0.1  # seconds from a look to the claim that follows from it, without a fault
@@ -288,11 +285,6 @@ def ticket_renewed(action: Send) -> str | None:
         return None
     name = ticket[:TICKET_NAME]
     return name if all(value["S"][:TICKET_NAME] == name for value in values.values()) else None
-
-
-def returns_ticket(action: Send) -> bool:
-    update = action.request.get("UpdateExpression", "")
-    return update.startswith("REMOVE") and "]" in update
 
 
 @remembered

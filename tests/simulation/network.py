@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled, TransportError
+from lambda_lock.core.protocol import Send
 from lambda_lock.transport.answers import refusal
 
 from .clocks import EPOCH
-
-if TYPE_CHECKING:
-    from lambda_lock.core.protocol import Send
-
-    from .world import Task, World
+from .world import Task, World
 
 REMEMBERED = 600.0  # seconds for which DynamoDB remembers a client token
 #: What may become of a request, with its text in a trace. The share of each is a setting, but for the last one.

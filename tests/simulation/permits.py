@@ -9,24 +9,20 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lambda_lock.core import lease
-from lambda_lock.core.permits import PermitPlace, hold_of, write_entry
-from lambda_lock.core.row import SEAL, WEIGHED, base_of, make_version
+from lambda_lock.core.permits import Entry, PermitPlace, hold_of, write_entry
+from lambda_lock.core.protocol import Send
+from lambda_lock.core.row import SEAL, WEIGHED, Row, base_of, make_version
 from lambda_lock.core.schema import JAVA
 
 from .clocks import EPOCH
+from .errands import ByString
+from .holding import Holding, OurHolding
 from .items import by_attempt, is_weighed, place_of, takes_in
-from .judge import Holding, Judge, OurHolding
-
-if TYPE_CHECKING:
-    from lambda_lock.core.permits import Entry
-    from lambda_lock.core.protocol import Send
-    from lambda_lock.core.row import Row
-
-    from .holds import ByString
-    from .world import Process, World
+from .judge import Judge
+from .world import Process, World
 
 
 def sealed(item: dict[str, Any], world: World) -> dict[str, Any]:

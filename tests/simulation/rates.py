@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lambda_lock.core import rate
 from lambda_lock.core.outcome import ServiceError
-from lambda_lock.core.protocol import AcquireRequest, Conversation, Wait
+from lambda_lock.core.protocol import AcquireRequest, Conversation, Send, Wait
 from lambda_lock.core.requests import Content
 from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import RateLimitedError, TransportError
@@ -23,11 +23,7 @@ from .errands import Errand
 from .interrupts import THROWN
 from .items import place_of
 from .judge import Judge
-
-if TYPE_CHECKING:
-    from lambda_lock.core.protocol import Send
-
-    from .world import Life, Process, World
+from .world import Life, Process, World
 
 _TRIP = 2.0  # seconds between the bounds of DynamoDB's time, at most: if they are further apart, the row is read first
 _SLOW = 2.3  # seconds that a slow read may add to that

@@ -6,14 +6,10 @@ row that was renewed or taken meanwhile has a later ttl, and stays.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lambda_lock.core.schema import JAVA
 
 from .clocks import EPOCH
-
-if TYPE_CHECKING:
-    from .world import World
+from .world import World
 
 DAY = 86_400.0
 

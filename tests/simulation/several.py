@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lambda_lock.core import keep, several
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.protocol import AcquireRequest, Conversation, Hold, Send, Wait
 from lambda_lock.errors import TransportError
 
+from . import clients
 from .errands import Release, Waiter
+from .holding import OurHolding
 from .interrupts import REFUSED, THROWN, driven
 from .items import place_of
-from .judge import OurHolding
 from .network import keys_of
 from .world import Process, World
-
-if TYPE_CHECKING:
-    from .clients import Client, Part
 
 _PATIENCE = 40.0  # seconds of elapsed time beyond the wait, and as many for each key
 
@@ -67,7 +65,7 @@ class Watch:
 class Group:
     """Several locks that one client takes together. To the core it is their keeper, as client/multi_lock.py is."""
 
-    def __init__(self, client: Client, keys: list[str], wanted: AcquireRequest, planned: bool) -> None:
+    def __init__(self, client: clients.Client, keys: list[str], wanted: AcquireRequest, planned: bool) -> None:
         self.client = client
         self.world: World = client.world
         self.process: Process = client.process
@@ -85,10 +83,8 @@ class Group:
     # -- as the keeper
 
     def each_wanted(self) -> Iterator[AcquireRequest]:
-        from .clients import owner_name
-
         self.end_round()
-        owner = owner_name(self.process)
+        owner = clients.owner_name(self.process)
         self.owners.append(owner)
         self.world.judge.groups[owner] = self
         if len(self.owners) > 1:
@@ -114,7 +110,7 @@ class Group:
         if self.planned:
             self.client.plan(holding)
 
-    def renew(self, hold: Hold, talk: Conversation) -> Part[None]:
+    def renew(self, hold: Hold, talk: Conversation) -> clients.Part[None]:
         holding = self.holdings[hold]
         while holding.renewing:
             yield Wait(0.05)
@@ -122,7 +118,7 @@ class Group:
         if self.planned:
             self.client.plan(holding)
 
-    def release(self, hold: Hold, talk: Conversation) -> Part[bool]:
+    def release(self, hold: Hold, talk: Conversation) -> clients.Part[bool]:
         self.watcher.pause()
         holding, task = self.holdings.get(hold), self.client.task
         assert holding is not None
@@ -145,7 +141,7 @@ class Group:
         hold.end()
         self.left.append(hold)
 
-    def give_back(self) -> Part[None]:
+    def give_back(self) -> clients.Part[None]:
         """Release what is still kept: an interrupt came before the handle was returned."""
         for hold in reversed(self.kept):
             if hold not in self.left and hold not in self.ended:
@@ -212,7 +208,7 @@ class Group:
         return any(hold.owner == waiter.wanted.owner and hold.place.key == waiter.key for hold in self.holdings)
 
 
-def turn(client: Client) -> Part[None]:
+def turn(client: clients.Client) -> clients.Part[None]:
     """One turn with several locks."""
     rng, world, process, task = client.rng, client.world, client.process, client.task
     keys = rng.sample(client.keys, rng.randint(min(2, len(client.keys)), len(client.keys)))
@@ -245,7 +241,7 @@ def turn(client: Client) -> Part[None]:
     yield from _hold(client, group, [group.holdings[hold] for hold in holds])
 
 
-def _hold(client: Client, group: Group, holdings: list[OurHolding]) -> Part[None]:
+def _hold(client: clients.Client, group: Group, holdings: list[OurHolding]) -> clients.Part[None]:
     rng, settings = client.rng, client.world.settings
     work, end = client.draw_work(holdings[0].hold)
     while True:

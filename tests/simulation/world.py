@@ -19,10 +19,6 @@ from lambda_lock.core.protocol import Entropy, Resumption, Send, Wait
 from lambda_lock.testing.table import Table
 
 from .clocks import ALL, EPOCH, NAMES, Clocks
-from .events import Events
-from .judge import Judge
-from .network import Network
-from .permits import PermitJudge
 from .schedule import Settings, draw_skew
 
 MAX_EVENTS = 1_000_000  # of a run; more would mean an endless loop. One of 265,000 runs needed more than 150,000
@@ -38,18 +34,17 @@ class EndlessError(Exception):
     """The run did not end."""
 
 
-def judge_of(world: World) -> Judge:
-    if world.settings.rates:
-        from .rates import RateJudge
-
-        return RateJudge(world)
-    return (PermitJudge if world.settings.permits else Judge)(world)
-
-
 class World:
     """One run."""
 
     def __init__(self, rng: random.Random, settings: Settings, trace: Callable[[str], None] | None = None) -> None:
+        # What is in these needs a world itself.
+        from .events import Events
+        from .judge import Judge
+        from .network import Network
+        from .permits import PermitJudge
+        from .rates import RateJudge
+
         self.rng = rng
         self.settings = settings
         self.now = 0.0
@@ -57,7 +52,8 @@ class World:
         self.counts: Counter[str] = Counter()
         self.permits = 0  # N, if all keys are semaphores
         self.weighs = False  # whether callers take more than one of them
-        self.judge = judge_of(self)
+        judge = RateJudge if settings.rates else PermitJudge if settings.permits else Judge
+        self.judge: Judge = judge(self)
         self.network = Network(self)
         self.entropy = Entropy(lambda: f"{self.rng.getrandbits(128):032x}", self.rng.random)
         self.processes: list[Process] = []

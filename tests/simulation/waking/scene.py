@@ -20,8 +20,9 @@ from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import LockError, LockFormatError, LockNotGrantedError, TransportError
 from lambda_lock.waker.look import Call, ClosedError, Look, Message
 from tests.simulation.clocks import EPOCH
+from tests.simulation.holding import OurHolding
 from tests.simulation.items import place_of
-from tests.simulation.judge import Judge, OurHolding
+from tests.simulation.judge import Judge
 from tests.simulation.permits import PermitJudge
 from tests.simulation.runs import Result
 from tests.simulation.schedule import Settings
