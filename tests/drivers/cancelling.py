@@ -23,7 +23,7 @@ from tests.prove.operations import HOLDER, Operation
 from tests.support.clocks import LeapingClock
 from tests.support.waiting import DEADLINE
 
-from .scenes import TABLE, Rows, Scene, trace
+from .scenes import TABLE, Rows, Scene, free_or_to_be_adopted, trace
 from .sweep import ordered, told
 
 HOW = ("at once", "woken", "time-out")
@@ -33,6 +33,7 @@ _LOST_REQUESTS = 2
 _OF_THE_LOOP = 2  # sockets, by which other threads wake it
 _DEAD = "dead#1"  # who holds the row that is taken over
 _IN_THE_QUEUE = 5  # the number of a request by which a waiter has a place
+_numbers = itertools.count(1)  # of scenes
 _GRACE = 5  # rounds of the loop between a cancellation and the request that goes on
 
 
@@ -158,12 +159,11 @@ OPERATIONS = operations.OPERATIONS | {
 
 async def play(rows: Rows, name: str, cancellation: Cancellation | None, lost: str = "") -> tuple[Scene, int, int]:
     """Carry an operation out, cancelled or not. Returns the scene, and how many waits and requests it had."""
-    _Numbers.next += 1
     connected = LockClient(TABLE)
     gate = Gate(connected.transport)
     clock = LeapingClock() if lost else None  # pauses between requests that are sent again take no time
     client = AsyncLockClient(TABLE, transport=gate, heartbeat_period=0, clock=clock)
-    scene = Scene(rows, f"async {name} {os.getpid()} {_Numbers.next}", client, LockClient(TABLE), patience=DEADLINE)
+    scene = Scene(rows, f"async {name} {os.getpid()} {next(_numbers)}", client, LockClient(TABLE), patience=DEADLINE)
     operation = OPERATIONS[name]
     kept = operation.before(scene)
     scene.begin(await kept if inspect.isawaitable(kept) else kept, operation.theirs)
@@ -233,10 +233,6 @@ async def judge(scene: Scene, name: str, cancellation: Cancellation | None) -> N
     scene.other.close()
 
 
-class _Numbers:
-    next = 0
-
-
 def cancellations(waits: int, requests: int) -> list[Cancellation]:
     """All of them, for an operation that waits so often and sends so many requests."""
     each_wait = list(itertools.product(HOW, range(1, waits + 1)))
@@ -279,12 +275,6 @@ def _still_held(scene: Scene) -> None:
     assert lock.is_held, "a cancelled heartbeat has ended the lock"
 
 
-def _free_or_to_be_adopted(scene: Scene) -> None:
-    if scene.rows.owner(scene.key) is not None:
-        scene.counts["still to be adopted"] += 1
-        scene.theirs.append(scene.other.adopt(scene.kept))
-
-
 def _to_be_resumed(scene: Scene) -> None:
     scene.theirs.append(scene.other.resume(scene.options.get("string", scene.kept)))
 
@@ -309,7 +299,7 @@ CANCELLED: dict[str, Callable[[Scene], None]] = {
     **dict.fromkeys((*_TAKING, *_ENDING, *_COMMITS, "hand_over", "close"), _free),
     **dict.fromkeys(("renew", "renew a permit", "renew all"), _still_held),
     "wait": _theirs_or_free,
-    "adopt": _free_or_to_be_adopted,
+    "adopt": free_or_to_be_adopted,
     **dict.fromkeys(("resume", "acquire as holder", "hand over what was resumed"), _to_be_resumed),
     "take over": _to_be_taken_over_or_free,
     "release by string": _to_be_released_again,

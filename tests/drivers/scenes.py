@@ -135,16 +135,17 @@ def keys_of(handle: Lock | MultiLock | AsyncLock | AsyncMultiLock) -> tuple[str,
 class Operation:
     """An operation whose points are swept.
 
-    of: the operation in the catalogue. done: asserts that it did what it promises, undisturbed.
+    of: the operation in the catalogue. promise: asserts that it did what it promises, undisturbed.
     ended: asserts what holds of its keys after the client was closed, whatever came in between.
     before: its preparation, if that is not the one of the catalogue.
     takes: whether it takes a free lock. If it is interrupted, the lock is free again.
+    error: what it raises, undisturbed.
     ends: whether it ends a hold. If a handler ends the same hold meanwhile, one of them is told.
     """
 
     name: str
     of: operations.Operation
-    done: Callable[[Scene], None]
+    promise: Callable[[Scene], None]
     ended: Callable[[Scene], None]
     settings: Callable[[], dict[str, Any]] = dict
     before: Callable[[Scene], Any] | None = None
@@ -152,6 +153,11 @@ class Operation:
     warm: bool = True
     takes: bool = False
     ends: bool = False
+    error: type[Exception] | None = None
+
+    def done(self, scene: Scene) -> None:
+        assert isinstance(scene.error, self.error or type(None)), repr(scene.error)
+        self.promise(scene)
 
     @property
     def act(self) -> Callable[[Scene], Any]:
@@ -262,38 +268,24 @@ def _hold_renewed(scene: Scene) -> Lock:
 
 
 def _is_held(scene: Scene) -> None:
-    assert scene.error is None, repr(scene.error)
     (lock,) = scene.handles
     assert lock.is_held
     assert {scene.rows.owner(key) for key in keys_of(lock)} == {lock.owner}
 
 
 def _is_released(scene: Scene) -> None:
-    assert scene.error is None, repr(scene.error)
     assert scene.given is True
     (lock,) = scene.handles
     assert {scene.rows.owner(key) for key in keys_of(lock)} == {None}
 
 
 def _is_committed(scene: Scene) -> None:
-    assert scene.error is None, repr(scene.error)
     assert scene.rows.get(scene.key + " written") is not None
     assert scene.rows.owner(scene.key) is None
 
 
 def _is_handed_over(scene: Scene) -> None:
-    assert scene.error is None, repr(scene.error)
     assert isinstance(scene.given, str)
-
-
-def _timed_out(scene: Scene) -> None:
-    assert isinstance(scene.error, LockTimeoutError), repr(scene.error)
-
-
-def _is_closed(scene: Scene) -> None:
-    assert scene.error is None, repr(scene.error)
-    for name in _NAMES:
-        assert scene.rows.owner(scene.key + name) is None
 
 
 def _free(scene: Scene) -> None:
@@ -333,15 +325,12 @@ def _free_or_given(scene: Scene) -> None:
 
 def expire(scene: Scene) -> None:
     """Let the lease in the row be over."""
-    item = scene.rows.get(scene.key)
-    assert item is not None
-    del item["key"]
-    version = item["recordVersionNumber"]["S"].split(":")
+    version = scene.rows[scene.key]["recordVersionNumber"]["S"].split(":")
     version[1] = "0" * len(version[1])
-    scene.rows.put(scene.key, **{**item, "recordVersionNumber": {"S": ":".join(version)}})
+    scene.rows.change(scene.key, recordVersionNumber={"S": ":".join(version)})
 
 
-def _free_or_to_be_adopted(scene: Scene) -> None:
+def free_or_to_be_adopted(scene: Scene) -> None:
     owner = scene.rows.owner(scene.key)
     if owner is None:
         return
@@ -404,15 +393,15 @@ OPERATIONS = {
     for each in (
         _swept("acquire", _is_held, _free, takes=True),
         _swept("acquire", _is_held, _free, name="first acquire", warm=False, takes=True),
-        _swept("wait", _timed_out, _theirs, settings=_leaping),
+        _swept("wait", operations.nothing, _theirs, settings=_leaping, error=LockTimeoutError),
         _swept("renew", _is_held, _free),
         _swept("release", _is_released, _free, ends=True),
         _swept("leave a block", _is_released, _free),
         _swept("commit", _is_committed, _free_and_told, ends=True),
         _swept("hand_over", _is_handed_over, _free_or_given, ends=True),
-        _swept("adopt", _is_held, _free_or_to_be_adopted),
+        _swept("adopt", _is_held, free_or_to_be_adopted),
         _swept("resume", _is_held, _free_or_to_be_resumed),
-        _swept("close", _is_closed, _free_all, before=_hold_renewed, settings=_renewing),
+        _swept("close", _free_all, _free_all, before=_hold_renewed, settings=_renewing),
         _swept("acquire a permit", _is_held, _free, options=_PERMIT, takes=True),
         _swept("renew a permit", _is_held, _free, options=_PERMIT),
         _swept("release a permit", _is_released, _free, options=_PERMIT, ends=True),

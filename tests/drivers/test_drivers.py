@@ -6,8 +6,8 @@ import contextlib
 import itertools
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
 import pytest
 
@@ -22,7 +22,7 @@ from tests.support.sampled import sampled
 from . import cancelling
 from .__main__ import sweeps
 from .scenes import TABLE, Stage
-from .sweep import Steps, Swept, course, ordered, sweep, told
+from .sweep import Steps, Swept, course, sweep, told
 
 #: The modules whose points the tests of `make test` sweep: what drives the protocol, and what hands locks out.
 DRIVERS = ("runtime/", "client/taking.py", "client/lock_client.py", "client/closing.py", "client/session.py")
@@ -58,10 +58,7 @@ def good(swept: Swept) -> int:
 
 def check_some(stage: Stage, operation: str, fault: str, within: tuple[str, ...]) -> None:
     """Play one in so many points of a sweep, which must have many."""
-
-    def steps(first: int) -> Iterator[dict[str, Any]]:
-        return course(stage, operation, fault, first, within=within, one_in=ONE_IN)
-
+    steps = partial(course, stage, operation, fault, within=within, one_in=ONE_IN)
     assert good(sweep(f"{operation}: {fault}", steps)) * ONE_IN > 50
 
 
@@ -88,7 +85,7 @@ def test_a_child_that_leaves_through_an_acquire_does_not_release_its_parents_loc
 @pytest.mark.parametrize("operation", ["acquire", "hand_over", "close"])
 def test_a_cancellation_at_any_wait_leaves_nothing_held(operation, stage):
     name = f"{operation}: cancellation"
-    assert good(sweep(name, lambda first: cancelling.course(stage.rows, operation, first))) > 15
+    assert good(sweep(name, partial(cancelling.course, stage.rows, operation))) > 15
 
 
 @pytest.mark.parametrize(
@@ -103,9 +100,7 @@ def test_a_cancellation_at_any_wait_leaves_nothing_held(operation, stage):
     ),
 )
 def test_a_cancellation_of_each_operation_leaves_nothing_held_whatever_the_network_loses(operation, lost, stage):
-    def steps(first: int) -> Iterator[dict[str, Any]]:
-        return cancelling.course(stage.rows, operation, first, lost=lost, one_in=ONE_IN)
-
+    steps = partial(cancelling.course, stage.rows, operation, lost=lost, one_in=ONE_IN)
     assert good(sweep(f"{operation}: cancellation", steps)) * ONE_IN > 15
 
 
@@ -192,9 +187,3 @@ def test_a_sweep_tells_of_what_hangs_dies_or_is_wrong_and_goes_on_after_it_unspo
 def test_a_sweep_whose_time_is_over_has_played_one_point_at_least():
     swept = sweep("example", example(lambda number: None), until=0)
     assert (swept.played, swept.points, swept.troubles) == (1, 4, [])
-
-
-def test_a_random_order_has_every_point_once_and_is_the_same_again():
-    points = list(range(100))
-    assert sorted(ordered(points, 1)) == points
-    assert ordered(points, 1) == ordered(points, 1) != points

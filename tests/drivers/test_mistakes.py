@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import pytest
 
 from tests.prove.mistakes import planted
@@ -18,9 +20,9 @@ pytestmark = [pytest.mark.planted, pytest.mark.ministack_only(reason="its table 
 def test_a_mistake_in_the_drivers_is_noticed(name, stage, capfd):
     change, swept, within = MISTAKES[name]
     operation, _, fault = swept.partition(": ")
+    steps = partial(course, stage, operation, fault, within=within)
+    if fault == "cancellation":
+        steps = partial(cancelling.course, stage.rows, operation)
     with planted(change):
-        if fault == "cancellation":
-            found = sweep(swept, lambda first: cancelling.course(stage.rows, operation, first), most=1)
-        else:
-            found = sweep(swept, lambda first: course(stage, operation, fault, first, within=within), most=1)
+        found = sweep(swept, steps, most=1)
     assert found.troubles, f"{found.played} points did not show: {name}"

@@ -16,6 +16,7 @@ from tests.expressions.mistakes import MISTAKES, planted
 from tests.expressions.search import find, search
 
 NINES, HUGE = "9" * 38, "1" + "0" * 37
+KEY: dict[str, Any] = {"TableName": "locks", "Key": {"key": {"S": "k"}}}
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +36,8 @@ def test_random_requests_have_the_same_outcome_in_memory_and_on_an_engine(real, 
 
 
 def test_a_mistake_in_the_evaluator_is_found_and_the_request_is_named(real):
-    key = {"TableName": "locks", "Key": {"key": {"S": "k"}}}
     values = {"ExpressionAttributeValues": {":one": {"N": "1"}, ":two": {"N": "2"}}}
-    case = Case([("UpdateItem", {**key, "UpdateExpression": "SET x = :one - :two", **values})])
+    case = Case([("UpdateItem", {**KEY, "UpdateExpression": "SET x = :one - :two", **values})])
     Comparison([real]).run(case)
     with planted("a difference is a sum"), pytest.raises(Difference, match=r"SET x = :one - :two[^!]*-1[^!]*3"):
         Comparison([real]).run(case)
@@ -56,7 +56,7 @@ class Told(InMemory):
 
 @pytest.mark.parametrize(("local", "agrees"), [(None, True), ({"key": {"S": "k"}}, False)])
 def test_dynamodb_local_decides_whether_ministack_alone_is_wrong(local, agrees):
-    case = Case([("GetItem", {"TableName": "locks", "Key": {"key": {"S": "k"}}})])
+    case = Case([("GetItem", KEY)])
     ministack = Told(MINISTACK, {"key": {"S": "k"}})
     comparison = Comparison([ministack, Told(LOCAL, local)])
     with contextlib.nullcontext() if agrees else pytest.raises(Difference, match=MINISTACK):
@@ -68,8 +68,7 @@ def test_dynamodb_local_decides_whether_ministack_alone_is_wrong(local, agrees):
 
 def test_a_sum_that_ministack_rounds_and_writes_otherwise_in_a_transaction_is_known():
     add = {"UpdateExpression": "ADD x :v", "ExpressionAttributeValues": {":v": {"N": NINES}}}
-    update = {"TableName": "locks", "Key": {"key": {"S": "k"}}, **add}
-    case = Case([("TransactWriteItems", {"TransactItems": [{"Update": update}]})])
+    case = Case([("TransactWriteItems", {"TransactItems": [{"Update": KEY | add}]})])
     found = InMemory().apply(case.requests[0])
     rounded = {"locks": [{"key": {"S": "k"}, "x": {"N": "1.000000000000000000000000000E+38"}}]}
     assert known(MINISTACK, case, 0, Outcome(found.error, found.shown, rounded), found) == "sums"
@@ -77,13 +76,11 @@ def test_a_sum_that_ministack_rounds_and_writes_otherwise_in_a_transaction_is_kn
     assert known(MINISTACK, case, 0, Outcome(found.error, found.shown, other), found) is None
 
 
-def after(real: Real, update: dict[str, Any]) -> Item:
-    """The only row that is left of an update, in memory and on the engine."""
-    case = Case([("UpdateItem", {"TableName": "locks", "Key": {"key": {"S": "k"}}, **update})])
+def compared(real: Real, *requests: Request) -> Comparison:
+    """Requests that the tables must support, carried out in memory and on the engine."""
     comparison = Comparison([real])
-    comparison.run(case, supported=True)
-    (row,) = comparison.memory.rows("locks")
-    return row
+    comparison.run(Case([*requests]), supported=True)
+    return comparison
 
 
 @pytest.mark.parametrize(
@@ -98,35 +95,25 @@ def after(real: Real, update: dict[str, Any]) -> Item:
 )
 def test_a_sum_of_38_digits_is_exact_also_below_zero(real, text, one, other, left):
     values = {":one": {"N": one}, ":other": {"N": other}}
-    assert after(real, {"UpdateExpression": text, "ExpressionAttributeValues": values})["x"] == {"N": left}
+    update = ("UpdateItem", {**KEY, "UpdateExpression": text, "ExpressionAttributeValues": values})
+    (row,) = compared(real, update).memory.rows("locks")
+    assert row["x"] == {"N": left}
 
 
 @pytest.mark.parametrize(("text", "size"), [("", 0), ("a", 1), ("é", 1), ("\uffff", 1), ("\U0001f512", 2), ("a☃", 2)])
 def test_the_size_of_a_text_counts_its_utf16_units_as_engines_do(real, text, size):
     put = ("PutItem", {"TableName": "locks", "Item": {"key": {"S": "k"}, "y": {"S": text}}})
-    asked = {"TableName": "locks", "Key": {"key": {"S": "k"}}, "ConditionExpression": "size(y) = :size"}
     for number, refused in ((size, 0), (size + 1, 1)):
-        comparison = Comparison([real])
-        request = ("DeleteItem", {**asked, "ExpressionAttributeValues": {":size": {"N": str(number)}}})
-        comparison.run(Case([put, request]), supported=True)
-        assert comparison.counts["ConditionalCheckFailedException"] == refused
+        values = {"ExpressionAttributeValues": {":size": {"N": str(number)}}}
+        delete = ("DeleteItem", {**KEY, "ConditionExpression": "size(y) = :size", **values})
+        assert compared(real, put, delete).counts["ConditionalCheckFailedException"] == refused
 
 
-@pytest.mark.parametrize(
-    ("condition", "values"),
-    [
-        ("attribute_exists(absent) AND attribute_type(x, :v)", {":v": {"S": "X"}}),
-        ("attribute_exists(absent) AND attribute_type(x, :v)", {":v": {"N": "1"}}),
-        ("attribute_exists(absent) AND attribute_type(x, y)", {}),
-    ],
-)
-def test_what_is_no_type_is_refused_whatever_the_item_is(real, condition, values):
-    request: dict[str, Any] = {"TableName": "locks", "Key": {"key": {"S": "k"}}, "ConditionExpression": condition}
-    if values:
-        request["ExpressionAttributeValues"] = values
-    comparison = Comparison([real])
-    comparison.run(Case([("DeleteItem", request)]), supported=True)
-    assert comparison.counts["ValidationException"] == 1
+@pytest.mark.parametrize("kind", [{":v": {"S": "X"}}, {":v": {"N": "1"}}, {}])
+def test_what_is_no_type_is_refused_whatever_the_item_is(real, kind):
+    request = {**KEY, "ConditionExpression": f"attribute_exists(absent) AND attribute_type(x, {':v' if kind else 'y'})"}
+    request |= {"ExpressionAttributeValues": kind} if kind else {}
+    assert compared(real, ("DeleteItem", request)).counts["ValidationException"] == 1
 
 
 @pytest.mark.prove
