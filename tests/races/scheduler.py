@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from types import CodeType, FrameType, ModuleType
+from types import CodeType, FrameType
 from typing import Any
 
 Ready = Callable[[], bool]
@@ -33,7 +33,6 @@ Ready = Callable[[], bool]
 POLICIES = ("oldest", "newest", "helpers")
 
 _ACCESSES = ("ATTR", "SUBSCR", "METHOD", "CONTAINS_OP", "STORE_GLOBAL")  # parts of the names of operations
-_CALLS = ("CALL",)  # not PRECALL, which comes right before it
 _MOST_POINTS = 100_000  # of one run: more is an endless loop
 _PATIENCE = 60.0  # real seconds after which a thread that does not give way counts as hanging
 _STARTED = 1_000.0  # virtual seconds
@@ -159,9 +158,6 @@ class Scheduler:
             me.ready, me.until = None, None
         return ready()
 
-    def sleep(self, seconds: float) -> None:
-        self.wait(_never, seconds)
-
     def added(self, thread: Managed) -> None:
         thread.number = len(self._threads)
         self._threads.append(thread)
@@ -171,10 +167,8 @@ class Scheduler:
         if thread not in self._mains and error is not None and not isinstance(error, Ended):
             self._run.troubles.append(f"thread {thread.name} ended with {error!r}")
         if not self._closing:
-            self._give_to(None if self._is_over() else self._next())
-
-    def _is_over(self) -> bool:
-        return all(main.has_ended for main in self._mains)
+            is_over = all(main.has_ended for main in self._mains)
+            self._give_to(None if is_over else self._next())
 
     def _give_to(self, thread: Managed | None) -> None:
         """Let a thread go on. None: the run is over, and `run` goes on."""
@@ -393,31 +387,21 @@ class Clock:
         return self._wall + self._scheduler.now
 
     def sleep(self, seconds: float) -> None:
-        self._scheduler.sleep(seconds)
+        self._scheduler.wait(lambda: False, seconds)
 
     def advance(self, seconds: float) -> None:
         """Let time pass at once, while nobody runs."""
         self._scheduler.now += seconds
 
 
-_POINTS: dict[CodeType, frozenset[int]] = {}
-
-
+@functools.cache
 def accesses(code: CodeType) -> frozenset[int]:
     """The offsets of the operations of a code object before which another thread is let in."""
-    found = _POINTS.get(code)
-    if found is None:
-        found = _POINTS[code] = frozenset(
-            operation.offset
-            for operation in dis.get_instructions(code)
-            if any(part in operation.opname for part in _ACCESSES) or operation.opname.startswith(_CALLS)
-        )
-    return found
-
-
-def source_of(module: ModuleType) -> str:
-    assert module.__file__ is not None
-    return module.__file__
+    return frozenset(
+        operation.offset
+        for operation in dis.get_instructions(code)  # a CALL, but no PRECALL, which comes right before it
+        if any(part in operation.opname for part in _ACCESSES) or operation.opname.startswith("CALL")
+    )
 
 
 def _closed_gate() -> _thread.LockType:
@@ -425,10 +409,6 @@ def _closed_gate() -> _thread.LockType:
     gate = _thread.allocate_lock()
     gate.acquire()
     return gate
-
-
-def _never() -> bool:
-    return False
 
 
 def _place(frame: FrameType | None) -> str:

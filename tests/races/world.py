@@ -24,11 +24,11 @@ from lambda_lock.transport import Transport
 from rig.engine import Engine, Item
 from tests.prove.mistakes import planted, put
 
-from .scheduler import Clock, Queue, Scheduler, Threading, source_of
+from .scheduler import Clock, Queue, Scheduler, Threading
 
 #: The modules in whose code threads are switched: all that threads of one process share.
 TRACED = frozenset(
-    source_of(module)
+    str(module.__file__)
     for module in (
         *(closing, held, lock, lock_client, multi_lock, renewer, session, taking),
         *(hooks, drive, heartbeat, first_use, signalsafe, timeline),

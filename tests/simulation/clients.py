@@ -90,17 +90,15 @@ class Client:
 
     def life(self) -> Life:
         settings = self.world.settings
+        others: list[tuple[float, Callable[[Client], Part[None]]]] = [
+            (settings.several, several.turn), (settings.forgets, erasing.forget), (settings.erases, erasing.erase)
+        ]  # fmt: skip
         yield Wait(self.rng.uniform(0, 0.5) * self.rng.choice((0.1, self.world.scale)))
         while self.world.counts["grants"] < settings.grants and self.world.counts["turns"] < 4 * settings.grants:
             self.world.counts["turns"] += 1
-            if settings.several and self.rng.random() < settings.several:
-                yield from several.turn(self)
-                continue
-            if settings.forgets and self.rng.random() < settings.forgets:
-                yield from erasing.forget(self)
-                continue
-            if settings.erases and self.rng.random() < settings.erases:
-                yield from erasing.erase(self)
+            turn = next((turn for share, turn in others if share and self.rng.random() < share), None)
+            if turn is not None:
+                yield from turn(self)
                 continue
             holding = yield from self.acquire()
             if holding is not None:

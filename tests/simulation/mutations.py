@@ -54,11 +54,8 @@ class Mutation:
     def __init__(
         self, biases: str, runs: int, *changes: Change, shows: tuple[str, ...] | str = _UNSAFE, redundant: str = ""
     ) -> None:
-        self.biases = tuple(biases.split())
-        self.runs = runs
-        self.change = together(*changes)
+        self.biases, self.runs, self.change, self.redundant = tuple(biases.split()), runs, together(*changes), redundant
         self.shows = (shows,) if isinstance(shows, str) else shows
-        self.redundant = redundant
 
 
 def broken(name: str | None) -> AbstractContextManager[None]:
@@ -115,17 +112,22 @@ def _changed(build: str, change: Callable[[dict[str, Any]], dict[str, Any]], whe
     return wrap(requests, build, make)
 
 
-def _is_renewal(*_: Any, seen: Any = None, **more: Any) -> bool:
-    return seen is None
+def _given(*, of_permit: bool = False, **given: bool) -> Callable[..., bool]:
+    """Whether a request is built with and without these arguments, and for a permit if that is asked for."""
+
+    def when(place: Any, *_: Any, **more: Any) -> bool:
+        is_so = all((more.get(name) not in (None, False)) is is_given for name, is_given in given.items())
+        return is_so and (place.permits is not None or not of_permit)
+
+    return when
 
 
-def _is_adoption(*_: Any, next_token: bool = False, **more: Any) -> bool:
-    return next_token
-
-
-def _is_resume(*_: Any, seen: Any = None, next_token: bool = False, **more: Any) -> bool:
-    """Whether a hold is resumed, or parked."""
-    return seen is not None and not next_token
+_is_renewal = _given(seen=False)
+_is_adoption = _given(next_token=True)
+_is_resume = _given(seen=True, next_token=False)  # or a handover, which parks the hold
+_is_permit = _given(of_permit=True)
+_is_permit_resume = _given(of_permit=True, seen=True, next_token=False)
+_is_permit_correction = _given(of_permit=True, observed=True)
 
 
 def _is_release_by_string(place: Any, *, expiry_ms: Any = None, version: Any = None, **more: Any) -> bool:
@@ -134,18 +136,6 @@ def _is_release_by_string(place: Any, *, expiry_ms: Any = None, version: Any = N
 
 def _is_release(*arguments: Any, **more: Any) -> bool:
     return not _is_release_by_string(*arguments, **more)
-
-
-def _is_permit(place: Any, *_: Any, **more: Any) -> bool:
-    return place.permits is not None
-
-
-def _is_permit_resume(place: Any, *_: Any, **more: Any) -> bool:
-    return place.permits is not None and _is_resume(**more)
-
-
-def _is_permit_correction(place: Any, *_: Any, observed: Any = None, **more: Any) -> bool:
-    return place.permits is not None and observed is not None
 
 
 def _is_first_permit(place: Any, *_: Any, observed: Any = None, row: Any = None, **more: Any) -> bool:
