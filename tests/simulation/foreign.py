@@ -118,16 +118,13 @@ class ForeignClient:
         kept = {"java": row if self.carries else None, "go": self.first, "python": None}[self.rules]
         if row is not None and kept is not None:
             item = {**{name: value for name, value in kept.items() if name != "isReleased"}, **item}
-        request: dict[str, Any] = {"TableName": "locks", "Item": item}
-        names = {"#k": "key"}
-        if observed is None:
-            condition = "attribute_not_exists(#k)"
-        else:
-            condition = "attribute_exists(#k) AND #v = :v"
-            names["#v"] = JAVA.version
+        request: dict[str, Any] = {"TableName": "locks", "Item": item, "ExpressionAttributeNames": {"#k": "key"}}
+        request["ConditionExpression"] = "attribute_not_exists(#k)"
+        if observed is not None:
+            request["ConditionExpression"] = "attribute_exists(#k) AND #v = :v"
+            request["ExpressionAttributeNames"]["#v"] = JAVA.version
             request["ExpressionAttributeValues"] = {":v": {"S": observed}}
         until = self.process.monotonic() + lease_ms / 1000
-        request |= {"ConditionExpression": condition, "ExpressionAttributeNames": names}
         event = yield Send("PutItem", request, _TIMEOUT)
         if not isinstance(event.outcome, Reply) or self.process.monotonic() >= until:
             return None

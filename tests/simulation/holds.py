@@ -199,16 +199,11 @@ class Attempt(Client):
             if holding is not None:
                 self.world.judge.fail("revived", f"{holding} was resumed by a string that was adopted before")
             return
-        if self.given is not None:
-            yield from self.release_by_string(*self.given)
+        given = self.given or (execution.hold if execution.left <= 0 else None)
+        if given is not None:
+            yield from self.release_by_string(*given)
             return
-        if execution.hold is not None and execution.left <= 0:
-            yield from self.release_by_string(*execution.hold)
-            return
-        if execution.hold is None:
-            holding = yield from self.acquire_first()
-        else:
-            holding = yield from self.go_on(*execution.hold)
+        holding = yield from (self.acquire_first() if execution.hold is None else self.go_on(*execution.hold))
         if holding is not None:
             yield from self.hold(holding)
 
@@ -218,16 +213,16 @@ class Attempt(Client):
 
     # -- beginning
 
-    def place(self, owner: str) -> Place:
+    def place(self, owner: str, take: int | None = None) -> Place:
         place = place_of(self.execution.key)
-        return PermitPlace(place, self.world.permits, owner) if self.world.permits else place
+        return PermitPlace(place, self.world.permits, owner, take) if self.world.permits else place
 
     def wish_for(self, owner: str) -> AcquireRequest:
         wanted = self.draw_wish()
-        take = getattr(wanted.place, "take", 1) if getattr(wanted.place, "weighs", False) else None
-        wanted.place, wanted.owner = self.place(owner), owner
-        if take is not None and self.execution.hold is None:  # afterwards nobody needs to know it
-            wanted.place = PermitPlace(wanted.place, self.world.permits, owner, take)
+        is_weighed = (
+            getattr(wanted.place, "weighs", False) and self.execution.hold is None
+        )  # later nobody needs to know
+        wanted.place, wanted.owner = self.place(owner, wanted.place.take if is_weighed else None), owner
         wanted.delete_on_release, wanted.replace, wanted.window, wanted.queue = False, False, None, None
         return wanted
 

@@ -82,46 +82,40 @@ class _Thrower:
         self.often = self.world.rng.choice((0.1, 0.3, 0.6, 1.0))  # of the yields, until none is left
 
     def run(self) -> Generator[Send | Wait, Resumption, Any]:
-        resume: Any = self.steps.send
-        value: Any = None
-        thrown = False
+        told: Any = None
         while True:
+            is_thrown = isinstance(told, BaseException)
             try:
-                action = resume(value)
+                action = self.steps.throw(told) if is_thrown else self.steps.send(told)
             except StopIteration as end:
                 return end.value
-            if thrown and self.kind == CANCELLATION and self.world.rng.random() < _CLOSED:
+            if is_thrown and self.kind == CANCELLATION and self.world.rng.random() < _CLOSED:
                 self.steps.close()
                 self._watcher("closed")
                 self._tell("closed")
                 raise Cancelled
-            thrown = False
             how = self._draw(action)
             if how == UNSENT:
-                resume, value, thrown = self.steps.throw, self._error(), True
+                told = self._error()
                 self._watcher("unsent", action)
                 self._note(how)
                 continue
             if how == UNDER_WAY:
                 self._plan(action)
             try:
-                event = yield action
+                told = yield action
             except GivenUp as error:  # planned here, or by the client
-                resume, value, thrown = self.steps.throw, self._error() if self.due else error, True
+                told = self._error() if self.due else error
                 if self.due:
                     self._tell(UNDER_WAY)
-                self.due = False
-                self.yields += 1
-                continue
+            else:
+                if how == ANSWERED:
+                    told = self._error()
+                    if isinstance(action, Send):
+                        self._watcher("dropped")
+                    self._note(how)
             self.due = False
             self.yields += 1
-            if how == ANSWERED:
-                resume, value, thrown = self.steps.throw, self._error(), True
-                if isinstance(action, Send):
-                    self._watcher("dropped")
-                self._note(how)
-            else:
-                resume, value = self.steps.send, event
 
     def _draw(self, action: Send | Wait) -> str | None:
         """What happens at this yield."""

@@ -113,11 +113,8 @@ class Line:
             self.fail("crowd", f"a ticket is twice in {texts}")
         left = iter([text[:TICKET_NAME] for text in _texts(before) or []])
         stayed = [text[:TICKET_NAME] for text in texts if text[:TICKET_NAME] in old]
-        if ticket_renewed(action) is not None or ticket is None:
-            stays = all(name in left for name in stayed)
-        else:
-            stays = all(name in left for name in stayed if name != ticket[:TICKET_NAME])
-        if not stays:
+        taken = None if ticket is None or ticket_renewed(action) is not None else ticket[:TICKET_NAME]
+        if not all(name in left for name in stayed if name != taken):
             self.fail("moved", f"{_texts(before)} became {texts}")
 
     def forged(self, key: str, before: Any, after: Any) -> None:
@@ -270,12 +267,9 @@ class Line:
 def ticket_in(action: Send) -> str | None:
     """The ticket that a request takes or renews."""
     update, values = action.request.get("UpdateExpression", ""), action.request.get("ExpressionAttributeValues", {})
-    ticket: str | None = None
     if "list_append" in update:
-        ticket = values[":new"]["L"][0]["S"]
-    elif "] = " in update:
-        ticket = values[":new"]["S"]
-    return ticket
+        return str(values[":new"]["L"][0]["S"])
+    return str(values[":new"]["S"]) if "] = " in update else None
 
 
 def ticket_renewed(action: Send) -> str | None:

@@ -41,17 +41,12 @@ class Network:
             task.watcher.sends(action)
         share = world.settings.late_give_backs
         if share and is_release(action) and not task.process.spared and rng.random() < share:
-            world.counts["faults"] += 1
-            task.process.faulted = max(task.process.faulted, world.now + timeout)
             self._meet("minutes_late", task, serial, action, timeout)
             return
         draw = rng.random()
         if draw < self._trouble and not task.process.spared:
             for fate, share in self._fates:
                 if draw < share:
-                    world.counts["faults"] += 1
-                    over = world.now + timeout  # at the latest, unless the process freezes
-                    task.process.faulted = max(task.process.faulted, over)
                     self._meet(fate, task, serial, action, timeout)
                     return
                 draw -= share
@@ -65,6 +60,9 @@ class Network:
     def _meet(self, fate: str, task: Task, serial: int, action: Send, timeout: float) -> None:
         """Let this fate happen to a request."""
         rng, slow = self.world.rng, (0.0, 0.0)
+        self.world.counts["faults"] += 1
+        over = self.world.now + timeout  # at the latest, unless the process freezes
+        task.process.faulted = max(task.process.faulted, over)
         if fate == "slow":
             slow = 10 ** rng.uniform(-1, 0.5), 10 ** rng.uniform(-1, 0.5)
         self._trace(task, action, f"  ({_SAID[fate].format(*slow)})")

@@ -43,7 +43,7 @@ T = TypeVar("T")
 MORE = 10  # failed runs that are printed
 _SLICE = 1.0  # seconds that a bias gets in a round, on average
 _MOST_IN_A_SLICE = 10_000  # runs
-_FAULTS = (
+FAULTS = (
     "lost", "reply_lost", "double", "late", "failed_after", "failed_before", "throttled", "unsent", "slow", "step",
     "freeze",
 )  # fmt: skip
@@ -125,7 +125,7 @@ def simulate(
 
 def _vary(rng: random.Random, settings: Settings) -> None:
     """Vary the settings: some runs see more of the faults, some fewer, and some none of one kind."""
-    for name in _FAULTS:
+    for name in FAULTS:
         setattr(settings, name, getattr(settings, name) * rng.choice((0, 0.5, 1, 1, 1, 1.5)))
 
 

@@ -18,7 +18,7 @@ from types import FrameType
 from typing import Any
 
 from .mutations import broken
-from .runs import simulate
+from .runs import FAULTS, simulate
 from .schedule import BIASES, settings_for
 from .world import Process, World
 
@@ -28,8 +28,7 @@ _NOTHING = 0.999999  # a fault happens if a draw is below its probability
 _NAME_BITS = 64  # draws of so many bits are names, which must differ
 _DEPTH = 16  # frames between a draw and the task that it is for
 _NEVER = (
-    "lost", "reply_lost", "double", "late", "failed_after", "failed_before", "throttled", "unsent", "slow", "step",
-    "freeze", "answered_twice", "dateless", "die", "give_up", "reheartbeat", "pair", "other_lease", "commit", "replace",
+    *FAULTS, "answered_twice", "dateless", "die", "give_up", "reheartbeat", "pair", "other_lease", "commit", "replace",
     "hand_over", "delete", "delete_all", "delete_some", "queue", "event", "forge", "forget", "hold_on", "adopt",
     "twice", "zombies", "fail_fast", "deadline", "late_release", "several", "front_ends", "extreme_rates",
 )  # fmt: skip
@@ -182,17 +181,10 @@ class Shrinker:
             self.parts()
 
     def settings(self) -> None:
-        for grants in (1, 2, 3, 4, 6):
-            if self.try_({**self.changes, "grants": grants}, self.kept):
-                break
-        for clients in (0, 1, 2, 3, 4):
-            if self.try_({**self.changes, "clients": (clients,)}, self.kept):
-                break
-        for name in _NEVER:
-            if self.changes.get(name) == 0:
-                continue
-            self.try_({**self.changes, name: 0.0}, self.kept)
-        self.try_({**self.changes, "keys": (1,)}, self.kept)
+        fewer: list[tuple[str, tuple[Any, ...]]] = [("grants", (1, 2, 3, 4, 6)), ("clients", tuple(zip(range(5))))]
+        fewer += [(name, (0.0,)) for name in _NEVER if self.changes.get(name) != 0]
+        for name, values in [*fewer, ("keys", ((1,),))]:
+            any(self.try_({**self.changes, name: value}, self.kept) for value in values)
 
     def groups(self, by: Callable[[Draw], Any]) -> None:
         groups: dict[Any, set[Draw]] = {}

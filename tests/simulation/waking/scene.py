@@ -160,12 +160,11 @@ class Scene:
         self._kill_at = plan.kill_at
         for number in range(plan.executions):
             self.world.at(rng.uniform(0, plan.arrive), Execution(self, f"x{number}").begin)
-        for number in range(plan.callers):
-            process = Process(self.world, f"c{number}", rng.choice(CLOCKS))
-            self.world.at(rng.uniform(0, 5), process.start, self.caller(process, waits=True))
-        for number in range(plan.pollers):
-            process = Process(self.world, f"p{number}", rng.choice(CLOCKS))
-            self.world.at(rng.uniform(0, 5), process.start, self.caller(process, waits=False))
+        for number in range(plan.callers + plan.pollers):
+            waits = number < plan.callers
+            name = f"c{number}" if waits else f"p{number - plan.callers}"
+            process = Process(self.world, name, rng.choice(CLOCKS))
+            self.world.at(rng.uniform(0, 5), process.start, self.caller(process, waits))
         for _ in range(plan.forged):
             self.world.at(rng.uniform(5, 100), self.forge)
         for _ in range(plan.strangers):
