@@ -144,9 +144,7 @@ class HandlerEndsTheSame(Handler):
     def _one_wins(self, operation: Operation) -> None:
         scene = self.scene
         if self.answer is True:
-            assert isinstance(scene.error, LockAlreadyReleasedError), (
-                f"released, and then {scene.error or scene.given!r}"
-            )
+            assert isinstance(scene.error, LockAlreadyReleasedError), f"released, then {scene.error or scene.given!r}"
             assert scene.rows.get(scene.key + " written") is None, "released, and then committed"
             scene.counts["the handler won"] += 1
             return
@@ -273,10 +271,8 @@ def play(stage: Stage, operation: Operation, kind: type[Fault], point: Point) ->
     except SystemExit:
         if not isinstance(fault, ForkAndLeave):
             raise
-    except (
-        KeyboardInterrupt,
-        TimeIsUp,
-    ) as error:  # at the return of the outermost call: Python runs the handler after it
+    except (KeyboardInterrupt, TimeIsUp) as error:
+        # At the return of the outermost call: Python runs the handler after it.
         scene.counts["after the operation"] += 1
         scene.keep_given()  # the interrupt may have come before
         if error.__context__ is None:  # otherwise the operation had raised that

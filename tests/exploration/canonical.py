@@ -17,20 +17,8 @@ nothing is left out, except for what cannot decide anything: the text of an erro
 from __future__ import annotations
 
 import gc
+import types
 from collections.abc import Iterable
-from types import (
-    BuiltinFunctionType,
-    CellType,
-    CodeType,
-    FrameType,
-    FunctionType,
-    GeneratorType,
-    MemberDescriptorType,
-    MethodDescriptorType,
-    MethodType,
-    ModuleType,
-    WrapperDescriptorType,
-)
 from typing import Any
 
 from lambda_lock.core.outcome import ConditionFailed, ServiceError, TransactionCanceled, TransportError
@@ -40,12 +28,23 @@ from lambda_lock.core.schema import Schema
 
 _PLAIN = frozenset({type(None), bool, int, float, str, bytes})
 _FIXED = (
-    CodeType, FrameType, FunctionType, BuiltinFunctionType, MethodDescriptorType, WrapperDescriptorType,
-    ModuleType, type,
+    types.CodeType, types.FrameType, types.FunctionType, types.BuiltinFunctionType, types.MethodDescriptorType,
+    types.WrapperDescriptorType, types.ModuleType, type,
 )  # fmt: skip
 _ITERATORS = frozenset(map(type, (iter(range(0)), iter([]), iter(()), iter({}), iter({}.items()), reversed([]))))
 _OUTCOMES = (ConditionFailed, ServiceError, TransactionCanceled, TransportError)
-_CONTAINERS = (tuple, list, dict, set, frozenset, range, GeneratorType, MethodType, CellType, BaseException)
+_CONTAINERS = (
+    tuple,
+    list,
+    dict,
+    set,
+    frozenset,
+    range,
+    types.GeneratorType,
+    types.MethodType,
+    types.CellType,
+    BaseException,
+)
 _UNSET = type  # for an attribute that is not set; nothing has this value
 _WORD = tuple.__itemsize__  # bytes of a reference
 _slots: dict[type, tuple[str, ...]] = {}
@@ -92,13 +91,13 @@ class Form:
             return ("d", *self._each(value), *self._each(value.values()))  # the order of a dict decides things
         if kind is set or kind is frozenset:
             return ("s", *sorted(map(of, value)))
-        if kind is GeneratorType:
+        if kind is types.GeneratorType:
             return self._generator(value)
-        if kind is MethodType:
+        if kind is types.MethodType:
             return "m", value.__func__.__qualname__, of(value.__self__)
-        if kind is FunctionType:
+        if kind is types.FunctionType:
             return "f", value.__qualname__, *map(of, value.__closure__)
-        if kind is CellType:
+        if kind is types.CellType:
             return "c", of(value.cell_contents)
         if kind in _ITERATORS:
             return "i", of(value.__reduce__()[1:])
@@ -136,7 +135,7 @@ class Form:
 
 def _names(kind: type) -> tuple[str, ...]:
     """The slots of a class. Raises TypeError if its objects have more in them than these and a ``__dict__``."""
-    slots = [name for one in kind.__mro__ for name, it in vars(one).items() if type(it) is MemberDescriptorType]
+    slots = [name for one in kind.__mro__ for name, it in vars(one).items() if type(it) is types.MemberDescriptorType]
     places = len(slots) + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
     if kind is object or kind.__itemsize__ or kind.__basicsize__ > object.__basicsize__ + places * _WORD:
         known = sorted(one.__qualname__ for one in (*_PLAIN, *_FIXED, *_CONTAINERS, *_ITERATORS))

@@ -67,15 +67,8 @@ class Case:
 
     def bounds(self) -> str:
         """What is bounded, in words. The moves of the application are bounded by the setups."""
-        counts = {
-            "fault": self.faults,
-            "slow step": self.slow,
-            "double": self.doubles,
-            "interrupt": self.interrupts,
-            "freeze": self.freezes,
-            "death": self.deaths,
-            "flip": self.flips,
-        }
+        others = ("double", "interrupt", "freeze", "death", "flip")
+        counts = {"fault": self.faults, "slow step": self.slow} | {name: getattr(self, f"{name}s") for name in others}
         said = [f"{count} {name}{'s' * (count > 1)}" for name, count in counts.items() if count]
         turns = ("", " with turns", " with turns and the moments before them")[self.turns]
         return ", ".join([*(said or ["no fault"]), f"{self.seconds:g} s{turns}"])

@@ -238,19 +238,11 @@ class Process:
         setup = self.setup
         place = self._place_for(owner, None if by_string else setup.take)  # a string does not know what its hold takes
         queue: Any = (queue_for_permit if setup.permits else Queue) if setup.queue and not by_string else None
-        self.until = reading.elapsed + setup.wait if queue is not None else None
-        return AcquireRequest(
-            place,
-            owner,
-            setup.lease,
-            Content(ttl=86_400 if setup.window is not None else None),
-            wait_until=reading.elapsed + setup.wait,
-            waits=setup.wait > 0 and not by_string,
-            refresh_period=60.0,
-            window=setup.window,
-            hold_on_unavailable=setup.outages,
-            queue=queue,
-        )
+        until, content = reading.elapsed + setup.wait, Content(ttl=86_400 if setup.window is not None else None)
+        self.until = until if queue is not None else None
+        waits: dict[str, Any] = {"wait_until": until, "waits": setup.wait > 0 and not by_string, "refresh_period": 60.0}
+        special: dict[str, Any] = {"window": setup.window, "hold_on_unavailable": setup.outages, "queue": queue}
+        return AcquireRequest(place, owner, setup.lease, content, **waits, **special)
 
     def _place_for(self, owner: str, take: int | None = None) -> Place:
         permits = self.setup.permits

@@ -82,9 +82,8 @@ class Judge:
             return "overlap", f"{' and '.join(node.held[3] for node in nodes)} hold the lock"
         for node in nodes:
             if not self._is_of(table, node):
-                return "robbed", f"{node.held[3]} (token {node.held[4]}) is valid, and the row is not its own: " + (
-                    describe_row(self.tables.lock(table))
-                )
+                row = describe_row(self.tables.lock(table))
+                return "robbed", f"{node.held[3]} (token {node.held[4]}) is valid, and the row is not its own: {row}"
         return None
 
     def _take_of(self, table: int, node: Node) -> int:
@@ -285,9 +284,8 @@ class Judge:
                 now += math.ceil(action.seconds * SECOND)
             process.resume(0, outcome, self._newcomer.read(now, 0), False)
             if now > latest + _HOP:
-                return "starved", f"a newcomer at {started / SECOND:.3f} still waits at {now / SECOND:.3f}: " + (
-                    describe_row(row)
-                )
+                times = f"at {started / SECOND:.3f} still waits at {now / SECOND:.3f}"
+                return "starved", f"a newcomer {times}: {describe_row(row)}"
         return None
 
     def _is_unreadable(self, item: Any) -> bool:
@@ -336,9 +334,8 @@ class Judge:
         if what != "sends":
             return f"{said}: {what}"
         kind, date, twice, *hangs = rest[1:]
-        return f"{said}: {'done' if kind == 'reply' else kind}, Date {date - _EPOCH}" + "".join(
-            f", {more}" for more in (twice, *hangs) if more
-        )
+        done = "done" if kind == "reply" else kind
+        return ", ".join([f"{said}: {done}", f"Date {date - _EPOCH}", *filter(None, (twice, *hangs))])
 
 
 def answer(table: Table, action: Send, date: int) -> Any:

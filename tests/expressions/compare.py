@@ -27,15 +27,9 @@ class Difference(AssertionError):
     def __str__(self) -> str:
         operation, request = self.case.requests[self.at]
         before = [f"  after {name} {json.dumps(each)}" for name, each in self.case.requests[: self.at]]
-        return "\n".join(
-            [
-                f"{self.engine} and lambda_lock.testing differ",
-                *before,
-                f"  {operation} {json.dumps(request)}",
-                f"  {self.engine}: {self.expected}",
-                f"  lambda_lock.testing: {self.found}",
-            ]
-        )
+        said = [f"  {self.engine}: {self.expected}", f"  lambda_lock.testing: {self.found}"]
+        differ = f"{self.engine} and lambda_lock.testing differ"
+        return "\n".join([differ, *before, f"  {operation} {json.dumps(request)}", *said])
 
 
 class Comparison:

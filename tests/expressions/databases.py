@@ -116,10 +116,8 @@ class Real:
     def apply(self, request: Request) -> Outcome:
         operation, content = request
         if "ClientRequestToken" in content:  # an engine remembers those of cases before
-            content = {
-                **content,
-                "ClientRequestToken": f"{content['ClientRequestToken'][:20]}-{self._run}{self._cases}",
-            }
+            token = f"{content['ClientRequestToken'][:20]}-{self._run}{self._cases}"
+            content = content | {"ClientRequestToken": token}
         status, answer = self._send(operation, content)
         if status == 200:
             return Outcome("", plain(answer.get("Item") or answer.get("Attributes") or None))
@@ -127,9 +125,8 @@ class Real:
         if "CancellationReasons" in answer:
             reasons = answer["CancellationReasons"]
             return Outcome(code, [[reason.get("Code"), plain(reason.get("Item") or None)] for reason in reasons])
-        return Outcome(
-            code, plain(answer.get("Item") or None), why=answer.get("message") or answer.get("Message") or ""
-        )
+        why = answer.get("message") or answer.get("Message") or ""
+        return Outcome(code, plain(answer.get("Item") or None), why=why)
 
     def rows(self, table: str) -> list[Item]:
         _, answer = self._send("Scan", {"TableName": table, "ConsistentRead": True})

@@ -30,9 +30,7 @@ few = st.sampled_from(["a", "b", "ab", "é"])
 sets: st.SearchStrategy[Item] = st.one_of(
     st.lists(few, min_size=1, max_size=3, unique=True).map(lambda texts: {"SS": texts}),
     st.lists(st.integers(-1, 3).map(str), min_size=1, max_size=3, unique=True).map(lambda texts: {"NS": texts}),
-    st.lists(st.sampled_from(["YQ==", "AA==", "/w=="]), min_size=1, max_size=3, unique=True).map(
-        lambda texts: {"BS": texts}
-    ),
+    st.lists(st.sampled_from(["YQ==", "AA==", "/w=="]), min_size=1, unique=True).map(lambda texts: {"BS": texts}),
 )
 NAMES = ("x", "y", "é", "size", "a-b", "a.b")
 names = st.sampled_from(NAMES)
@@ -167,9 +165,8 @@ class Writer:
     # -- updates
 
     def update(self) -> str:
-        clauses = self.draw(
-            st.lists(st.sampled_from(["SET", "REMOVE", "ADD", "DELETE"]), min_size=1, max_size=2, unique=True)
-        )
+        clause = st.sampled_from(["SET", "REMOVE", "ADD", "DELETE"])
+        clauses = self.draw(st.lists(clause, min_size=1, max_size=2, unique=True))
         return " ".join(f"{each} {', '.join(self.changes(each))}" for each in clauses)
 
     def changes(self, clause: str) -> list[str]:

@@ -252,9 +252,8 @@ def cases(draw: st.DrawFn) -> Case:
     found: list[Request] = [("PutItem", {"TableName": place.table, "Item": row})] if draw(st.integers(0, 9)) else []
     for _ in range(draw(st.integers(1, 3))):
         build = lock_requests
-        if place.schema.rate is not None and (
-            row.get(place.schema.version) == {"S": RATE} or not draw(st.integers(0, 3))
-        ):
+        is_rate = row.get(place.schema.version) == {"S": RATE}
+        if place.schema.rate is not None and (is_rate or not draw(st.integers(0, 3))):
             build = rate_requests
         elif place.schema.permits is not None and (SEAL in str(row.get(place.schema.version)) or draw(flags)):
             build = permit_requests

@@ -62,19 +62,10 @@ class GoPeer(Talker):
         self.renewed: dict[str, Held] = {}
         threading.Thread(target=self._keep_renewing, args=(heartbeat,), daemon=True).start()
 
-    def take(
-        self,
-        key: str,
-        *,
-        silent: bool,
-        wait: float,
-        refresh: float,
-        data: str | None = None,
-        attributes: dict[str, str] | None = None,
-        keep: bool = True,
-        **_: Any,
-    ) -> Held:
-        others: dict[str, Any] = {name: {"S": value} for name, value in (attributes or {}).items()}
+    def take(self, key: str, *, silent: bool, wait: float, refresh: float, **options: Any) -> Held:
+        given: dict[str, str] = options.get("attributes") or {}
+        others: dict[str, Any] = {name: {"S": value} for name, value in given.items()}
+        data: str | None = options.get("data")
         started, patience = time.monotonic(), wait
         first: Seen | None = None
         while True:
@@ -93,7 +84,7 @@ class GoPeer(Talker):
                 condition = "attribute_exists(#k) AND recordVersionNumber = :v"
                 held = self._put(key, others, data, seen, condition, {":v": seen.version})
             if held is not None:
-                held.keep = keep
+                held.keep = options.get("keep", True)
                 if not silent:
                     self.renewed[key] = held
                 return held
@@ -118,13 +109,9 @@ class GoPeer(Talker):
         seen = self._get(key)
         if seen is None:
             return {"absent": True}
-        return {
-            "owner": seen.owner,
-            "version": seen.version,
-            "lease": seen.lease,
-            "data": None if seen.data is None else seen.data.decode(),
-            "others": ",".join(sorted(seen.others)),
-        }
+        shown = {name: getattr(seen, name) for name in ("owner", "version", "lease")}
+        data = None if seen.data is None else seen.data.decode()
+        return shown | {"data": data, "others": ",".join(sorted(seen.others))}
 
     def _keep_renewing(self, period: float) -> None:
         while True:
@@ -148,13 +135,7 @@ class GoPeer(Talker):
         return Seen(reply["Item"]) if "Item" in reply else None
 
     def _put(
-        self,
-        key: str,
-        others: dict[str, Any],
-        data: str | None,
-        seen: Seen | None,
-        condition: str,
-        texts: dict[str, str],
+        self, key: str, others: Any, data: str | None, seen: Seen | None, condition: str, texts: Any
     ) -> Held | None:
         """Write the whole row again. Returns None if another client was faster."""
         stored = data.encode() if data is not None else None

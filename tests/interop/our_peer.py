@@ -15,25 +15,15 @@ class OurPeer(Talker):
         self, *, table: str, lease: float, heartbeat: float, sort_key_name: str | None = None, schema: str = "JAVA"
     ) -> None:
         def client(period: float) -> LockClient:
-            return LockClient(
-                table,
-                schema=_SCHEMAS[schema],
-                ttl=None,
-                lease_duration=lease,
-                heartbeat_period=period,
-                sort_key_name=sort_key_name,
-            )
+            times: dict[str, Any] = {"ttl": None, "lease_duration": lease, "heartbeat_period": period}
+            return LockClient(table, schema=_SCHEMAS[schema], sort_key_name=sort_key_name, **times)
 
         self.lease = lease
         self.clients = {False: client(heartbeat), True: client(0)}
 
     def take(self, key: str, *, silent: bool, wait: float, refresh: float, data: str | None = None, **_: Any) -> Lock:
-        return self.clients[silent].acquire(
-            key,
-            wait=self.lease + wait if wait else 0,
-            refresh_period=refresh,
-            data=None if data is None else data.encode(),
-        )
+        wait, stored = self.lease + wait if wait else 0, None if data is None else data.encode()
+        return self.clients[silent].acquire(key, wait=wait, refresh_period=refresh, data=stored)
 
     def give_back(self, handle: Lock, data: str | None = None) -> bool:
         return handle.release(data=None if data is None else data.encode())

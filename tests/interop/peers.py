@@ -92,14 +92,9 @@ class Peer:
 
     def __init__(self, command: list[str], environment: dict[str, str]) -> None:
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the process
+        environment, pipe = inherited_environment() | environment, subprocess.PIPE
         self._process = subprocess.Popen(
-            command,
-            cwd=ROOT,
-            env=inherited_environment() | environment,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._log,
-            text=True,
+            command, cwd=ROOT, env=environment, stdin=pipe, stdout=pipe, stderr=self._log, text=True
         )
         self._answers: queue.Queue[Answer | None] = queue.Queue()
         self._unanswered = 1  # the first answer says that the process is ready

@@ -28,26 +28,11 @@ class PythonPeer(Talker):
         # This client always has heartbeats. A lock taken after their first round has to wait for the next one.
         self.clients = {False: client(heartbeat), True: client(3600)}
 
-    def take(
-        self,
-        key: str,
-        *,
-        silent: bool,
-        wait: float,
-        refresh: float,
-        attributes: dict[str, str] | None = None,
-        sort_key: str = "-",
-        **_: Any,
-    ) -> DynamoDBLock:
+    def take(self, key: str, *, silent: bool, wait: float, refresh: float, **options: Any) -> DynamoDBLock:
         patience = self.lease + wait if wait else 0.001  # zero would mean "the default"
-        return self.clients[silent].acquire_lock(
-            key,
-            sort_key,
-            retry_period=timedelta(seconds=refresh),
-            retry_timeout=timedelta(seconds=patience),
-            additional_attributes=attributes,
-            app_callback=lambda code, lock: None,
-        )
+        times = {"retry_period": timedelta(seconds=refresh), "retry_timeout": timedelta(seconds=patience)}
+        more = {"additional_attributes": options.get("attributes"), "app_callback": lambda code, lock: None}
+        return self.clients[silent].acquire_lock(key, options.get("sort_key", "-"), **times, **more)
 
     def describe(self, handle: DynamoDBLock) -> Answer:
         return {"version": handle.record_version_number}

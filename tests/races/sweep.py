@@ -43,9 +43,8 @@ class Played:
 
     def story(self) -> str:
         switches = ", then ".join(self.places) or "nowhere"
-        return f"{self.scenario} (policy {self.policy}, plan {self.plan}, switched at {switches}): " + "; ".join(
-            self.wrong
-        )
+        played = f"{self.scenario} (policy {self.policy}, plan {self.plan}, switched at {switches})"
+        return f"{played}: {'; '.join(self.wrong)}"
 
 
 def play(scenario: Scenario, plan: Plan, policy: str, every: str, engine: Engine | None = None) -> Played:

@@ -172,9 +172,8 @@ class World:
 
     def new_client(self, **settings: Any) -> LockClient:
         wire: Any = Wire(self)
-        return LockClient(
-            LOCKS, lease_duration=LEASE, transport=wire, logger=self.told.logger(), hooks=[self.told], **settings
-        )
+        settings |= {"lease_duration": LEASE, "logger": self.told.logger(), "hooks": [self.told]}
+        return LockClient(LOCKS, transport=wire, **settings)
 
     def acquire(self, key: str = "k", client: LockClient | None = None, **options: Any) -> Lock:
         """Acquire a lock whose is_held is compared with the table from now on."""

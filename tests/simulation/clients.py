@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any
 
+from lambda_lock import errors
 from lambda_lock.core import acquire, handover, keep, protocol, transaction
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.permit_queue import queue_for_permit
 from lambda_lock.core.permits import PermitPlace
-from lambda_lock.core.protocol import AcquireRequest, Conversation, Resumption, Send, Wait
+from lambda_lock.core.protocol import AcquireRequest, Conversation, Wait
 from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.row import RESULT_MADE, is_attempt
-from lambda_lock.errors import (
-    CommitRefusedError,
-    DuplicateEventError,
-    LockConfigurationError,
-    LockFormatError,
-    LockLostError,
-    LockNotGrantedError,
-    TransportError,
-)
 
 from . import application, erasing, several
 from .errands import Adopter, Commit, Errand, Release, Waiter
@@ -32,10 +24,7 @@ from .interrupts import REFUSED, THROWN, Cancelled, driven
 from .items import place_of
 from .older import OldPlace
 from .schedule import draw_lease
-from .world import Life, Process, World
-
-T = TypeVar("T")
-Part = Generator[Send | Wait, Resumption, T]
+from .world import Life, Process, Steps, T, World
 
 _LAST_ACTS = 3  # how often the end of a hold is tried again after an interrupt
 _PATIENCE = 40.0  # seconds of elapsed time that an acquire may take beyond its wait, for its sends and for giving up
@@ -90,9 +79,8 @@ class Client:
 
     def life(self) -> Life:
         settings = self.world.settings
-        others: list[tuple[float, Callable[[Client], Part[None]]]] = [
-            (settings.several, several.turn), (settings.forgets, erasing.forget), (settings.erases, erasing.erase)
-        ]  # fmt: skip
+        shares = settings.several, settings.forgets, settings.erases
+        others = list(zip(shares, (several.turn, erasing.forget, erasing.erase), strict=True))
         yield Wait(self.rng.uniform(0, 0.5) * self.rng.choice((0.1, self.world.scale)))
         while self.world.counts["grants"] < settings.grants and self.world.counts["turns"] < 4 * settings.grants:
             self.world.counts["turns"] += 1
@@ -117,11 +105,11 @@ class Client:
             for zombie in self.zombies:
                 yield from self.end(zombie)
 
-    def acquire(self) -> Part[OurHolding | None]:
+    def acquire(self) -> Steps[OurHolding | None]:
         wanted = self.draw_wish()
         return (yield from self.take(wanted, Waiter(self.world, self.process, wanted), acquire.acquire))
 
-    def adopt(self, string: str) -> Part[OurHolding | None]:
+    def adopt(self, string: str) -> Steps[OurHolding | None]:
         given = handover.read_handover(string, "locks")
         wanted = self.draw_wish()
         place = place_of(given.key)
@@ -141,8 +129,8 @@ class Client:
         return Conversation(self.memory, self.world.entropy, self.process.reading())
 
     def take(
-        self, wanted: AcquireRequest, waiter: Waiter, how: Callable[..., protocol.Steps[protocol.Hold]], *token: int
-    ) -> Part[OurHolding | None]:
+        self, wanted: AcquireRequest, waiter: Waiter, how: Callable[..., Steps[protocol.Hold]], *token: int
+    ) -> Steps[OurHolding | None]:
         """how: the core's function. token: of the hold to adopt or resume. Returns None if nothing was granted."""
         process, world = self.process, self.world
         self.disturb(waiter, wanted.place.key)
@@ -154,11 +142,11 @@ class Client:
             world.trace(process.name, f"not granted: {error!r}")
             waiter.failed(error, process.peek())
             self.judge_error(error)
-            inside = len(error.holders) if isinstance(error, LockNotGrantedError) else 0
+            inside = len(error.holders) if isinstance(error, errors.LockNotGrantedError) else 0
             if inside > (wanted.place.permits or inside) and "permits_differ" not in self.noticed:
                 world.judge.fail("silent", f"{wanted.owner} saw {inside} holders, lets in fewer, and noticed nothing")
             return None
-        except DuplicateEventError as error:
+        except errors.DuplicateEventError as error:
             world.trace(process.name, f"done before: {error!r}")
             world.counts["duplicates"] += 1
             waiter.failed(error, process.peek())
@@ -187,7 +175,7 @@ class Client:
         if rng.random() < settings.die / 2:
             world.at(world.now + rng.uniform(0, 1) * rng.choice((0.1, 1, world.scale)), self.perish)
 
-    def watched(self, errand: Any, steps: protocol.Steps[T], what: str | None) -> Part[T]:
+    def watched(self, errand: Any, steps: Steps[T], what: str | None) -> Steps[T]:
         """Run the steps of an operation. ``errand`` is told what happens until they end.
 
         what: the operation, as for ``driven``. None: nothing is thrown into it.
@@ -216,9 +204,9 @@ class Client:
 
     def judge_error(self, error: BaseException) -> None:
         settings = self.world.settings
-        if isinstance(error, LockFormatError) and not (settings.unreadable or self.old):
+        if isinstance(error, errors.LockFormatError) and not (settings.unreadable or self.old):
             self.world.judge.fail("escaped", repr(error))
-        if isinstance(error, LockConfigurationError) and not settings.dateless:
+        if isinstance(error, errors.LockConfigurationError) and not settings.dateless:
             self.world.judge.fail("escaped", repr(error))
 
     def draw_wish(self) -> AcquireRequest:
@@ -271,7 +259,7 @@ class Client:
 
     # -- holding
 
-    def hold(self, holding: OurHolding) -> Part[None]:
+    def hold(self, holding: OurHolding) -> Steps[None]:
         rng, settings, hold = self.rng, self.world.settings, holding.hold
         planned = rng.random() >= settings.no_heartbeat
         work, end = self.draw_work(hold)
@@ -300,7 +288,7 @@ class Client:
         work = hold.lease_ms / 1000 * leases
         return work, min(self.process.peek() + work, latest_end(hold))
 
-    def heartbeats(self, holding: OurHolding, planned: bool) -> Part[None]:
+    def heartbeats(self, holding: OurHolding, planned: bool) -> Steps[None]:
         """One or two heartbeats that the application asks for."""
         rng, settings = self.rng, self.world.settings
         for _ in range(1 + (rng.random() < settings.pair)):
@@ -317,7 +305,7 @@ class Client:
                 if planned:
                     self.plan(holding)
 
-    def turn(self, holding: OurHolding) -> Part[None]:
+    def turn(self, holding: OurHolding) -> Steps[None]:
         """Wait until no other renewal of this handle is under way, as Renewer does."""
         while holding.renewing:
             yield Wait(0.05)
@@ -330,7 +318,7 @@ class Client:
             with suppress(*THROWN):
                 yield from self.renew(holding, by="heartbeat")
 
-    def renew(self, holding: OurHolding, lease_ms: int | None = None, by: str = "application") -> Part[bool]:
+    def renew(self, holding: OurHolding, lease_ms: int | None = None, by: str = "application") -> Steps[bool]:
         """Renew once. The handle is marked for `turn`, so that its renewals are sent one after the other.
 
         by: who renews: the application, the heartbeat, or an acquisition of several locks.
@@ -419,7 +407,7 @@ class Client:
 
     # -- the end
 
-    def finish(self, holding: OurHolding) -> Part[None]:
+    def finish(self, holding: OurHolding) -> Steps[None]:
         rng, settings = self.rng, self.world.settings
         zombies, self.zombies = self.zombies, []
         for zombie in zombies:
@@ -435,7 +423,7 @@ class Client:
         else:
             yield from self.end(holding)
 
-    def end(self, holding: OurHolding) -> Part[None]:
+    def end(self, holding: OurHolding) -> Steps[None]:
         """End the hold by one of the last acts."""
         if holding.hold.window is not None:
             yield from self.end_event(holding)
@@ -448,7 +436,7 @@ class Client:
         else:
             yield from self.release(holding)
 
-    def end_event(self, holding: OurHolding) -> Part[None]:
+    def end_event(self, holding: OurHolding) -> Steps[None]:
         """As the wrapper around an event's handler does. The handler may commit."""
         rng, settings, world = self.rng, self.world.settings, self.world
         holding.failed = rng.random() < settings.fail
@@ -466,7 +454,7 @@ class Client:
         else:
             yield from self.release(holding, complete=not holding.failed)
 
-    def hand_over(self, holding: OurHolding) -> Part[None]:
+    def hand_over(self, holding: OurHolding) -> Steps[None]:
         process, world, hold, rng = self.process, self.world, holding.hold, self.rng
         lease_ms = max(1000, int(holding.wanted.lease_ms * rng.choice((0.3, 1, 1, 2))))
         before_ms, had_it = hold.expiry_ms, holding.owns(world.table.get(holding.key))
@@ -478,12 +466,10 @@ class Client:
         except THROWN as error:
             yield from self.end_again(holding, error)
             return
-        except (LockLostError, TransportError, ServiceError) as error:
+        except (errors.LockLostError, errors.TransportError, ServiceError) as error:
             world.trace(process.name, f"hand_over of {holding}: {error!r}")
-            lost = isinstance(error, LockLostError)
-            if (lost and had_it and world.judge.changed[holding.key] < errand.started) or (
-                not lost and errand.unharmed
-            ):
+            lost = isinstance(error, errors.LockLostError)
+            if had_it and world.judge.changed[holding.key] < errand.started if lost else errand.unharmed:
                 world.judge.fail("refused", f"{holding} could not hand over, though it has the lock: {error!r}")
             yield from self.release(holding)
             return
@@ -502,7 +488,7 @@ class Client:
         client = self.rng.choice(self.world.clients)
         client.process.call(Client, self.world, "", self.keys, self.kind, client, string)
 
-    def commit(self, *holdings: OurHolding) -> Part[None]:
+    def commit(self, *holdings: OurHolding) -> Steps[None]:
         """Commit under one lock, or under several. If that fails, those of several that are still held are released."""
         process, world, is_one = self.process, self.world, len(holdings) == 1
         items: list[dict[str, Any]] = []
@@ -522,13 +508,13 @@ class Client:
             if holdings[0].hold.window is not None:
                 world.events.told_done(holdings[0].key)
             return
-        except (CommitRefusedError, LockLostError) as error:
+        except (errors.CommitRefusedError, errors.LockLostError) as error:
             world.counts["commits refused"] += 1
-            errand.told_refused(error, isinstance(error, LockLostError))
+            errand.told_refused(error, isinstance(error, errors.LockLostError))
             world.trace(process.name, f"commit under {under}: {error!r}")
             if is_one:
                 return
-        except (TransportError, ServiceError) as error:
+        except (errors.TransportError, ServiceError) as error:
             world.counts["commits unknown"] += 1
             world.trace(process.name, f"commit under {under}: {error!r}")
             if errand.unharmed:
@@ -563,7 +549,7 @@ class Client:
     def succeed(self, name: str) -> None:
         Client(self.world, name, self.keys, self.kind)
 
-    def end_again(self, holding: OurHolding, error: BaseException, complete: bool = False) -> Part[None]:
+    def end_again(self, holding: OurHolding, error: BaseException, complete: bool = False) -> Steps[None]:
         """After something was thrown into a last act: go on as the drivers do.
 
         If the task was cancelled, `LastAct.undo` ends the lock at once, and nothing is thrown into that.
@@ -588,7 +574,7 @@ class Client:
         yield Wait(10 ** rng.uniform(-3, 1))
         yield from self.release(holding)
 
-    def release(self, holding: OurHolding, complete: bool = False, settled: bool = False) -> Part[None]:
+    def release(self, holding: OurHolding, complete: bool = False, settled: bool = False) -> Steps[None]:
         """settled: nothing is thrown into this one."""
         process, world = self.process, self.world
         errand = Release(world, holding)
@@ -601,7 +587,7 @@ class Client:
         except THROWN as error:
             yield from self.end_again(holding, error, complete)
             return
-        except (TransportError, ServiceError) as error:
+        except (errors.TransportError, ServiceError) as error:
             world.trace(process.name, f"release of {holding}: {error!r}")
             if errand.unharmed and not was_unclear:
                 world.judge.fail("escaped", f"release of {holding}, without a fault: {error!r}")

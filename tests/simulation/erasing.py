@@ -20,6 +20,7 @@ from .errands import Errand
 from .forgets import Forget
 from .interrupts import THROWN
 from .items import place_of
+from .world import Steps
 
 
 class Erase(Errand):
@@ -31,7 +32,7 @@ class Erase(Errand):
             self.world.judge.erasures[id(action.request)] = action.request
 
 
-def erase(client: clients.Client) -> clients.Part[None]:
+def erase(client: clients.Client) -> Steps[None]:
     """Erase the row of a key, without force."""
     process, world = client.process, client.world
     place = place_of(client.rng.choice(client.keys))
@@ -47,7 +48,7 @@ def erase(client: clients.Client) -> clients.Part[None]:
     world.trace(process.name, f"erased {place.key}: {done}")
 
 
-def forget(client: clients.Client) -> clients.Part[None]:
+def forget(client: clients.Client) -> Steps[None]:
     """Forget an event, as an application does when the data changes that its result came from."""
     process, world = client.process, client.world
     wanted = client.draw_wish()
@@ -55,9 +56,8 @@ def forget(client: clients.Client) -> clients.Part[None]:
     wanted.replace = wanted.delete_on_release = False
     meant: Any = ...
     if client.rng.random() < world.settings.if_result:
-        results = [
-            found for (key, _), known in world.judge.results.items() if key == wanted.place.key for found in known
-        ]
+        known = [texts for (key, _), texts in world.judge.results.items() if key == wanted.place.key]
+        results = [text for texts in known for text in texts]
         meant = client.rng.choice(sorted(results[-2:], key=str) or [None])
     watcher = Forget(world, process, wanted, meant)
     world.trace(process.name, f"forgets {wanted.place.key}")

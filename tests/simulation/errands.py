@@ -317,14 +317,12 @@ class Waiter(Errand):
             self.fail("false done", f"{self.wanted.owner} was told that {self.key} is done, but no one completed it")
         elif until <= EPOCH + self.started - self.world.settings.front_ends:
             self.fail(
-                "false done", f"{self.wanted.owner} was told that {self.key} is done until {until}: it had passed"
+                "false done", f"{self.wanted.owner} was told that {self.key} is done until {until}, which is over"
             )
         else:
             judge.forgets.served(self.key, until, self.started)
             if error.result not in judge.results[self.key, until]:
-                self.fail(
-                    "false result", f"{self.wanted.owner} was given {error.result!r} for {self.key} until {until}"
-                )
+                self.fail("false result", f"{self.wanted.owner} got {error.result!r} for {self.key} until {until}")
 
     def _is_free(self) -> bool:
         """Whether it is free. A holder that has expired by every front end's Date is not counted."""
@@ -434,9 +432,8 @@ class Adopter(Waiter):
 
 def gives_back(action: Send) -> bool:
     """Whether an acquisition's request is a release: its other updates ask for the new row (ReturnValues)."""
-    return action.operation == "DeleteItem" or (
-        action.operation == "UpdateItem" and "ReturnValues" not in action.request
-    )
+    is_update = action.operation == "UpdateItem" and "ReturnValues" not in action.request
+    return is_update or action.operation == "DeleteItem"
 
 
 def _refused_for_now(outcome: Any) -> bool:

@@ -11,19 +11,17 @@ the clocks of one machine, because they make no allowance for drift among themse
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
 
 from lambda_lock.core.outcome import Reply
-from lambda_lock.core.protocol import Resumption, Send, Wait
+from lambda_lock.core.protocol import Send, Wait
 from lambda_lock.core.schema import JAVA
 
 from .clocks import Clocks
 from .schedule import draw_lease
-from .world import Life, Process, World
+from .world import Life, Process, Steps, World
 
-Part = Generator[Send | Wait, Resumption, Any]
 _TIMEOUT = 2.0  # seconds
 
 
@@ -78,13 +76,12 @@ class ForeignClient:
                     yield Wait(0)
             yield Wait(self.rng.uniform(0, 0.5) * self.world.scale)
 
-    def acquire(self, key: str) -> Part:
+    def acquire(self, key: str) -> Steps[Any]:
         give_up = self.process.monotonic() + self.world.scale * 3
         seen, since, self.first = None, 0.0, None
         while self.process.monotonic() < give_up:
-            event = yield Send(
-                "GetItem", {"TableName": "locks", "Key": {"key": {"S": key}}, "ConsistentRead": True}, _TIMEOUT
-            )
+            request = {"TableName": "locks", "Key": {"key": {"S": key}}, "ConsistentRead": True}
+            event = yield Send("GetItem", request, _TIMEOUT)
             if isinstance(event.outcome, Reply):
                 row, now = event.outcome.item, self.process.monotonic()
                 version = row[JAVA.version]["S"] if row else None
@@ -110,7 +107,7 @@ class ForeignClient:
             return str(lease_ms)
         return "0" if self.zero else f"{lease_ms / 1000:f}s"
 
-    def put(self, key: str, observed: str | None, row: Any) -> Part:
+    def put(self, key: str, observed: str | None, row: Any) -> Steps[Any]:
         seconds = draw_lease(self.rng, self.kind) if self.rng.random() < 0.3 else self.world.scale
         lease_ms = int(seconds * 1000)
         item = {"key": {"S": key}, JAVA.owner: {"S": self.process.name}, JAVA.lease: {"S": self.written(lease_ms)}}
@@ -132,7 +129,7 @@ class ForeignClient:
         self.world.judge.granted(holding)
         return holding
 
-    def hold(self, holding: ForeignHolding) -> Part:
+    def hold(self, holding: ForeignHolding) -> Steps[Any]:
         rng, settings = self.rng, self.world.settings
         beats = rng.choice(settings.foreign_heartbeats)
         lease = holding.until - self.process.monotonic()
@@ -149,7 +146,7 @@ class ForeignClient:
         holding.over_now = True
         yield from self.release(holding)
 
-    def heartbeat(self, holding: ForeignHolding, lease: float) -> Part:
+    def heartbeat(self, holding: ForeignHolding, lease: float) -> Steps[Any]:
         version, until = self.world.entropy.nonce(), self.process.monotonic() + lease
         mine = self.mine(holding)
         mine["ExpressionAttributeValues"][":new"] = {"S": version}
@@ -159,7 +156,7 @@ class ForeignClient:
         holding.version, holding.until = version, until
         return True
 
-    def release(self, holding: ForeignHolding) -> Part:
+    def release(self, holding: ForeignHolding) -> Steps[Any]:
         mine = self.mine(holding)
         if self.world.deletes or self.rules == "python":
             yield Send("DeleteItem", mine, _TIMEOUT)

@@ -79,9 +79,7 @@ class Forgets:
         after, world = self.world.table.get(errand.key) or {}, self.world
         until = int(after.get(JAVA.completed_until, {"N": "0"})["N"])
         if before == after and until > EPOCH + world.now + 3 and after.get(JAVA.result, {}).get("S") == errand.meant:
-            world.judge.fail(
-                "forgot too little", f"{errand.wanted.owner} left the result of {errand.key} that it meant"
-            )
+            world.judge.fail("forgot too little", f"{errand.wanted.owner} left the result of {errand.key} it meant")
 
     def served(self, key: str, until: float, asked: float) -> None:
         """A delivery that began at ``asked`` was told that the event is done until then."""

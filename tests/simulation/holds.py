@@ -8,6 +8,8 @@ zombie, and a third party that came after the newest, may believe themselves ins
 
 from __future__ import annotations
 
+from typing import Any
+
 from lambda_lock.core import acquire, handover, resume
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
 from lambda_lock.core.permits import PermitPlace
@@ -17,12 +19,12 @@ from lambda_lock.core.resume import name_of
 from lambda_lock.core.row import base_of
 from lambda_lock.errors import LockLostError, TransportError
 
-from .clients import Client, Part
+from .clients import Client
 from .errands import Adopter, ByString, Waiter, gives_back
 from .holding import OurHolding
 from .interrupts import THROWN
 from .items import place_of
-from .world import Life, Process, World
+from .world import Life, Process, Steps, World
 
 _TRIES = 6  # attempts of one state
 _NAMES = ("x{}", "x{}", "x/{}", "x#{}/y", "x{}/")  # holders, with what separates the parts of an owner
@@ -178,14 +180,10 @@ class Attempt(Client):
     takes_strings = False
 
     def __init__(
-        self,
-        execution: Execution,
-        beside: Attempt | None = None,
-        string: tuple[str, int] | None = None,
-        stale: bool = False,
+        self, execution: Execution, beside: Attempt | None = None, string: Any = None, stale: bool = False
     ) -> None:
         world = execution.world
-        self.given = string  # to release, and nothing else
+        self.given: tuple[str, int] | None = string  # to release, and nothing else
         self.stale = stale  # the string was adopted before
         world.counts["processes"] += 1
         self.execution = execution
@@ -219,14 +217,13 @@ class Attempt(Client):
 
     def wish_for(self, owner: str) -> AcquireRequest:
         wanted = self.draw_wish()
-        is_weighed = (
-            getattr(wanted.place, "weighs", False) and self.execution.hold is None
-        )  # later nobody needs to know
+        # Later, nobody needs to know what it takes.
+        is_weighed = getattr(wanted.place, "weighs", False) and self.execution.hold is None
         wanted.place, wanted.owner = self.place(owner, wanted.place.take if is_weighed else None), owner
         wanted.delete_on_release, wanted.replace, wanted.window, wanted.queue = False, False, None, None
         return wanted
 
-    def acquire_first(self) -> Part[OurHolding | None]:
+    def acquire_first(self) -> Steps[OurHolding | None]:
         execution, world = self.execution, self.world
         holder, name = (execution.holder if execution.named else self.name), world.entropy.nonce()[:8]
         if execution.named and world.permits:
@@ -239,7 +236,7 @@ class Attempt(Client):
             execution.failed(self)
         return holding
 
-    def go_on(self, owner: str, token: int) -> Part[OurHolding | None]:
+    def go_on(self, owner: str, token: int) -> Steps[OurHolding | None]:
         """Resume; or acquire again by holder, as an acquire step that runs twice; or adopt what was handed over."""
         execution, world, draw = self.execution, self.world, self.rng.random()
         settings = world.settings
@@ -264,7 +261,7 @@ class Attempt(Client):
             execution.failed(self, lost=self.lost)
         return holding
 
-    def resume(self, owner: str, token: int) -> Part[OurHolding | None]:
+    def resume(self, owner: str, token: int) -> Steps[OurHolding | None]:
         world, wanted = self.world, self.wish_for(f"{owner}/{self.world.entropy.nonce()}")
         wanted.waits = False
         world.trace(self.process.name, f"resumes {owner} (token {token}) as {wanted.owner}")
@@ -279,7 +276,7 @@ class Attempt(Client):
 
     # -- ending
 
-    def finish(self, holding: OurHolding) -> Part[None]:
+    def finish(self, holding: OurHolding) -> Steps[None]:
         rng, settings, execution = self.rng, self.world.settings, self.execution
         hold = holding.hold
         if rng.random() < settings.die:
@@ -318,7 +315,7 @@ class Attempt(Client):
     def handed_over(self, string: str) -> None:
         self.string = True
 
-    def release_by_string(self, owner: str, token: int) -> Part[None]:
+    def release_by_string(self, owner: str, token: int) -> Steps[None]:
         world, process, execution = self.world, self.process, self.execution
         watcher = ByString(world, process, execution.key)
         world.trace(process.name, f"releases {owner} (token {token}) by string")

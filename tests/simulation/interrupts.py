@@ -12,23 +12,15 @@ There are three kinds. The drivers treat them alike, but for this:
 
 from __future__ import annotations
 
-from collections.abc import Generator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
+from lambda_lock import errors
 from lambda_lock.core.outcome import ServiceError
-from lambda_lock.core.protocol import Resumption, Send, Wait
-from lambda_lock.errors import (
-    LockConfigurationError,
-    LockFormatError,
-    LockLostError,
-    LockNotGrantedError,
-    TransportError,
-)
+from lambda_lock.core.protocol import Send, Wait
 
-from .world import GivenUp, Process, Task
+from .world import GivenUp, Process, Steps, T, Task
 
-T = TypeVar("T")
 INTERRUPT, CANCELLATION, ERROR = KINDS = ("interrupt", "cancellation", "error")
 UNSENT, UNDER_WAY, ANSWERED = ("before it is sent", "under way", "answer dropped")
 _TIMES = {INTERRUPT: (1, 1, 1, 2, 2, 3), CANCELLATION: (1,), ERROR: (1, 1, 2)}
@@ -40,7 +32,10 @@ class Cancelled(GivenUp):
 
 
 #: What an acquisition may end with, as it is documented.
-REFUSED = (LockNotGrantedError, LockLostError, TransportError, ServiceError, LockFormatError, LockConfigurationError)
+REFUSED = (
+    errors.LockNotGrantedError, errors.LockLostError, errors.TransportError, ServiceError, errors.LockFormatError,
+    errors.LockConfigurationError,
+)  # fmt: skip
 
 
 class Unexpected(Exception):
@@ -51,9 +46,7 @@ class Unexpected(Exception):
 THROWN = (GivenUp, Unexpected)
 
 
-def driven(
-    process: Process, task: Task | None, steps: Generator[Send | Wait, Resumption, T], what: str
-) -> Generator[Send | Wait, Resumption, T]:
+def driven(process: Process, task: Task | None, steps: Steps[T], what: str) -> Steps[T]:
     """Run the steps of one operation, as a driver does. Sometimes something is thrown into them, at any yield.
 
     task: None on the thread of the heartbeat.
@@ -70,7 +63,7 @@ def driven(
 class _Thrower:
     process: Process
     task: Task | None
-    steps: Generator[Send | Wait, Resumption, Any]
+    steps: Steps[Any]
     what: str
     kind: str
     yields: int = 0
@@ -81,7 +74,7 @@ class _Thrower:
         self.left = self.world.rng.choice(_TIMES[self.kind])
         self.often = self.world.rng.choice((0.1, 0.3, 0.6, 1.0))  # of the yields, until none is left
 
-    def run(self) -> Generator[Send | Wait, Resumption, Any]:
+    def run(self) -> Steps[Any]:
         told: Any = None
         while True:
             is_thrown = isinstance(told, BaseException)

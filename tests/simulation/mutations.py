@@ -211,13 +211,10 @@ def _tidying(original: Any) -> Any:
     def release(hold: Any, talk: Any, **more: Any) -> Generator[Any, Any, bool]:
         done = yield from original(hold, talk, **more)
         empty = {
-            "TableName": hold.place.table,
-            "Key": hold.place.item_key,
-            "UpdateExpression": "REMOVE permits, permitTokens",
-            "ConditionExpression": "size(permits) < :one",
-            "ExpressionAttributeValues": {":one": {"N": "1"}},
-            "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
-        }
+            "TableName": hold.place.table, "Key": hold.place.item_key,
+            "UpdateExpression": "REMOVE permits, permitTokens", "ConditionExpression": "size(permits) < :one",
+            "ExpressionAttributeValues": {":one": {"N": "1"}}, "ReturnValuesOnConditionCheckFailure": "ALL_OLD",
+        }  # fmt: skip
         yield from talk.exchange(("UpdateItem", empty))
         return done
 
@@ -233,9 +230,8 @@ def _given_back(original: Any) -> Any:
         except GeneratorExit:
             raise
         except BaseException:
-            request = requests.release(
-                wanted.place, owner=wanted.owner, token=token, expiry_ms=0, content=requests.Content(ttl=60)
-            )
+            content = requests.Content(ttl=60)
+            request = requests.release(wanted.place, owner=wanted.owner, token=token, expiry_ms=0, content=content)
             yield protocol.Send(*request, protocol.SEND)
             raise
 
@@ -384,9 +380,8 @@ def _left_held(request: dict[str, Any]) -> dict[str, Any]:
 
 def _of_one(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What a commit writes, with weaker conditions for the other locks."""
-    return [
-        {"Update": _unguarded(item["Update"])} if item["Update"]["TableName"] == "locks" else item for item in items
-    ]
+    updates = [item["Update"] for item in items]
+    return [{"Update": _unguarded(one) if one["TableName"] == "locks" else one} for one in updates]
 
 
 MUTATIONS: dict[str, Mutation] = {

@@ -155,7 +155,7 @@ class RateClient(Client):
             world.counts["limited"] += 1
             if error.retry_after < 0 or (watch.unharmed and error.waited > wait + _LATE + judge.patience):
                 judge.fail(
-                    "refused late", f"{process.name} was refused after {error.waited:.1f} s, wait={wait:g}: {error}"
+                    "refused late", f"{process.name} was refused after {error.waited:.1f} of {wait:g} s: {error}"
                 )
             return
         if world.settings.refused_inside and rng.random() < world.settings.refused_inside:

@@ -65,9 +65,8 @@ class Result:
         run = f"python {self.command} {shlex.quote(self.bias)} --seed {self.seed}"
         if self.rule:
             run += f" --broken {shlex.quote(self.rule)}"
-        return "\n".join(
-            [f"seed {self.seed} ({self.bias}):", *lines, f"  replay: {run} --trace", f"  the least: {run} --shrink"]
-        )
+        commands = f"  replay: {run} --trace", f"  the least: {run} --shrink"
+        return "\n".join([f"seed {self.seed} ({self.bias}):", *lines, *commands])
 
 
 def simulate(

@@ -17,7 +17,7 @@ from .holding import OurHolding
 from .interrupts import REFUSED, THROWN, driven
 from .items import place_of
 from .network import keys_of
-from .world import Process, World
+from .world import Process, Steps, World
 
 _PATIENCE = 40.0  # seconds of elapsed time beyond the wait, and as many for each key
 
@@ -110,7 +110,7 @@ class Group:
         if self.planned:
             self.client.plan(holding)
 
-    def renew(self, hold: Hold, talk: Conversation) -> clients.Part[None]:
+    def renew(self, hold: Hold, talk: Conversation) -> Steps[None]:
         holding = self.holdings[hold]
         while holding.renewing:
             yield Wait(0.05)
@@ -118,7 +118,7 @@ class Group:
         if self.planned:
             self.client.plan(holding)
 
-    def release(self, hold: Hold, talk: Conversation) -> clients.Part[bool]:
+    def release(self, hold: Hold, talk: Conversation) -> Steps[bool]:
         self.watcher.pause()
         holding, task = self.holdings.get(hold), self.client.task
         assert holding is not None
@@ -141,7 +141,7 @@ class Group:
         hold.end()
         self.left.append(hold)
 
-    def give_back(self) -> clients.Part[None]:
+    def give_back(self) -> Steps[None]:
         """Release what is still kept: an interrupt came before the handle was returned."""
         for hold in reversed(self.kept):
             if hold not in self.left and hold not in self.ended:
@@ -208,7 +208,7 @@ class Group:
         return any(hold.owner == waiter.wanted.owner and hold.place.key == waiter.key for hold in self.holdings)
 
 
-def turn(client: clients.Client) -> clients.Part[None]:
+def turn(client: clients.Client) -> Steps[None]:
     """One turn with several locks."""
     rng, world, process, task = client.rng, client.world, client.process, client.task
     keys = rng.sample(client.keys, rng.randint(min(2, len(client.keys)), len(client.keys)))
@@ -241,7 +241,7 @@ def turn(client: clients.Client) -> clients.Part[None]:
     yield from _hold(client, group, [group.holdings[hold] for hold in holds])
 
 
-def _hold(client: clients.Client, group: Group, holdings: list[OurHolding]) -> clients.Part[None]:
+def _hold(client: clients.Client, group: Group, holdings: list[OurHolding]) -> Steps[None]:
     rng, settings = client.rng, client.world.settings
     work, end = client.draw_work(holdings[0].hold)
     while True:

@@ -12,7 +12,7 @@ import random
 import traceback
 from collections import Counter
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import Any, TypeVar
 
 from lambda_lock.core import lease
 from lambda_lock.core.protocol import Entropy, Resumption, Send, Wait
@@ -23,7 +23,9 @@ from .schedule import Settings, draw_skew
 
 MAX_EVENTS = 1_000_000  # of a run; more would mean an endless loop. One of 265,000 runs needed more than 150,000
 
-Life = Generator[Send | Wait, Resumption, None]
+T = TypeVar("T")
+Steps = Generator[Send | Wait, Resumption, T]
+Life = Steps[None]
 
 
 class GivenUp(BaseException):
@@ -92,9 +94,7 @@ class World:
 class Process:
     """Clocks, and tasks that share them. While frozen, it does nothing. Once dead, it never does anything again."""
 
-    def __init__(
-        self, world: World, name: str, skew: str = "right", steady: bool = False, clocks: Clocks | None = None
-    ) -> None:
+    def __init__(self, world: World, name: str, skew: str = "right", steady: bool = False, clocks: Any = None) -> None:
         rng, settings = world.rng, world.settings
         self.world = world
         self.name = name
