@@ -26,27 +26,14 @@ from .shrink import shrink
 def parser() -> argparse.ArgumentParser:
     made = bench.parser("tests.simulation", __doc__, seed=0, minutes=None, processes=2, mutants=None)
     made.add_argument("--runs", type=int, default=2000, help="how many seeds, without --minutes (default: 2000)")
-    made.add_argument(
-        "--bias",
-        choices=sorted(BIASES),
-        metavar="BIAS",
-        help="one bias for all runs (a wrong name lists them); without it each seed draws one",
-    )
+    one = "one bias for all runs (a wrong name lists them); without it each seed draws one"
+    made.add_argument("--bias", choices=sorted(BIASES), metavar="BIAS", help=one)
     made.add_argument("--trace", action="store_true", help="run one seed and print everything that happens")
     made.add_argument("--shrink", action="store_true", help="shrink a failing seed, and draw what is left as lanes")
-    made.add_argument(
-        "--broken",
-        choices=sorted(MUTATIONS),
-        metavar="MUTANT",
-        help="break a rule of the protocol (a wrong name lists the mutants)",
-    )
-    made.add_argument(
-        "--mutations",
-        metavar="PART",
-        nargs="?",
-        const="",
-        help="what every mutation (with PART in its name or a bias) does to how many runs",
-    )
+    rule = "break a rule of the protocol (a wrong name lists the mutants)"
+    made.add_argument("--broken", choices=sorted(MUTATIONS), metavar="MUTANT", help=rule)
+    each = "what every mutation (with PART in its name or a bias) does to how many runs"
+    made.add_argument("--mutations", metavar="PART", nargs="?", const="", help=each)
     return made
 
 

@@ -14,18 +14,9 @@ from lambda_lock.core.row import LONGEST_BELIEVED, Row, base_of, ticket_take
 from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import DuplicateEventError, TransportError
 
+from . import items
 from .clocks import DATES, EPOCH
 from .holding import OurHolding
-from .items import (
-    attempt_of,
-    by_attempt,
-    is_weighed,
-    returns_ticket,
-    row_of,
-    takes_in,
-    versions_in,
-    waits_cannot_be_read,
-)
 from .older import OldPlace
 from .world import Process, World
 
@@ -211,9 +202,9 @@ class Waiter(Errand):
         super().sends(action)
         self.world.judge.line.sends(self, action)
         if "ReturnValues" in action.request:
-            self.versions |= versions_in(action)
+            self.versions |= items.versions_in(action)
             self.world.judge.takes(self.wanted, action)
-        if returns_ticket(action) or gives_back(action):
+        if items.returns_ticket(action) or gives_back(action):
             self.waits = False
         if self._giving_back is None and gives_back(action):
             self._giving_back = self.process.peek()
@@ -257,7 +248,7 @@ class Waiter(Errand):
 
     def unsent(self, action: Send | Wait) -> None:
         """It is interrupted before it sends this."""
-        if isinstance(action, Send) and (returns_ticket(action) or gives_back(action)):
+        if isinstance(action, Send) and (items.returns_ticket(action) or gives_back(action)):
             self.waits = False
 
     def dropped(self) -> None:
@@ -281,14 +272,14 @@ class Waiter(Errand):
             item = outcome.item
             if item is None:
                 return
-            self.strayed = self.strayed or waits_cannot_be_read(item)
-            mine = by_attempt(item).get(attempt_of(self.wanted.owner))
+            self.strayed = self.strayed or items.waits_cannot_be_read(item)
+            mine = items.by_attempt(item).get(items.attempt_of(self.wanted.owner))
             if mine is not None:
                 self._may_be_there.add(mine.version)
             elif self.wanted.place.permits is None and JAVA.version in item:
                 self._may_be_there.add(item[JAVA.version]["S"])
         elif self.action is not None and not _refused_for_now(outcome):
-            self._may_be_there |= versions_in(self.action)
+            self._may_be_there |= items.versions_in(self.action)
 
     def failed(self, error: BaseException, elapsed: float) -> None:
         """The acquisition ended with ``error``."""
@@ -327,7 +318,7 @@ class Waiter(Errand):
     def _is_free(self) -> bool:
         """Whether it is free. A holder that has expired by every front end's Date is not counted."""
         item, place = self.world.table.get(self.key), self.wanted.place
-        if place.permits is not None and is_weighed(item) and isinstance(place, OldPlace):
+        if place.permits is not None and items.is_weighed(item) and isinstance(place, OldPlace):
             return False
         ends = [one.expiry_ms / 1000 - EPOCH + DATES if one.expiry_ms else float("inf") for one in self._held()]
         left = [take for end, take in zip(ends, self._takes(), strict=True) if end >= self.world.now]
@@ -336,14 +327,14 @@ class Waiter(Errand):
     def _needs(self) -> int:
         """How many permits have to be free."""
         place = self.wanted.place
-        all_of_them = place.take > 1 and not is_weighed(self.world.table.get(self.key))
+        all_of_them = place.take > 1 and not items.is_weighed(self.world.table.get(self.key))
         return place.permits or 1 if all_of_them else place.take
 
     def _takes(self) -> list[int]:
         """How many permits each of the holders takes."""
         if self.wanted.place.permits is None:
             return [1 for _ in self._held()]
-        return list(takes_in(self.world.table.get(self.key)).values())
+        return list(items.takes_in(self.world.table.get(self.key)).values())
 
     def _is_awaited(self) -> bool:
         """Whether there is a ticket that nobody passes who takes as much, dead or alive: one who waits for more than 1
@@ -375,8 +366,8 @@ class Waiter(Errand):
         """The holders: the row of a lock that is held, or a semaphore's entries."""
         item = self.world.table.get(self.key)
         if self.wanted.place.permits is not None:
-            return list(by_attempt(item).values())
-        row = row_of(item)
+            return list(items.by_attempt(item).values())
+        row = items.row_of(item)
         return [] if row is None or row.is_free else [row]
 
     def _abandoned(self) -> None:
@@ -403,7 +394,7 @@ class Waiter(Errand):
     def _row(self) -> Row | None:
         """The lock as its row shows it, or the permit of this waiter's hold."""
         item = self.world.table.get(self.key)
-        return row_of(item) if item is None or self.wanted.place.permits is None else self.wanted.place.view(item)
+        return items.row_of(item) if item is None or self.wanted.place.permits is None else self.wanted.place.view(item)
 
 
 class Adopter(Waiter):
@@ -417,7 +408,7 @@ class Adopter(Waiter):
 
     def sends(self, action: Send) -> None:
         super().sends(action)
-        self._own |= versions_in(action)
+        self._own |= items.versions_in(action)
 
     def failed(self, error: BaseException, elapsed: float) -> None:
         self._may_be_there &= self._own  # the others belong to another adopter, under the same owner

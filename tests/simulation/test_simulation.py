@@ -8,12 +8,14 @@ import os
 import shlex
 import signal
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 
 import pytest
 
 from tests.simulation.mutations import MUTATIONS, broken
 from tests.simulation.runs import MORE, Totals, run_chunks, run_many, run_slices, shown_by, simulate
 from tests.simulation.schedule import BIASES
+from tests.simulation.waking.plans import play
 from tests.support.sampled import sampled_with
 from tests.support.short import ALL, SCHEDULES, SHORT
 
@@ -48,13 +50,13 @@ def test_events_are_done_once_for_their_window_and_again_where_nobody_finished(f
     assert total.counts["duplicates"] > 3 * runs
 
 
-def test_a_run_can_be_repeated_event_for_event():
-    first: list[str] = []
-    second: list[str] = []
-    simulate(7, "stormy", first.append)
-    simulate(7, "stormy", second.append)
-    assert first == second
-    assert len(first) > 100
+@pytest.mark.parametrize("run", [partial(simulate, 7, "stormy"), partial(play, 7, "all")], ids=["clients", "waking"])
+def test_a_run_can_be_repeated_event_for_event(run):
+    traces: list[list[str]] = [[], []]
+    for trace in traces:
+        run(trace.append)
+    assert traces[0] == traces[1]
+    assert len(traces[0]) > 100
 
 
 def test_a_process_that_died_in_the_queue_is_not_judged_when_it_is_collected():

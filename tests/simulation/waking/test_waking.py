@@ -42,12 +42,3 @@ def test_a_waker_that_is_killed_at_any_of_its_steps_forgets_nobody(step, after, 
             result = simulate(seed, {"kill_at": step, "after": after, "executions": 5, **weight})
             assert not result.failures
             assert result.counts["grants"] >= 5
-
-
-def test_a_run_can_be_repeated_event_for_event():
-    first: list[str] = []
-    second: list[str] = []
-    play(7, "all", first.append)
-    play(7, "all", second.append)
-    assert first == second
-    assert len(first) > 100
