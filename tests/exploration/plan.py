@@ -40,7 +40,8 @@ class Job(NamedTuple):
 class Try(NamedTuple):
     """The next try of a case.
 
-    spent: the seconds of the last one within the same bounds, which was not enough. likely: what this one may need.
+    spent: the seconds of the last one within the same bounds, which was not enough. likely: what this one may need. A
+        case that was never begun is always next.
     """
 
     width: int
@@ -60,13 +61,11 @@ class Plan:
     """
 
     def __init__(self, mutants: list[str], cases: list[str], seconds: float, processes: int) -> None:
-        self.seconds = seconds
+        self.seconds, self.processes = seconds, processes
         self.deadline: float | None = None  # of the cases, by time.monotonic
-        self.processes = processes
         self._mutants = deque(mutants)
-        self._new = deque(cases)
-        self._next: dict[str, Try] = {}  # by the name of the case
-        self._first = 0.0  # seconds that each case gets at first
+        self._next = {name: Try(0, -float("inf"), 0.0) for name in cases}
+        self._first = seconds * processes / max(len(cases), 1) / FIRST  # seconds that each case gets at first
 
     def take(self) -> Job | None:
         """The next job. None if there is none, or none before one that runs is done."""
@@ -74,18 +73,13 @@ class Plan:
             return Job("mutant", self._mutants.popleft())
         if self.deadline is None:
             self.deadline = time.monotonic() + self.seconds
-        left = max(self.deadline - time.monotonic(), 0.0)
-        if self._new:
-            self._first = self._first or left * self.processes / len(self._new) / FIRST
-            return self._job(self._new.popleft(), Try(0, 0.0, self._first), self.deadline)
-        worth = [(one.rank(), name) for name, one in self._next.items() if one.spent < left]
+        left = self.deadline - time.monotonic()
+        worth = [name for name, one in self._next.items() if one.spent < left]
         if not worth:
             return None
-        name = min(worth)[1]
-        return self._job(name, self._next.pop(name), self.deadline)
-
-    def _job(self, name: str, one: Try, deadline: float) -> Job:
-        return Job("case", name, one.width, max(one.likely, self._first), deadline)
+        name = min(worth, key=lambda name: self._next[name].rank())
+        one = self._next.pop(name)
+        return Job("case", name, one.width, max(one.likely, self._first), self.deadline)
 
     def note(self, result: dict[str, Any]) -> None:
         """A job is done. Its case comes again, unless it failed, is complete, or is too large."""

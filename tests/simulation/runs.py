@@ -318,8 +318,6 @@ def shown_by(name: str, runs: int, until: float = float("inf")) -> str:
 def try_mutations(names: list[str], processes: int = 2) -> Iterator[tuple[str, str]]:
     """Break each of these rules until a run shows it. Yields its name, and what has shown it, in any order."""
     with _pool(processes) as pool:
-        yield from _any_order(pool, _try_mutation, zip(names))
-
-
-def _try_mutation(name: str) -> tuple[str, str]:
-    return name, shown_by(name, MUTATIONS[name].runs)
+        tried = {pool.submit(shown_by, name, MUTATIONS[name].runs): name for name in names}
+        for future in as_completed(tried):
+            yield tried[future], future.result()
