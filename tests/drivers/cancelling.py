@@ -144,9 +144,7 @@ OPERATIONS = operations.OPERATIONS | {
     "leave the block of all": Operation(lambda scene: scene.kept.__aexit__(None, None, None), operations.hold_all),
     "commit under all": Operation(operations.commit, operations.hold_all),
     "commit what is refused": Operation(_commit_refused, operations.hold),
-    "acquire as holder": Operation(
-        lambda scene: scene.client.acquire(scene.key, wait=0, holder=HOLDER), _holder_string
-    ),
+    "acquire as holder": Operation(operations.OPERATIONS["acquire as holder"].act, _holder_string),
     "release by string": Operation(lambda scene: scene.client.release(scene.kept), operations.string),
     "hand over what was resumed": Operation(operations.hand_over, _resumed),
     "try all": Operation(

@@ -370,14 +370,6 @@ def _theirs(scene: Scene) -> None:
     assert scene.rows.waiters(scene.key) == [], "a place in the queue is kept for nobody"
 
 
-def _leaping() -> dict[str, Any]:
-    return {"clock": LeapingClock(), "heartbeat_period": 0}
-
-
-def _renewing() -> dict[str, Any]:
-    return {"heartbeat_period": 0.02}
-
-
 _PERMIT = {"permits": 1}
 _HOLDER = {"holder": operations.HOLDER}
 
@@ -393,7 +385,13 @@ OPERATIONS = {
     for each in (
         _swept("acquire", _is_held, _free, takes=True),
         _swept("acquire", _is_held, _free, name="first acquire", warm=False, takes=True),
-        _swept("wait", operations.nothing, _theirs, settings=_leaping, error=LockTimeoutError),
+        _swept(
+            "wait",
+            operations.nothing,
+            _theirs,
+            settings=lambda: {"clock": LeapingClock(), "heartbeat_period": 0},
+            error=LockTimeoutError,
+        ),
         _swept("renew", _is_held, _free),
         _swept("release", _is_released, _free, ends=True),
         _swept("leave a block", _is_released, _free),
@@ -401,7 +399,7 @@ OPERATIONS = {
         _swept("hand_over", _is_handed_over, _free_or_given, ends=True),
         _swept("adopt", _is_held, free_or_to_be_adopted),
         _swept("resume", _is_held, _free_or_to_be_resumed),
-        _swept("close", _free_all, _free_all, before=_hold_renewed, settings=_renewing),
+        _swept("close", _free_all, _free_all, before=_hold_renewed, settings=lambda: {"heartbeat_period": 0.02}),
         _swept("acquire a permit", _is_held, _free, options=_PERMIT, takes=True),
         _swept("renew a permit", _is_held, _free, options=_PERMIT),
         _swept("release a permit", _is_released, _free, options=_PERMIT, ends=True),

@@ -571,9 +571,7 @@ class Explorer:
 
     # -- the exploration
 
-    def run(
-        self, *, most: int = 1 << 60, until: float = float("inf"), order: str = "depth", told: bool = False
-    ) -> Result:
+    def run(self, most: int = 1 << 60, until: float = float("inf"), order: str = "depth", told: bool = False) -> Result:
         """Explore until all is explored, a failure is found, ``most`` states are seen, or ``until`` (time.monotonic).
 
         order: "depth" needs the least memory. "breadth" goes by the number of steps, so it finds the shortest way to a

@@ -134,9 +134,7 @@ class GoPeer(Talker):
         reply = self.dynamodb.get_item(TableName=self.table, Key={"key": {"S": key}}, ConsistentRead=True)
         return Seen(reply["Item"]) if "Item" in reply else None
 
-    def _put(
-        self, key: str, others: Any, data: str | None, seen: Seen | None, condition: str, texts: Any
-    ) -> Held | None:
+    def _put(self, key: str, others: Any, data: str | None, seen: Seen | None, when: str, texts: Any) -> Held | None:
         """Write the whole row again. Returns None if another client was faster."""
         stored = data.encode() if data is not None else None
         if seen is not None and seen.data is not None:
@@ -146,24 +144,20 @@ class GoPeer(Talker):
         item = {**others, "key": {"S": key}, **{name: {"S": text} for name, text in own.items()}}
         item |= {} if stored is None else {"data": {"B": stored}}
         values = {name: {"S": text} for name, text in texts.items()}
-        written = self._send(self.dynamodb.put_item, condition, {"#k": "key"}, values, Item=item)
+        written = self._send(self.dynamodb.put_item, when, {"#k": "key"}, values, Item=item)
         return Held(key, version, stored, now) if written else None
 
     def _update(self, handle: Held, expression: str, values: dict[str, Any]) -> bool:
         names = {"#d": "data"} if ":d" in values else {}
         return self._as_owner(self.dynamodb.update_item, handle, values, names, UpdateExpression=expression)
 
-    def _as_owner(
-        self, send: Callable[..., Any], handle: Held, values: dict[str, Any], names: dict[str, str], **more: Any
-    ) -> bool:
+    def _as_owner(self, send: Callable[..., Any], handle: Held, values: Any, names: Any, **more: Any) -> bool:
         """Change the row under owner and version. Returns False if another client has the row now."""
         condition = "attribute_exists(#k) AND recordVersionNumber = :v AND ownerName = :o"
         values = {":o": {"S": self.owner}, ":v": {"S": handle.version}, **values}
         return self._send(send, condition, {"#k": "key", **names}, values, Key={"key": {"S": handle.key}}, **more)
 
-    def _send(
-        self, send: Callable[..., Any], condition: str, names: dict[str, str], values: dict[str, Any], **more: Any
-    ) -> bool:
+    def _send(self, send: Callable[..., Any], condition: str, names: Any, values: Any, **more: Any) -> bool:
         """Send a write. Returns False if its condition does not hold."""
         terms = {"ExpressionAttributeNames": names, "ExpressionAttributeValues": values}
         try:

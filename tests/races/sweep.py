@@ -79,9 +79,7 @@ def _judge(scenario: Scenario, made: World, results: list[object]) -> Iterator[s
         yield f"threads did not end: {left}"
 
 
-def once(
-    scenario: Scenario, policy: str, every: str, engine: Engine | None = None, *, first: str = ""
-) -> Iterator[Plan]:
+def once(scenario: Scenario, policy: str, every: str, engine: Engine | None = None, first: str = "") -> Iterator[Plan]:
     """The plans with at most one switch: each point of the run without any, and each thread that could go on there.
 
     first: switches in the function of this name come first.

@@ -244,9 +244,8 @@ class Client:
             if settings.other_permits and rng.random() < settings.other_permits:
                 permits = rng.choice((1, 2, 3, 4))
             place = self.permit_place(place, permits, owner)
-        return AcquireRequest(
-            place, owner, int(seconds * 1000), Content(ttl=ttl), window=window, queue=queue, **options
-        )
+        options |= {"window": window, "queue": queue}
+        return AcquireRequest(place, owner, int(seconds * 1000), Content(ttl=ttl), **options)
 
     def permit_place(self, place: Place, permits: int, owner: str) -> PermitPlace:
         """Where it takes a permit, or several of them."""

@@ -307,9 +307,7 @@ class Waiter(Errand):
         if until not in judge.completed.get(self.key, ()):
             self.fail("false done", f"{self.wanted.owner} was told that {self.key} is done, but no one completed it")
         elif until <= EPOCH + self.started - self.world.settings.front_ends:
-            self.fail(
-                "false done", f"{self.wanted.owner} was told that {self.key} is done until {until}, which is over"
-            )
+            self.fail("false done", f"{self.wanted.owner} was told that {self.key} is done until {until}: that is over")
         else:
             judge.forgets.served(self.key, until, self.started)
             if error.result not in judge.results[self.key, until]:

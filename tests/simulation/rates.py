@@ -154,9 +154,7 @@ class RateClient(Client):
             world.trace(process.name, f"no start: {error}")
             world.counts["limited"] += 1
             if error.retry_after < 0 or (watch.unharmed and error.waited > wait + _LATE + judge.patience):
-                judge.fail(
-                    "refused late", f"{process.name} was refused after {error.waited:.1f} of {wait:g} s: {error}"
-                )
+                judge.fail("refused late", f"{process.name} was refused after {error.waited:.1f} of {wait} s: {error}")
             return
         if world.settings.refused_inside and rng.random() < world.settings.refused_inside:
             yield Wait(rng.choice((0.0, 0.1, 5.0)))  # for the inner limit
