@@ -40,40 +40,33 @@ def _not_checked(name: str, reason: str, why: str) -> Known:
     return Known(name, reason, applies)
 
 
+def _instead(name: str, reason: str, theirs: str, ours: str, also: Callable[[Request, Outcome], bool]) -> Known:
+    """DynamoDB Local refuses with its own error instead of ours, and leaves the same rows."""
+
+    def applies(request: Request, expected: Outcome, found: Outcome) -> bool:
+        is_refused = (expected.error, found.error) == (theirs, ours) and expected.rows == found.rows
+        return is_refused and also(request, found)
+
+    return Known(name, reason, applies, engine=LOCAL)
+
+
 KNOWN: tuple[Known, ...] = (
-    Known(
+    _instead(
         "invalid for the item, in a transaction",
         "An update that does not fit its item cancels the transaction with the reason ValidationError (API reference, "
         "TransactionCanceledException). DynamoDB Local answers ValidationException. ministack follows the reference.",
-        lambda request, expected, found: (
-            expected.error == "ValidationException"
-            and found.error == "TransactionCanceledException"
-            and any(code == "ValidationError" for code, _ in found.shown)
-            and expected.rows == found.rows
-        ),
-        engine=LOCAL,
-    ),
-    Known(
+        "ValidationException", "TransactionCanceledException",
+        lambda request, found: any(code == "ValidationError" for code, _ in found.shown)),
+    _instead(
         "a change of the key, under a condition that does not hold",
         "An update cannot change the key of its item. DynamoDB Local looks at the condition before.",
-        lambda request, expected, found: (
-            (expected.error, found.error) == ("ConditionalCheckFailedException", "ValidationException")
-            and "which is part of the key" in found.why
-            and expected.rows == found.rows
-        ),
-        engine=LOCAL,
-    ),
-    Known(
+        "ConditionalCheckFailedException", "ValidationException",
+        lambda request, found: "which is part of the key" in found.why),
+    _instead(
         "one item twice in a transaction",
         "A transaction that has an item twice is refused as a whole (API reference, TransactWriteItems). DynamoDB "
-        "Local looks at the conditions before.",
-        lambda request, expected, found: (
-            found.error == "ValidationException"
-            and expected.error == "TransactionCanceledException"
-            and _repeats(request)
-        ),
-        engine=LOCAL,
-    ),
+        "Local looks at the conditions before.", "TransactionCanceledException", "ValidationException",
+        lambda request, found: _repeats(request)),
     Known(
         "other texts of a number", "7.0 is stored as 7, and there is no negative zero (Developer Guide, Number). "
         "DynamoDB Local leaves the text of a number as it was where an update sets it or a map or list has it, and "

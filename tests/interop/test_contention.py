@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -19,31 +20,38 @@ MOST_RUNS = 10  # a short run beside a busy machine may end before anybody was g
 COMPRESSION = DEFAULT_LEASE / LEASE
 
 
+def tallies(running: list[tuple[Peer, str]], enough: Callable[[list[Answer]], object], **terms: float) -> list[Answer]:
+    """What each peer has counted in its table, after as many runs as it takes until that is enough."""
+    found: list[Answer] = [{"done": 0, "abandoned": 0} for _ in running]
+    for _ in range(MOST_RUNS):
+        for peer, counters in running:
+            peer.tell("count", key="k", counters=counters, **terms)
+        time.sleep(terms["seconds"])  # the run itself; there is nothing to observe before its end
+        for tally, (peer, _) in zip(found, running, strict=True):
+            answer = peer.answer()
+            assert "error" not in answer, answer
+            tally |= {name: tally[name] + answer[name] for name in tally}
+        if enough(found):
+            break
+    return found
+
+
 @pytest.mark.parametrize("minutes", [2, pytest.param(60, marks=[pytest.mark.prove, pytest.mark.timeout(600)])])
 def test_minutes_of_mixed_contention_lose_no_increment(minutes, engine, make_table, start):
     """Leases of one second instead of twenty compress the time. The three other clients run at the same time."""
-    seconds = minutes * 60 / COMPRESSION
-    counters: dict[str, str] = {}
-    running: list[tuple[str, Peer]] = []
+    running: list[tuple[Peer, str]] = []
     for kind in KINDS:
         table = make_table(kind.schema)
-        counters[kind.name] = engine.create_table(f"{table}-counter")
+        counters = engine.create_table(f"{table}-counter")
         for each, options in ((kind, {}), (None, {"schema": kind.schema.name})) * 2:
-            running.append((kind.name, start(each, table, lease=LEASE, heartbeat=LEASE / 4, **options)))
-    terms = {"seconds": seconds, "wait": LEASE, "refresh": 0.05, "abandon": ABANDON}
-    tallies: list[tuple[str, Answer]] = []
-    for _ in range(MOST_RUNS):
-        for name, peer in running:
-            peer.tell("count", key="k", counters=counters[name], **terms)
-        time.sleep(seconds)  # the run itself; there is nothing to observe before its end
-        tallies += [(name, peer.answer()) for name, peer in running]
-        if all(engine.scan(table) for table in counters.values()) or any("error" in tally for _, tally in tallies):
-            break
-    for name, table in counters.items():
-        mine = [tally for owner, tally in tallies if owner == name]
-        assert not [tally for tally in mine if "error" in tally], mine
+            running.append((start(each, table, lease=LEASE, heartbeat=LEASE / 4, **options), counters))
+    tables = {counters for _, counters in running}
+    terms = {"seconds": minutes * 60 / COMPRESSION, "wait": LEASE, "refresh": 0.05, "abandon": ABANDON}
+    found = tallies(running, lambda _: all(map(engine.scan, tables)), **terms)
+    for table in tables:
+        mine = [tally for (_, counters), tally in zip(running, found, strict=True) if counters == table]
         [row] = engine.scan(table)
-        assert int(row["n"]["N"]) == sum(int(tally["done"]) for tally in mine), mine
+        assert int(row["n"]["N"]) == sum(tally["done"] for tally in mine), mine
         assert any(tally["done"] for tally in mine), mine
         if minutes > 2:  # too short a run may pass one of them by
             assert all(tally["done"] for tally in mine), mine
@@ -55,7 +63,7 @@ def test_behind_waiters_that_were_killed_both_clients_are_granted_the_lock(dead,
     table = make_table(JAVA_CLIENT.schema)
     counters = engine.create_table(f"{table}-counter")
     lease = {"lease": 2.0, "heartbeat": 0.5}
-    theirs, ours = start(JAVA_CLIENT, table, **lease), [start(None, table, **lease) for _ in range(2)]
+    running = [(start(kind, table, **lease), counters) for kind in (JAVA_CLIENT, None, None)]
     holder, doomed = start(None, table, **lease), [start(None, table, **lease) for _ in range(dead)]
     assert "granted" in holder.ask("acquire", key="k", wait=0, refresh=0.1)
     for peer in doomed:
@@ -64,18 +72,9 @@ def test_behind_waiters_that_were_killed_both_clients_are_granted_the_lock(dead,
     for peer in doomed:
         peer.kill()
     assert holder.ask("release", key="k") == {"released": True}
-    running = [theirs, *ours]
-    tallies: list[Answer] = [{"done": 0} for _ in running]
-    for _ in range(MOST_RUNS):
-        for peer in running:
-            peer.tell("count", key="k", counters=counters, seconds=4, wait=30, refresh=0.05, abandon=0)
-        for tally, peer in zip(tallies, running, strict=True):
-            answer = peer.answer()
-            assert "error" not in answer, answer
-            tally["done"] += answer["done"]
-        if all(tally["done"] for tally in tallies):
-            break
+    terms = {"seconds": 4, "wait": 30, "refresh": 0.05, "abandon": 0}
+    found = tallies(running, lambda found: all(tally["done"] for tally in found), **terms)
     [row] = engine.scan(counters)
-    assert int(row["n"]["N"]) == sum(tally["done"] for tally in tallies)
-    assert all(tally["done"] for tally in tallies), tallies
+    assert int(row["n"]["N"]) == sum(tally["done"] for tally in found)
+    assert all(tally["done"] for tally in found), found
     assert not any(row.get("waiters", {"L": []})["L"] for row in engine.scan(table))  # Java's release deletes the row
