@@ -35,7 +35,7 @@ from lambda_lock.core.protocol import Hold, Send
 from lambda_lock.core.schema import JAVA
 
 from .case import Case
-from .process import BEAT, BY_STRING, INSTANT, KEY, MAIN, SECOND, Process
+from .process import BEAT, BY_STRING, INSTANT, MAIN, SECOND, Process
 from .table import NO_ANSWER, Numbers, Tables
 from .verdict import Judge
 
@@ -135,7 +135,6 @@ class Explorer:
         self._at_rest: set[int] = set()
         self.judge = Judge(self)
         self.states = self.transitions = 0
-        self.executed = 0  # steps of generators
 
     # -- numbers for what occurs
 
@@ -164,7 +163,6 @@ class Explorer:
         return number
 
     def take(self, process: Process, one: Any) -> None:
-        self.executed += 1
         how, clocks, *what = one
         if how == "resume":
             task, outcome, early, lost = what
@@ -586,7 +584,7 @@ class Explorer:
         started = time.monotonic()
         was_enabled, was_frozen = gc.isenabled(), gc.get_freeze_count() > 0
         gc.disable()
-        failure, ended, state, last = self.judge.first(first), True, first, None
+        failure, ended, state, last = self.judge.closing(first), True, first, None
         try:
             while rest and failure is None:
                 state = taking[self.states & 1]()
@@ -632,10 +630,7 @@ class Explorer:
         return steps[::-1]
 
     def _said(self, state: State, label: Any) -> str:
-        return f"{state[0] / SECOND - self.start / SECOND:9.6f}  {self.describe(label)}"
-
-    def describe(self, label: Any) -> str:
-        return self.judge.describe(label)
+        return f"{state[0] / SECOND - self.start / SECOND:9.6f}  {self.judge.describe(label)}"
 
 
 class Result:
@@ -649,8 +644,6 @@ class Result:
         self.complete = complete and failure is None
         self.states = states
         self.transitions = explorer.transitions
-        self.processes = len(explorer.nodes)
-        self.executed = explorer.executed
         self.endings = dict(sorted(explorer.judge.endings.items()))
         self.grants = len(explorer.judge.granted)
         self.newcomers = explorer.judge.closings
@@ -669,6 +662,3 @@ def _with(pair: tuple[Any, Any], task: int, value: Any) -> tuple[Any, Any]:
 
 def _up(seconds: float) -> int:
     return -int(-seconds * SECOND // 1)
-
-
-__all__ = ["KEY", "Explorer", "Result"]

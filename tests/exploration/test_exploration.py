@@ -200,8 +200,8 @@ def test_a_small_case_is_explored_to_its_end_and_grants_and_refuses():
 def test_a_process_may_die_at_each_of_its_requests_and_never_goes_on():
     explorer = Explorer(small(Setup(), deaths=1))
     first = explorer.first()
-    deaths = [(after, label) for after, label in explorer.successors(first) if "dies" in explorer.describe(label)]
-    assert [explorer.describe(label).rpartition(": ")[2] for _, label in deaths] == [
+    deaths = [(after, label) for after, label in explorer.successors(first) if "dies" in explorer.judge.describe(label)]
+    assert [explorer.judge.describe(label).rpartition(": ")[2] for _, label in deaths] == [
         "carried out, its sender dies",
         "in flight, its sender dies",
     ]

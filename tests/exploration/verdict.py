@@ -50,9 +50,6 @@ class Judge:
         permits, window = self.case.processes[0].permits, self.case.processes[0].window
         self._newcomer = Setup(wait=30.0, lease=2000, permits=permits, window=window, queue=queue)
 
-    def first(self, state: State) -> Failure | None:
-        return self._closing(state)
-
     def step(self, before: State, after: State, label: Any) -> Failure | None:
         """Judge what was written and told, whether or not the state after it was seen before."""
         if before[0] != after[0]:
@@ -64,7 +61,7 @@ class Judge:
         """Judge a new state. Time alone makes nobody valid."""
         if before[0] != after[0]:
             return None
-        return (self._closing(after) if before[1] != after[1] else None) or self._holders(after)
+        return (self.closing(after) if before[1] != after[1] else None) or self._holders(after)
 
     # -- who holds
 
@@ -256,7 +253,7 @@ class Judge:
                 return "stuck", f"process {node.index} never goes on"
         return None
 
-    def _closing(self, state: State) -> Failure | None:
+    def closing(self, state: State) -> Failure | None:
         """If all processes die now, a newcomer gets the lock: soon if it is free, else when its holder has expired."""
         now, table = state[:2]
         key = self.tables.contents[table][0], now

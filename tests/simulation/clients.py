@@ -21,8 +21,7 @@ from .errands import Adopter, Commit, Errand, Release, Waiter
 from .forger import forge
 from .holding import OurHolding
 from .interrupts import REFUSED, THROWN, Cancelled, driven
-from .items import place_of
-from .older import OldPlace
+from .items import OldPlace, place_of
 from .schedule import draw_lease
 from .world import Life, Process, Steps, T, World
 

@@ -17,7 +17,6 @@ from lambda_lock.errors import DuplicateEventError, TransportError
 from . import items
 from .clocks import DATES, EPOCH
 from .holding import OurHolding
-from .older import OldPlace
 from .world import Process, World
 
 SLACK = 1.6  # seconds: a back-off within an exchange, some hops, and a moment in the client
@@ -316,7 +315,7 @@ class Waiter(Errand):
     def _is_free(self) -> bool:
         """Whether it is free. A holder that has expired by every front end's Date is not counted."""
         item, place = self.world.table.get(self.key), self.wanted.place
-        if place.permits is not None and items.is_weighed(item) and isinstance(place, OldPlace):
+        if place.permits is not None and items.is_weighed(item) and isinstance(place, items.OldPlace):
             return False
         ends = [one.expiry_ms / 1000 - EPOCH + DATES if one.expiry_ms else float("inf") for one in self._held()]
         left = [take for end, take in zip(ends, self._takes(), strict=True) if end >= self.world.now]

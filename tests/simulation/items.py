@@ -9,11 +9,12 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
-from lambda_lock.core.permits import Entry, entries_of, hold_of
+from lambda_lock.core.permits import Entry, PermitPlace, entries_of, hold_of
 from lambda_lock.core.protocol import Send
 from lambda_lock.core.requests import Place
-from lambda_lock.core.row import WEIGHED, Row, read_row
+from lambda_lock.core.row import SEAL, WEIGHED, Row, read_row
 from lambda_lock.core.schema import JAVA
+from lambda_lock.errors import LockFormatError
 
 T = TypeVar("T")
 _MOST = 16
@@ -101,3 +102,15 @@ def number_in(item: Any, name: str) -> int:
 def returns_ticket(action: Send) -> bool:
     update = action.request.get("UpdateExpression", "")
     return update.startswith("REMOVE") and "]" in update
+
+
+class OldPlace(PermitPlace):
+    """A permit's place for a version of the library that knows no weights: each request is for a row without them."""
+
+    __slots__ = ()
+    format = property(lambda self: SEAL, lambda self, value: None)
+
+    def row(self, item: Any) -> Any:
+        if is_weighed(item):
+            raise LockFormatError(f"{self.key!r} is a lock, not a semaphore", key=self.key)
+        return super().row(item)
