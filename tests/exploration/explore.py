@@ -58,8 +58,7 @@ class Node:
     __slots__ = (
         "acquires", "actions", "answered", "asked", "by_string", "clean", "elapsed", "ended", "failure", "gave_up",
         "held", "index", "inputs", "moves", "number", "observed", "process", "robbed", "string", "takes", "told",
-        "tries", "until", "wakes", "wanted",
-    )  # fmt: skip
+        "tries", "until", "wakes", "wanted")  # fmt: skip
 
     def __init__(self, explorer: Explorer, process: Process, inputs: Any, number: int) -> None:
         self.number = number

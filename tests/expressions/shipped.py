@@ -132,26 +132,21 @@ def lock_requests(place: Place, row: Item, draw: st.DrawFn) -> dict[str, Any]:
         "claim": lambda: requests.claim(
             place, grant, content, observed=draw(st.sampled_from([None, seen or version, version])),
             only_if_exists=draw(flags), event=draw(flags), completed_until=completed,
-            queue=draw(stands()) if schema.waiters else None,
-        ),
+            queue=draw(stands()) if schema.waiters else None),
         "replace": lambda: requests.replace(
             place, grant, content, observed=draw(st.sampled_from([None, Row(row, schema)])), only_if_exists=draw(flags)
         ),
         "adopt": lambda: requests.renew(
-            place, other, seen=owner, token=token, next_token=True, completed_until=None, content=content
-        ),
+            place, other, seen=owner, token=token, next_token=True, completed_until=None, content=content),
         "resume": lambda: requests.renew(
-            place, other, seen=owner, token=token, completed_until=completed, content=content
-        ),
+            place, other, seen=owner, token=token, completed_until=completed, content=content),
         "renew": lambda: requests.renew(
-            place, later, token=token, completed_until=completed, content=content, delete_data=draw(flags)
-        ),
+            place, later, token=token, completed_until=completed, content=content, delete_data=draw(flags)),
         "release": lambda: requests.release(
             place, owner=owner, token=draw(st.sampled_from([None, token])),
             version=draw(st.sampled_from([None, seen])), delete=draw(flags), expiry_ms=draw(st.none() | times),
             completed_until=completed, completion=draw(completions()), content=content,
-            held_ms=draw(st.sampled_from([None, 7])),
-        ),
+            held_ms=draw(st.sampled_from([None, 7]))),
         "read": lambda: requests.read(place),
     }  # fmt: skip
     if schema.released:
@@ -183,22 +178,18 @@ def permit_requests(place: Place, row: Item, draw: st.DrawFn) -> dict[str, Any]:
     return {
         "first permit": lambda: requests.claim(permit, grant, content, row=new, only_if_exists=draw(flags)),
         "claim a permit": lambda: requests.claim(
-            permit, grant, content, row=seen, queue=draw(stands()), only_if_exists=draw(flags)
-        ),
+            permit, grant, content, row=seen, queue=draw(stands()), only_if_exists=draw(flags)),
         "correct a permit": lambda: requests.claim(permit, grant, content, row=seen, observed=version),
         "renew a permit": lambda: requests.renew(
             permit, Grant("me", draw(versions), draw(leases), draw(times)), token=token, completed_until=None,
-            content=content, delete_data=draw(flags),
-        ),
+            content=content, delete_data=draw(flags)),
         "release a permit": lambda: requests.release(
             permit, owner="me", **({"token": token} if draw(flags) else {"version": version}), expiry_ms=0,
-            content=content, held_ms=draw(st.sampled_from([None, 7])),
-        ),
+            content=content, held_ms=draw(st.sampled_from([None, 7]))),
         "commit under a permit": lambda: transaction.all_or_none(
             [PermitPlace(_beside(place), 2, f"me#{nonce}").transact_item("me", token), *_writes(draw)],
             requests.release(permit, owner="me", token=token, expiry_ms=0, content=content),
-            "token",
-        ),
+            "token"),
     }  # fmt: skip
 
 

@@ -17,8 +17,7 @@ _SAID = {
     "lost": "lost", "reply_lost": "reply lost", "double": "twice", "late": "late", "failed_after": "5xx, carried out",
     "failed_before": "5xx, not carried out", "throttled": "throttled", "unsent": "not sent",
     "slow": "slow: {:.2f} + {:.2f} s", "answered_twice": "twice; the second is answered",
-    "minutes_late": "minutes late",
-}  # fmt: skip
+    "minutes_late": "minutes late"}  # fmt: skip
 _FATES = [name for name in _SAID if name != "minutes_late"]
 OPEN_CONNECTION = 1.0  # seconds that a transport waits for an answer on an open connection
 

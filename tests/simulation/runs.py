@@ -45,8 +45,7 @@ _SLICE = 1.0  # seconds that a bias gets in a round, on average
 _MOST_IN_A_SLICE = 10_000  # runs
 FAULTS = (
     "lost", "reply_lost", "double", "late", "failed_after", "failed_before", "throttled", "unsent", "slow", "step",
-    "freeze",
-)  # fmt: skip
+    "freeze")  # fmt: skip
 
 
 @dataclass

@@ -118,13 +118,11 @@ def _bias(*parts: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 _CLEAN = _bias(
     lost=0.0, reply_lost=0.0, double=0.0, late=0.0, failed_after=0.0, failed_before=0.0, throttled=0.0, unsent=0.0,
-    slow=0.0, step=0.0, freeze=0.0, give_up=0.0,
-)  # fmt: skip
+    slow=0.0, step=0.0, freeze=0.0, give_up=0.0)  # fmt: skip
 _REAPED = _bias(reap=True, idle=0.25)
 _GIVEN_BACK_LATE = _bias(
     late_give_backs=0.3, skews=("seconds",), interrupt=0.3, give_up=0.2, die=0.4, no_heartbeat=0.6, lost=0.05,
-    reply_lost=0.12, late=0.1, double=0.05, freeze=0.01, step=0.0,
-)  # fmt: skip
+    reply_lost=0.12, late=0.1, double=0.05, freeze=0.01, step=0.0)  # fmt: skip
 _BESIDE = _bias(drift=499.0)  # beside other libraries, which allow for none
 _KEPT = _bias(delete_all=0.0, delete_some=0.0)
 _EVENTS = _bias(_KEPT, event=0.85, keys=(1, 1, 2), forget=0.1, grants=8)
@@ -134,32 +132,27 @@ _FORGETS = _bias(
 _QUEUE = _bias(_KEPT, queue=0.9, keys=(1,), leases=("short", "second", "medium"))
 _SEVERAL = _bias(
     _KEPT, several=0.85, keys=(3, 4), leases=("short", "second", "medium"), replace=0.0, delete=0.0, hand_over=0.0,
-    queue=0.8, clients=(3, 4), grants=16,
-)  # fmt: skip
+    queue=0.8, clients=(3, 4), grants=16)  # fmt: skip
 _PERMITS = _bias(
     _KEPT, permits=(1, 2, 2, 3), replace=0.0, hand_over=0.0, keys=(1,), clients=(4, 5), grants=12, queue=0.4,
     leases=("second", "short", "short", "medium"),
 )  # fmt: skip
 _HOLDS = _bias(
     _KEPT, executions=(1, 2, 3), clients=(1, 2, 3), keys=(1,), replace=0.05, hand_over=0.05,
-    leases=("second", "short", "short", "medium"), grants=12, commit=0.15,
-)  # fmt: skip
+    leases=("second", "short", "short", "medium"), grants=12, commit=0.15)  # fmt: skip
 _ZOMBIES = _bias(zombies=0.5, twice=0.25, deadline=0.2)
 _PERMIT_HOLDS = _bias(
     _PERMITS, executions=(2, 3, 4), clients=(1, 2, 3), permits=(1, 2, 2, 3), hand_over=0.05, commit=0.15, queue=0.3,
-    leases=("second", "short", "short", "medium"), grants=14,
-)  # fmt: skip
+    leases=("second", "short", "short", "medium"), grants=14)  # fmt: skip
 _LATE = _bias(lost=0.04, reply_lost=0.08, double=0.12, late=0.15, slow=0.1)
 
 _RATES = _bias(
     _KEPT, rates=((10, 1.0, 1), (10, 1.0, 1), (3, 1.0, 1), (7, 60.0, 2), (10, 1.0, 5)), keys=(1,), clients=(3, 5, 8),
-    grants=120, die=0.01, several_starts=0.3, interrupt=0.03, give_up=0.02,
-)  # fmt: skip
+    grants=120, die=0.01, several_starts=0.3, interrupt=0.03, give_up=0.02)  # fmt: skip
 _RIGHT = _bias(skews=("right",), step=0.0)
 _CORRECTIONS = _bias(
     lost=0.05, reply_lost=0.15, double=0.15, late=0.3, slow=0.1, skews=("edge",), freeze=0.01, step=0.0, die=0.6,
-    no_heartbeat=0.6, fail_fast=0.1, give_up=0.02,
-)  # fmt: skip
+    no_heartbeat=0.6, fail_fast=0.1, give_up=0.02)  # fmt: skip
 
 
 def _of_holds(name: str, base: dict[str, Any]) -> dict[str, dict[str, Any]]:

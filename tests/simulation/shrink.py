@@ -30,8 +30,7 @@ _DEPTH = 16  # frames between a draw and the task that it is for
 _NEVER = (
     *FAULTS, "answered_twice", "dateless", "die", "give_up", "reheartbeat", "pair", "other_lease", "commit", "replace",
     "hand_over", "delete", "delete_all", "delete_some", "queue", "event", "forge", "forget", "hold_on", "adopt",
-    "twice", "zombies", "fail_fast", "deadline", "late_release", "several", "front_ends", "extreme_rates",
-)  # fmt: skip
+    "twice", "zombies", "fail_fast", "deadline", "late_release", "several", "front_ends", "extreme_rates")  # fmt: skip
 
 Site = tuple[str, int, str]  # function, line and process
 Draw = tuple[Site, int]  # ... and how often before

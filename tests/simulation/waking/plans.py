@@ -18,8 +18,7 @@ from .scene import simulate
 #: A bit of everything.
 _ALL = {
     "faults": 0.02, "killed": 0.02, "dies": 0.1, "cancelled": 0.1, "gives_up": 0.1, "callers": 2, "late": 0.05,
-    "doubled": 0.2, "unclear": 0.05, "throttled": 0.1, "forged": 3, "slow": 0.05,
-}  # fmt: skip
+    "doubled": 0.2, "unclear": 0.05, "throttled": 0.1, "forged": 3, "slow": 0.05}  # fmt: skip
 #: By name.
 PLANS: dict[str, dict[str, Any]] = {
     "calm": {"ordered": True, "executions": 12, "bound": 20.0},
@@ -43,19 +42,16 @@ PLANS: dict[str, dict[str, Any]] = {
     "slow to wake": {"slow": 0.3},
     "beside those in the queue": {"callers": 4, "rounds": 25, "hold": (0.5, 2.0), "most": 40},
     "beside those in the queue, permits": {
-        "callers": 5, "rounds": 15, "hold": (0.5, 2.0), "permits": 2, "executions": 8, "most": 60,
-    },
+        "callers": 5, "rounds": 15, "hold": (0.5, 2.0), "permits": 2, "executions": 8, "most": 60},
     "beside pollers": {"pollers": 3, "rounds": 60, "hold": (0.5, 2.0)},
     "weights": {"permits": 5, "takes": (1, 2, 5), "executions": 12, "bound": 20.0},
     "network, weights": {"faults": 0.03, "permits": 5, "takes": (1, 3, 5), "executions": 10},
     "killed, weights": {"killed": 0.08, "after": True, "permits": 4, "takes": (1, 2, 4), "executions": 10},
     "holders that die, weights": {"dies": 0.4, "permits": 5, "takes": (1, 3, 5), "executions": 10},
     "readers that poll beside a writer that sleeps": {
-        "pollers": 8, "rounds": 60, "hold": (0.5, 2.0), "permits": 5, "takes": (1, 5), "light": True, "most": 60,
-    },
+        "pollers": 8, "rounds": 60, "hold": (0.5, 2.0), "permits": 5, "takes": (1, 5), "light": True, "most": 60},
     "beside those in the queue, weights": {
-        "callers": 4, "rounds": 8, "hold": (0.5, 2.0), "permits": 5, "takes": (1, 2, 5), "executions": 6, "most": 80,
-    },
+        "callers": 4, "rounds": 8, "hold": (0.5, 2.0), "permits": 5, "takes": (1, 2, 5), "executions": 6, "most": 80},
     "all": {**_ALL, "after": True},
     "all, permits": {**_ALL, "permits": 2, "executions": 10},
     "all, weights": {**_ALL, "after": True, "pollers": 2, "permits": 4, "takes": (1, 2, 4), "executions": 10},
