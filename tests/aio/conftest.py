@@ -25,9 +25,6 @@ __all__ = ["fresh_process", "rows"]
 
 Make = Callable[..., AsyncLockClient]
 
-#: What the network loses. A request that never arrives is the simpler case.
-LOST = [pytest.param("the request", marks=pytest.mark.long), "the reply"]
-
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:

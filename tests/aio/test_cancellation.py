@@ -68,24 +68,6 @@ async def test_a_task_that_is_cancelled_again_while_it_releases_settles_the_rele
     assert held() == []
 
 
-async def test_cancelled_before_it_began_a_claim_leaves_nothing_held(wired, held):
-    async def work() -> None:
-        me = asyncio.current_task()
-        assert me is not None
-        me.cancel()
-        await wired.acquire("a")
-
-    assert isinstance(await ended(start(work())), asyncio.CancelledError)
-    assert held() == []
-
-
-async def test_a_claim_cancelled_after_its_reply_was_lost_leaves_nothing_held(wire, wired, held):
-    wire.drop_reply("UpdateItem", times=1)
-    again = wire.hold("UpdateItem")
-    await cancel_in(again, start(wired.acquire("a")))
-    assert held() == []
-
-
 async def test_a_cancelled_wait_leaves_the_holder_alone(wire, client, make, rows):
     lock = await client.acquire("a")
     waiting = start(make().acquire("a", wait=60, refresh_period=0.05))
@@ -106,46 +88,6 @@ async def test_a_wait_cancelled_in_the_claim_at_its_end_leaves_nothing_held(stag
     claim = getattr(wire, stage)("UpdateItem")
     await lock.release()
     await cancel_in(claim, waiting)
-    assert held() == []
-
-
-@pytest.mark.parametrize("stage", STAGES)
-async def test_a_timeout_around_an_acquire_leaves_nothing_held(stage, wire, wired, held):
-    claim = getattr(wire, stage)("UpdateItem")
-
-    async def work() -> None:
-        async with asyncio.timeout(None) as limit:
-            task = start(wired.acquire("a"))
-            await until(claim.reached.is_set)
-            limit.reschedule(0)
-            await task
-
-    working = start(work())
-    await until(claim.reached.is_set)
-    async with ticking() as ticker:
-        await ticker.more()
-        assert not working.done()
-    claim.release()
-    assert isinstance(await ended(working), TimeoutError)
-    assert held() == []
-
-
-async def test_a_sibling_that_fails_takes_the_acquire_with_it(wire, wired, held):
-    claim = wire.delay_reply("UpdateItem")
-
-    async def fail() -> None:
-        await until(claim.reached.is_set)
-        asyncio.get_running_loop().call_later(0.05, claim.release)
-        raise ZeroDivisionError
-
-    async def both() -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(wired.acquire("a"))
-            group.create_task(fail())
-
-    with pytest.raises(ExceptionGroup) as caught:
-        await both()
-    assert [type(error) for error in caught.value.exceptions] == [ZeroDivisionError]
     assert held() == []
 
 
@@ -171,22 +113,6 @@ def test_a_loop_that_ends_during_a_claim_leaves_nothing_held(stage, wire, wired,
     asyncio.run(main())
     assert claim.finished.wait(30)
     assert [request.delivered for request in wire.requests] == [1, 1]
-    assert held() == []
-
-
-async def test_a_cancelled_body_releases_its_lock(client, held):
-    entered = asyncio.Event()
-
-    async def work() -> None:
-        async with await client.acquire("a"):
-            entered.set()
-            await asyncio.Event().wait()
-
-    working = start(work())
-    await entered.wait()
-    assert held() == ["a"]
-    working.cancel()
-    assert isinstance(await ended(working), asyncio.CancelledError)
     assert held() == []
 
 
@@ -258,9 +184,10 @@ async def beats_again(lock: AsyncLock, rows: Rows) -> None:
 
 @pytest.mark.parametrize("stage", STAGES)
 async def test_a_cancelled_heartbeat_is_settled_and_the_lock_goes_on(stage, wire, wired, rows):
-    lock = await wired.acquire("a")
+    lock = await wired.acquire("a", lease_duration=2)
     await cancel_in(getattr(wire, stage)("UpdateItem"), start(lock.heartbeat()))
-    assert rows.version("a") == lock.version
+    before = lock.version
+    await until(lambda: rows.version("a") > before)  # in the background, too
     await beats_again(lock, rows)
 
 
@@ -278,20 +205,6 @@ async def test_a_heartbeat_cancelled_while_it_waits_for_another_lets_renewals_go
     assert await ended(first) is None
     assert isinstance(await ended(second), asyncio.CancelledError)
     await beats_again(lock, rows)
-
-
-async def test_after_a_cancelled_heartbeat_renewals_in_the_background_go_on(wire, wired, rows):
-    lock = await wired.acquire("a", lease_duration=2)
-    await cancel_in(wire.delay_reply("UpdateItem"), start(lock.heartbeat()))
-    before = lock.version
-    await until(lambda: rows.version("a") > before)
-    assert lock.is_held
-
-
-async def test_a_cancelled_reading_changes_nothing(wire, wired):
-    async with await wired.acquire("a") as lock:
-        await cancel_in(wire.delay_reply("GetItem"), start(wired.get("a")))
-        assert lock.is_held
 
 
 # An interrupt comes wherever Python runs signal handlers. Cancellations of all operations at each of their waits are

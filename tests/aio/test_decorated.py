@@ -96,25 +96,6 @@ async def test_partials_and_callable_objects_can_be_decorated():
 # Contention
 
 
-async def test_calls_for_one_key_take_turns_and_for_others_do_not():
-    running: list[str] = []
-    both = asyncio.Event()
-
-    @with_lock("{key}", refresh_period=0.02)
-    async def work(key: str, together: bool = False) -> None:
-        assert key not in running
-        running.append(key)
-        if len(running) == 2:
-            both.set()
-        if together:
-            await both.wait()
-        await asyncio.sleep(0)
-        running.remove(key)
-
-    await asyncio.gather(*(work("a") for _ in range(5)))
-    await asyncio.gather(work("a", together=True), work("b", together=True))
-
-
 async def answer_awaited(event: dict[str, str], *, error: LockNotGrantedError) -> tuple[str, str | None]:
     await asyncio.sleep(0)
     with pytest.raises(LookupError):

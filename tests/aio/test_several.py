@@ -47,18 +47,3 @@ async def test_cancelling_the_wait_leaves_nothing(client, rows):
         assert not rows.is_held("a")
         assert [lock.key for lock in client.held()] == ["b"]
         assert holder.is_held
-
-
-async def test_many_tasks_in_any_order_never_stand_still(make):
-    client, inside = make(), 0
-
-    async def work(keys: list[str]) -> None:
-        nonlocal inside
-        for _ in range(3):
-            async with await client.acquire_all(keys, wait=60):
-                inside += 1
-                assert inside == 1
-                await asyncio.sleep(0)
-                inside -= 1
-
-    await asyncio.gather(*(work(keys) for keys in (["a", "b"], ["b", "a"], ["b", "c", "a"], ["a", "b"])))

@@ -154,33 +154,12 @@ async def test_without_reentrant_a_task_contends_with_itself_and_a_child_task_al
 # Renewing by hand
 
 
-async def test_wait_lost_ends_with_the_release_and_with_the_timeout(client):
-    lock = await client.acquire("a")
-    assert await lock.wait_lost(0.02) is False
-    waiting = start(lock.wait_lost())
-    await asyncio.sleep(0)
-    await lock.release()
-    assert await waiting is False
-
-
 async def test_heartbeats_of_many_tasks_come_one_after_the_other(wire, make, rows):
     lock = await make(heartbeat_period=0).acquire("a")  # so that all renewals are theirs
     await renewed(lock, times=60)  # more than a loop has threads
     assert lock.is_held
     assert rows.version("a") == lock.version
     assert wire.count("UpdateItem") == 61
-
-
-async def test_the_signals_come_on_a_thread_of_their_own_with_the_plain_lock(client):
-    told: list[tuple[str, str, bool]] = []
-
-    def tell(signal: str) -> Any:
-        return lambda lock: told.append((signal, lock.key, threading.current_thread() is threading.main_thread()))
-
-    lock = await client.acquire("a", lease_duration=20, safe_time=19.99, on_danger=tell("danger"), on_lost=tell("lost"))
-    await until(lambda: told)
-    assert lock.is_held
-    assert told == [("danger", "a", False)]
 
 
 # Beside a plain client
@@ -194,17 +173,6 @@ async def test_plain_and_async_clients_adopt_from_each_other(client, table):
 
 
 # The client's end
-
-
-async def test_a_close_ends_those_who_wait(wire, make, client):
-    waiter = make()
-    held = await client.acquire("a", lease_duration=3600)
-    waiting = [start(waiter.acquire("a", wait=3600, refresh_period=3600)) for _ in range(3)]
-    await until(lambda: wire.count("GetItem") >= 3)
-    await waiter.close()
-    for task in waiting:
-        assert isinstance(await ended(task), ClientClosedError)
-    assert held.is_held
 
 
 async def test_a_close_wakes_who_would_sleep_for_long(client):

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from lambda_lock.runtime.threads import LIMIT, Busy, Threads
+from lambda_lock.runtime.threads import LIMIT, Threads
 
 
 def _nothing() -> None:
@@ -66,12 +66,3 @@ async def test_a_call_that_a_thread_took_just_before_it_is_not_taken_back(thread
     call = threads._begin(begun.append, (1,))
     guarded(threads, before=threads._waiting.popleft)
     assert not threads._take_back(call), "it was said not to begin, and a thread has it"
-
-
-async def test_a_call_that_no_thread_took_in_time_never_begins(threads):
-    begun: list[int] = []
-    threads._workers = {threading.Thread() for _ in range(LIMIT)}
-    with pytest.raises(Busy):
-        await threads.settle(begun.append, 1, patience=0.01)
-    threads._work()  # a thread that has time now
-    assert begun == []

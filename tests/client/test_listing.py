@@ -10,12 +10,7 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import (
-    GO,
-    PYTHON,
-    LockClient,
-    LockConfigurationError,
-)
+from lambda_lock import GO, PYTHON, LockClient, LockConfigurationError
 from lambda_lock.client.reads import PREWARM_KEY
 from lambda_lock.errors import ClientClosedError, LockArgumentError, LockError
 from lambda_lock.testing import ManualClock, in_memory

@@ -10,13 +10,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import PYTHON
-from lambda_lock.errors import (
-    LockArgumentError,
-    LockLostError,
-    LockNotGrantedError,
-    LockTimeoutError,
-    TransportError,
-)
+from lambda_lock.errors import LockArgumentError, LockLostError, LockNotGrantedError, LockTimeoutError, TransportError
 from lambda_lock.runtime.heartbeat import Renewals
 from rig.wire import Wire
 from tests.support.clients import Make

@@ -13,12 +13,7 @@ import pytest
 from lambda_lock import JAVA, PYTHON, Lock, LockClient
 from lambda_lock.core import lease
 from lambda_lock.core.outcome import ServiceError
-from lambda_lock.errors import (
-    LockAlreadyReleasedError,
-    LockConfigurationError,
-    LockLostError,
-    TransportError,
-)
+from lambda_lock.errors import LockAlreadyReleasedError, LockConfigurationError, LockLostError, TransportError
 from lambda_lock.testing import ManualClock, in_memory
 from rig.wire import Fault, Wire
 from tests.support.clients import Make

@@ -17,13 +17,7 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import (
-    CommitRefusedError,
-    LockArgumentError,
-    LockClient,
-    LockFormatError,
-    LockLostError,
-)
+from lambda_lock import CommitRefusedError, LockClient, LockLostError
 from rig.engine import ROOT
 from rig.meter import Meter, size
 from rig.wire import Answer
@@ -123,21 +117,6 @@ def test_what_is_resumed_commits_and_guards_a_transaction_and_earlier_attempts_d
     with pytest.raises(CommitRefusedError):
         client.resume(client.acquire("api", permits=2).hand_over()).commit([put(table, "one", **refused)])
     assert attempts(rows) == []
-
-
-def test_a_string_of_a_lock_on_a_semaphore_and_the_reverse_are_clear_errors(client):
-    permit, lock = client.acquire("api", permits=2), client.acquire("a")
-    of_permit: dict[str, Any] = {"key": "api", "owner": permit.owner, "fencing_token": permit.fencing_token}
-    of_lock: dict[str, Any] = {"key": "a", "owner": lock.owner, "fencing_token": lock.fencing_token, "permits": 2}
-    for method in (client.resume, client.adopt, client.release):
-        with pytest.raises(LockFormatError, match="'api' is a semaphore, not a lock"):
-            method(**of_permit)
-        with pytest.raises(LockFormatError, match="'a' is a lock, not a semaphore"):
-            method(**of_lock)
-        with pytest.raises(LockArgumentError, match="permits=0 is out of range"):
-            method(**of_lock | {"permits": 0})
-    assert permit.release()
-    assert lock.release()
 
 
 @pytest.mark.parametrize("kept", [True, False])

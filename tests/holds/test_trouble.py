@@ -6,12 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from lambda_lock import Lock, LockClient, LockError, LockLostError, LockNotGrantedError, OwnerMismatchError
+from lambda_lock import Lock, LockClient, LockLostError, OwnerMismatchError
 from lambda_lock.client.taking import Taking
 from lambda_lock.core.protocol import Hold
 from lambda_lock.errors import ClientClosedError
 from lambda_lock.runtime.signalsafe import OpenLocks
-from lambda_lock.testing import ManualClock, in_memory, lambda_context
 from tests.client.test_interrupts import held, memory
 from tests.support.elsewhere import in_child
 from tests.support.instants import at_every_instant
@@ -175,85 +174,3 @@ def test_a_child_cannot_use_its_parent_s_attempt_and_can_resume_the_string(clien
         lock.heartbeat()
     assert client.release(children[-1][3])
     assert not rows.is_held("a")
-
-
-# Frozen environments, in memory
-
-
-class FreezingClock(ManualClock):
-    """Moved by hand. While it is frozen only the wall clock goes on."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._lost = 0.0
-
-    def monotonic(self) -> float:
-        return super().monotonic() - self._lost
-
-    def boottime(self) -> float:
-        return super().boottime() - self._lost
-
-    def freeze(self, seconds: float) -> None:
-        self._lost += seconds
-        self.advance(seconds)
-
-
-@pytest.fixture
-def clock() -> FreezingClock:
-    return FreezingClock()
-
-
-@pytest.fixture
-def invocations(clock: FreezingClock) -> Callable[[], LockClient]:
-    """Each has a client of its own, as in an environment of its own."""
-    return lambda: LockClient(clock=clock, heartbeat_period=0)
-
-
-def test_the_whole_way_of_a_hold_through_several_invocations_in_memory(clock, invocations):
-    with in_memory(clock=clock) as memory:
-        first = invocations().acquire("a", holder="h", context=lambda_context(30))
-        string = first.hand_over(lease_duration=900)
-        clock.advance(600)
-        second = invocations().resume(string, context=lambda_context(30))
-        assert second.fencing_token == first.fencing_token
-        assert second.lease_duration == 900
-        assert second.remaining <= 30
-        string = second.hand_over()
-        clock.advance(800)
-        with pytest.raises(LockNotGrantedError) as caught:
-            invocations().acquire("a", wait=0)
-        assert caught.value.holder == f"{first.owner}/"
-        assert invocations().release(string)
-        assert held(memory) == []
-        assert invocations().acquire("a", wait=0).release()
-
-
-def test_an_attempt_that_was_frozen_past_its_invocation_is_not_held_and_the_next_one_goes_on(clock, invocations):
-    with in_memory(clock=clock):
-        string = invocations().acquire("a").hand_over(lease_duration=900)
-        frozen = invocations().resume(string, context=lambda_context(30))
-        clock.freeze(60)
-        assert not frozen.is_held
-        newest = invocations().resume(string, context=lambda_context(30))
-        assert newest.is_held
-        for act in (frozen.heartbeat, frozen.hand_over):
-            with pytest.raises(LockError):
-                act()
-        assert newest.is_held
-        newest.heartbeat()
-
-
-def test_a_hold_that_froze_past_its_lease_is_resumed_only_if_nobody_took_the_lock(clock, invocations):
-    with in_memory(clock=clock):
-        string = invocations().acquire("a").hand_over(lease_duration=60)
-        clock.freeze(3600)
-        resumed: Lock = invocations().resume(string)
-        assert resumed.is_held
-        clock.freeze(3600)
-        taken = invocations().acquire("a", wait=0)
-        with pytest.raises(LockLostError) as caught:
-            invocations().resume(string)
-        assert caught.value.holder == taken.owner
-        assert not resumed.release()
-        assert not invocations().release(string)
-        assert taken.is_held

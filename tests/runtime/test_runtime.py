@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from rig.lambda_runtime import FunctionError, LambdaEnvironment, TimedOut
 from rig.wire import Request
-from tests.support.elsewhere import in_thread
 from tests.support.waiting import wait_until
 
 from .conftest import LONG, holding
@@ -79,18 +77,6 @@ def test_an_invocation_killed_at_its_timeout_frees_its_lock_for_the_next(start, 
     assert not rows.is_held("order-1")
 
 
-def test_who_waits_while_the_holder_is_killed_gets_the_lock(start, rows, go_on):
-    killed = holding(start(), go_on, 2.5)
-    expiry = rows.expiry("order-1")
-    waiting = start().invoke({"id": 1}, LONG)
-    with pytest.raises(TimedOut):
-        killed.result()
-    answer = waiting.result()
-    assert killed.deadline is not None
-    assert killed.deadline - 0.2 <= answer["granted_at"] <= expiry + SLACK
-    assert answer["held"]
-
-
 # Frozen in mid-hold
 
 
@@ -112,17 +98,6 @@ def test_a_freeze_longer_than_the_lease_is_noticed_before_the_handler_goes_on(st
     result = successor.result()
     assert (result["held"], result["lost"], result["token"]) == (True, None, answer["token"] + 1)
     assert frozen.wait_for_line("'order-1'")  # a warning: its result is still returned
-
-
-def test_a_freeze_shorter_than_the_lease_harms_nothing(start, go_on):
-    environment = start(lease=6)
-    invocation = holding(environment, go_on)
-    environment.freeze()
-    time.sleep(1)
-    go_on.touch()
-    environment.thaw()
-    answer = invocation.result()
-    assert (answer["held"], answer["lost"]) == (True, None)
 
 
 # Threads and renewals
@@ -183,19 +158,6 @@ def test_no_renewal_is_planned_near_the_deadline(start, wire):
 
 
 # Several environments
-
-
-@pytest.mark.long
-def test_several_environments_lose_no_increment(start, engine, new_table, rows):
-    variables = {"ENGINE_PORT": str(engine.port), "COUNTERS": new_table()}
-    environments = [start("locking.count", environment=variables) for _ in range(3)]
-
-    def invoke(number: int) -> list[int]:
-        return [environments[number].invoke({}, LONG).result() for _ in range(6)]
-
-    results = [in_thread(partial(invoke, number)) for number in range(3)]
-    assert sorted(value for result in results for value in result()) == list(range(1, 19))
-    assert not rows.is_held("counter")
 
 
 def test_what_keeps_a_handler_from_running_surfaces_as_its_error(start, go_on, wire):
@@ -276,16 +238,6 @@ def test_a_release_that_is_refused_or_gets_no_answer_hides_neither_error_nor_res
         assert answer["key"] == "order-2"
         assert environment.wait_for_line("'order-2' was not released")
         assert rows.is_held("order-2")
-
-
-def test_a_lock_lost_meanwhile_does_not_hide_the_result(start, rows, go_on):
-    environment = start()
-    invocation = holding(environment, go_on)
-    rows.put_held("order-1", expires_at=time.time() + 60, owner="other#1")
-    go_on.touch()
-    assert invocation.result()["key"] == "order-1"
-    assert environment.wait_for_line("'order-1'")
-    assert rows["order-1"]["ownerName"]["S"] == "other#1"
 
 
 # SnapStart

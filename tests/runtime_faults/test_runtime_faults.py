@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from unittest.mock import Mock
 
 import pytest
 
 from rig.engine import Engine
-from rig.lambda_runtime import FunctionError
 from tests.histories.__main__ import main
 from tests.histories.caller import LOCKS, REGISTERS
 from tests.histories.judge import judge
 from tests.support.rows import Rows
 
 from . import rounds
-from .rounds import HANDLERS, KINDS, MUTANTS, Plan, Stage, play
+from .rounds import KINDS, MUTANTS, Plan, Stage, play
 
 
 @pytest.fixture
@@ -70,42 +65,3 @@ def test_a_lock_that_nobody_can_take_in_time_is_not_free(stage, engine):
     rounds.take_the_lock(stage)
     assert len(stage.round.not_free) == 1
     assert any(stage.round.wrong.values())
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(("sent", "not_free"), [(0, 1), (1, 0)], ids=["to take it", "to release it"])
-def test_a_network_that_fails_while_the_lock_is_looked_at_does_not_end_the_run(sent, not_free, stage, wire):
-    stage.patience = 0.5
-    numbers = itertools.count(1)
-    wire.unavailable(times=1000, when=lambda request: next(numbers) > sent)
-    rounds.take_the_lock(stage)
-    assert len(stage.round.not_free) == not_free
-
-
-@pytest.mark.parametrize("over", [True, False])
-def test_a_process_that_stays_out_of_memory_is_replaced_when_the_faults_are_over(over, engine, tmp_path):
-    stage = Stage(Plan("memory", seed=1), engine, tmp_path)
-    site = rounds.Site(stage, 0)
-    environment = site.environment = Mock()
-    environment.invoke().result.side_effect = FunctionError("LockError", "its heartbeat thread does not start")
-    if over:
-        stage.over.set()
-    assert not rounds.deliver(stage, site, {"name": "work", "how": "deduplicate", "act": "work"})
-    assert environment.kill.called == over
-
-
-def test_the_wall_clock_of_a_process_can_be_stepped_alone(stage, tmp_path):
-    site = rounds.Site(stage, 0)
-    clock = tmp_path / "clock-0"
-    look = "print(time.time(), time.monotonic(), flush=True)"
-    code = f"import sys, time\n{look}\nsys.stdin.readline()\n{look}"
-    environment = {"PYTHONPATH": str(HANDLERS), "WALL_CLOCK": str(clock)}
-    with subprocess.Popen(
-        [sys.executable, "-c", code], env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as process:
-        assert process.stdout is not None
-        wall, monotonic = map(float, process.stdout.readline().split())
-        site.set_clock(-3600.0)
-        later, _ = process.communicate("\n")
-    stepped, after = map(float, later.split())
-    assert stepped - wall == pytest.approx(after - monotonic - 3600, abs=0.1)

@@ -102,13 +102,6 @@ def test_a_refusal_by_the_items_own_conditions_releases_all(replies, wire, locks
             locks.release()
 
 
-def test_a_lost_reply_is_sent_again_and_nothing_is_written_twice(wire, locks, rows):
-    wire.drop_reply(COMMIT, times=2)
-    locks.commit(transfer(rows))
-    assert (value(rows, "one"), value(rows, "other")) == (-5, 5)
-    assert held(rows, "ab") == [False, False]
-
-
 def test_a_commit_without_any_answer_is_unknown_and_may_be_released(wire, locks, rows):
     fault = wire.drop_request(times=FOREVER)
     with pytest.raises(TransportError) as unknown:

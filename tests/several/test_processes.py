@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from lambda_lock import LockConfigurationError, LockNotGrantedError, LockTimeoutError
-from lambda_lock.testing import lambda_context
+from lambda_lock import LockConfigurationError, LockNotGrantedError
 from tests.support.elsewhere import in_thread
 from tests.support.short import SHORT
 from tests.support.waiting import wait_until
@@ -100,22 +99,6 @@ def test_one_waiter_killed_in_the_middle_holds_nobody_up_for_longer_than_its_lea
     holder.release()
     with make().acquire_all(["a", "b"], wait=30) as locks:
         assert locks.is_held
-
-
-def test_a_lock_within_the_block_can_deadlock_but_only_until_the_wait_ends(make):
-    one, other = make(), make()
-    with one.acquire_all(["a", "z"]), other.acquire("m"):
-        waiting = in_thread(lambda: other.acquire("a", wait=0.5))
-        with pytest.raises(LockTimeoutError):
-            one.acquire("m", wait=0.5)
-        with pytest.raises(LockTimeoutError):
-            waiting()
-
-
-def test_the_heartbeat_thread_is_not_needed_for_a_lease_until_the_deadline(make, rows):
-    with make().acquire_all(["a", "b"], context=lambda_context(remaining=10)) as locks:
-        assert 5 < locks.remaining <= 10
-        assert rows["a"]["leaseDuration"]["S"] < "99999"
 
 
 def test_before_a_snapshot_nothing_is_taken(make, monkeypatch):

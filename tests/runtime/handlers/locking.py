@@ -61,17 +61,3 @@ def either(event: dict[str, Any], context: Any) -> dict[str, Any]:
     if "raise" in event:
         raise Unlucky(event["raise"])
     return alive()
-
-
-@with_lock("counter", refresh_period=0.1)
-def count(event: dict[str, Any], context: Any) -> int:
-    """Add one to an item, in two steps that nobody should do at once."""
-    from rig.engine import Ministack
-
-    engine = Ministack()
-    engine.port = int(os.environ["ENGINE_PORT"])
-    table, key = os.environ["COUNTERS"], {"key": {"S": "counter"}}
-    item = engine.dynamodb("GetItem", {"TableName": table, "Key": key, "ConsistentRead": True}).get("Item", {})
-    value = int(item.get("value", {"N": "0"})["N"]) + 1
-    engine.dynamodb("PutItem", {"TableName": table, "Item": {**key, "value": {"N": str(value)}}})
-    return value
