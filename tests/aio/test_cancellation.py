@@ -80,18 +80,6 @@ async def test_a_cancelled_wait_leaves_the_holder_alone(wire, client, make, rows
 
 
 @pytest.mark.parametrize("stage", STAGES)
-async def test_a_wait_cancelled_in_the_claim_at_its_end_leaves_nothing_held(stage, wire, client, make, held):
-    lock = await client.acquire("a")
-    waiting = start(make().acquire("a", wait=60, refresh_period=0.02, queue=False))
-    await until(lambda: wire.count("GetItem"))
-    wire.hold("UpdateItem", seconds=0)  # the release
-    claim = getattr(wire, stage)("UpdateItem")
-    await lock.release()
-    await cancel_in(claim, waiting)
-    assert held() == []
-
-
-@pytest.mark.parametrize("stage", STAGES)
 def test_a_loop_that_ends_during_a_claim_leaves_nothing_held(stage, wire, wired, held):
     claim = getattr(wire, stage)("UpdateItem")
     tasks = []

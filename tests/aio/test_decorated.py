@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import inspect
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -23,11 +21,9 @@ from lambda_lock import (
     set_default_client,
     with_lock,
 )
-from lambda_lock.decorators.disabled import AsyncStandIn
 from lambda_lock.decorators.guard import default_async_client
 from tests.support.context import Context
-from tests.support.decorated import Boom, other
-from tests.support.stand_ins import made
+from tests.support.decorated import other
 
 from .conftest import ended, occupied, start, ticking, until
 
@@ -116,18 +112,6 @@ async def test_an_answer_that_is_a_coroutine_is_awaited(answer, other):
     with other.acquire("k"):
         assert await handler({"id": "k"}) == ("k", "k")
     assert await handler({"id": "k"}) == "done"
-
-
-async def test_an_error_of_an_async_answer_comes_through_with_the_refusal_as_its_context(other):
-    async def answer(*, error: LockNotGrantedError) -> None:
-        raise Boom
-
-    @with_lock("k", wait=0, on_not_granted=answer)
-    async def handler() -> None: ...
-
-    with other.acquire("k"), pytest.raises(Boom) as caught:
-        await handler()
-    assert isinstance(caught.value.__context__, LockNotGrantedError)
 
 
 # Nesting
@@ -283,32 +267,6 @@ async def test_a_client_that_is_given_beats_the_default_one(monkeypatch, table):
 # The kill switch
 
 
-def test_a_stand_in_has_every_public_name_of_an_async_lock_and_awaits_what_that_awaits():
-    stand_in = made(AsyncStandIn)
-    public = {name for name in vars(AsyncLock) if not name.startswith("_")}
-    assert public <= set(dir(stand_in))
-    for name in public:
-        awaited = inspect.iscoroutinefunction(getattr(AsyncLock, name))
-        assert inspect.iscoroutinefunction(getattr(AsyncStandIn, name, None)) == awaited, name
-
-
-async def test_with_the_switch_on_a_call_runs_unprotected_with_a_warning(wire, monkeypatch, caplog):
-    @with_lock("{id}")
-    async def handler(event: dict[str, str]) -> tuple[str, bool, int]:
-        lock = current_lock(AsyncLock)
-        async with lock:
-            await lock.heartbeat(data=b"x")
-            await lock.ensure(100)
-            assert await lock.wait_lost(0) is False
-            return lock.key, lock.is_held, lock.fencing_token
-
-    monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
-    assert await handler({"id": "a"}) == ("a", True, 0)
-    assert (await handler({}))[0].startswith("(no key")
-    assert wire.operations == []
-    assert {record.__dict__["lock_event"] for record in caplog.records} == {"disabled"}
-
-
 @pytest.fixture
 def disabled(table: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The switch is on, in the environment that ``table`` makes."""
@@ -331,17 +289,6 @@ async def test_with_the_switch_on_a_commit_writes_unguarded_and_ends_the_stand_i
     assert wire.operations == ["TransactWriteItems"]
     assert rows.get("order") is not None
     assert rows.get("k") is None
-
-
-@pytest.mark.usefixtures("disabled")
-async def test_with_the_switch_on_a_transact_item_goes_through_and_nothing_is_handed_over(engine):
-    @with_lock("k")
-    async def handler() -> dict[str, Any]:
-        with pytest.raises(LockConfigurationError, match="LAMBDA_LOCK_DISABLED"):
-            await current_lock(AsyncLock).hand_over()
-        return current_lock(AsyncLock).transact_item()
-
-    engine.dynamodb("TransactWriteItems", {"TransactItems": [await handler()]})
 
 
 @pytest.mark.usefixtures("disabled")

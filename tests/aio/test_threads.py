@@ -46,19 +46,6 @@ def sending() -> list[threading.Thread]:
 # As few as serve
 
 
-@pytest.mark.long
-async def test_many_acquires_at_once_share_a_few_threads_and_none_is_left(client):
-    most = 0
-    taking = [start(client.acquire(f"lock {number}")) for number in range(MANY)]
-    while not all(task.done() for task in taking):
-        most = max(most, len(sending()))
-        await asyncio.sleep(0)
-    assert [task.result().is_held for task in taking] == [True] * MANY
-    assert 1 <= most <= LIMIT
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("asyncio")]
-    await until(lambda: not sending())
-
-
 async def test_one_request_after_the_other_needs_one_thread_at_a_time(client):
     for number in range(20):
         async with await client.acquire(f"lock {number}"):
@@ -305,18 +292,6 @@ async def test_a_call_that_was_not_begun_is_run_after_a_cancellation_only_where_
     assert isinstance(await ended(waiting), asyncio.CancelledError)
     await asyncio.gather(*blocking)
     assert calls == calls_made
-
-
-async def test_a_call_that_was_begun_ends_before_its_cancellation_goes_on(blocked):
-    threads = Threads()
-    blocking = (await fill(threads, blocked))[0]
-    async with ticking() as ticker:
-        for _ in range(2):
-            blocking.cancel()
-            await ticker.more()
-    assert not blocking.done()
-    blocked.set()
-    assert isinstance(await ended(blocking), asyncio.CancelledError)
 
 
 class Call:

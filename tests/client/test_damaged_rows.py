@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from lambda_lock.errors import LockFormatError, LockLostError
+from lambda_lock.errors import LockFormatError
 from tests.support.waiting import wait_until
 
 from .test_listing import held_row
@@ -58,19 +58,3 @@ def test_a_lock_whose_version_none_can_be_above_is_lost_and_starves_no_other(wir
     renewed = other.version
     wait_until(lambda: other.version != renewed)
     assert other.is_held
-
-
-def test_what_cannot_be_renewed_cannot_be_handed_over_or_adopted(wire, impatient, rows):
-    string = impatient.acquire("a").hand_over()
-    lock = impatient.acquire("b")
-    for key in ("a", "b"):
-        rows.change(key, recordVersionNumber=HIGHEST)
-    wire.clear()
-    with pytest.raises(LockFormatError, match="'b'"):
-        lock.hand_over()
-    with pytest.raises(LockFormatError, match="'a'"):
-        impatient.adopt(string)
-    assert wire.count() <= 2 * HANDFUL
-    assert lock.release() is True
-    with pytest.raises(LockLostError):
-        lock.raise_if_lost()

@@ -10,7 +10,6 @@ import pytest
 
 from lambda_lock import (
     AsyncLockClient,
-    ClientClosedError,
     LockArgumentError,
     LockClient,
     LockFormatError,
@@ -19,7 +18,6 @@ from lambda_lock import (
 )
 from lambda_lock.core.schema import ASLEEP
 from rig.wire import Answer
-from tests.support.elsewhere import ran
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -58,16 +56,6 @@ def test_erase_costs_one_read_and_one_delete_of_the_row_as_it_was_read(wire):
         assert wire.operations == ["GetItem", "DeleteItem"]
         assert client.erase("a") is False
         assert wire.operations == ["GetItem", "DeleteItem", "GetItem"]
-
-
-def test_the_tokens_of_the_new_row_are_higher():
-    with LockClient() as client:
-        tokens = []
-        for _ in range(5):
-            with client.acquire("a") as lock:
-                tokens.append(lock.fencing_token)
-            client.erase("a")
-        assert tokens == sorted(set(tokens))
 
 
 def test_what_is_held_is_refused_with_its_holder_and_the_remedy_and_force_erases_it(rows):
@@ -201,23 +189,3 @@ def test_bad_input_is_refused_before_anything_is_sent(bad, error, match, wire):
     with LockClient() as client, pytest.raises(error, match=match):
         client.erase(**bad)
     assert wire.operations == []
-
-
-def test_a_closed_client_erases_nothing(table):
-    client = LockClient(table)
-    client.close()
-    with pytest.raises(ClientClosedError):
-        client.erase("k")
-
-
-def test_who_does_not_erase_loads_nothing_of_it():
-    code = (  # outside Lambda, making a client loads it
-        "import os, sys\n"
-        "os.environ['AWS_LAMBDA_FUNCTION_NAME'] = 'handler'\n"
-        "from lambda_lock import LockClient\n"
-        "from lambda_lock.testing import in_memory\n"
-        "with in_memory():\n"
-        "    LockClient('locks').acquire('a').release()\n"
-        "print([name for name in sys.modules if 'erase' in name])\n"
-    )
-    assert ran(code) == "[]\n"

@@ -255,32 +255,6 @@ def test_senders_are_as_many_in_a_second_burst_as_in_the_first():
     renewals.close()
 
 
-def test_of_the_renewals_that_wait_the_one_whose_lock_ends_first_is_sent_first():
-    order: list[float] = []
-    gate = threading.Event()
-
-    class Held:
-        def __init__(self, before: float) -> None:
-            self.before = before
-
-        def renew(self) -> bool:
-            gate.wait(30)
-            order.append(self.before)
-            return True
-
-    renewals = Renewals(gate)  # which is not collected meanwhile
-    occupied = [Held(0.0) for _ in range(8)]
-    waiting = [Held(before) for before in (*(100.0 + n for n in range(50)), 50.0, 20.0, 90.0, 30.0)]
-    for held in occupied + waiting:
-        renewals.put(held, held.before)
-    gate.set()
-    wait_until(lambda: len(order) == len(occupied) + len(waiting))
-    # Eight threads note themselves: each may be overtaken by those that began after it.
-    places = {before: place for place, before in enumerate(order)}
-    assert max(places[before] for before in (20.0, 30.0, 50.0, 90.0)) < 8 + 4 + 8
-    renewals.close()
-
-
 @pytest.mark.long
 def test_an_async_renewal_waits_for_the_one_under_way_but_not_for_ever(make, client):
     hangs = Hangs(client.transport)

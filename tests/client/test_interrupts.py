@@ -14,7 +14,6 @@ from lambda_lock.testing import in_memory
 from lambda_lock.testing.memory import Memory
 from tests.support.clients import drop
 from tests.support.clocks import LeapingClock
-from tests.support.elsewhere import in_thread
 from tests.support.instants import at_every_instant
 
 
@@ -193,26 +192,6 @@ def test_a_dropped_handle_of_a_lock_that_was_released_lost_or_handed_over_is_not
     assert "dropped" not in caplog.text
 
 
-@pytest.mark.long
-@pytest.mark.plain
-def test_locks_may_be_taken_and_dropped_while_others_ask_for_those_held(client):
-    done: list[None] = []
-
-    def work(number: int) -> None:
-        for turn in range(40):
-            with client.acquire(f"{number}-{turn}"):
-                pass
-        done.append(None)
-
-    workers = [in_thread(lambda number=number: work(number)) for number in range(4)]  # type: ignore[misc]
-    while len(done) < 4:
-        for lock in client.held():
-            assert lock.key
-    for worker in workers:
-        worker()
-    client.close()
-
-
 def test_closing_in_an_outage_is_bounded_however_many_locks_are_held(make, rows, wire, caplog):
     client = make(heartbeat_period=0, clock=LeapingClock())
     locks = [client.acquire(f"a{number}") for number in range(12)]
@@ -224,11 +203,3 @@ def test_closing_in_an_outage_is_bounded_however_many_locks_are_held(make, rows,
     assert len(asked) == 2  # after two in a row without an answer the others are left to their lease
     assert len([record for record in caplog.records if "was not released" in record.getMessage()]) == 12
     assert not any(lock.is_held for lock in locks)
-
-
-def test_an_error_that_is_an_answer_does_not_end_the_releases_of_close(make, rows, wire):
-    client = make(heartbeat_period=0)
-    locks = [client.acquire(f"a{number}") for number in range(5)]
-    wire.answer(400, "AccessDeniedException", "UpdateItem", times=4)
-    client.close()
-    assert sum(rows.is_held(lock.key) for lock in locks) == 4

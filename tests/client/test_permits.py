@@ -19,38 +19,10 @@ from lambda_lock import (
     LockConfigurationError,
     LockFormatError,
     LockLostError,
-    LockNotGrantedError,
     current_lock,
     with_lock,
 )
 from lambda_lock.testing import lambda_context
-
-
-def test_a_free_permit_takes_one_request_the_very_first_two_and_a_release_one(wire, wired):
-    first = wired.acquire("api", permits=2, wait=5)
-    assert wire.operations == ["UpdateItem"] * 2
-    second = wired.acquire("api", permits=2, wait=5)
-    assert wire.operations == ["UpdateItem"] * 3
-    first.release()
-    second.release()
-    assert wire.operations == ["UpdateItem"] * 5
-    with wired.acquire("api", permits=2, wait=0) as again:
-        assert wire.operations == ["UpdateItem"] * 6
-        assert again.permits == 2
-    assert wire.operations == ["UpdateItem"] * 7
-
-
-def test_no_more_than_n_are_granted_and_a_refusal_names_who_holds_in_one_request(wire, wired):
-    held = [wired.acquire("api", permits=3) for _ in range(3)]
-    before = len(wire.requests)
-    with pytest.raises(LockNotGrantedError, match=r"^semaphore .* has no free permit: 3 of 3 are held, by") as refused:
-        wired.acquire("api", permits=3, wait=0)
-    assert len(wire.requests) == before + 1
-    assert [holder.owner for holder in refused.value.holders] == [lock.owner for lock in held]
-    assert [holder.fencing_token for holder in refused.value.holders] == [lock.fencing_token for lock in held]
-    assert wired.try_acquire("api", permits=3) is None
-    held[1].release()
-    assert wired.try_acquire("api", permits=3) is not None
 
 
 def test_a_record_shows_the_holders_of_a_semaphore_and_of_a_lock(client):
@@ -116,18 +88,6 @@ def test_a_record_of_a_damaged_semaphore_says_what_cannot_be_read_and_not_that_i
     rows.change("api", **damage)
     record = make(schema=schema).get("api")
     assert (record.is_released, record.unreadable) == (damage == {"permits": {"M": {}}}, unreadable)
-
-
-def test_renewals_keep_each_permit_for_itself(client):
-    one, other = (client.acquire("api", permits=2, lease_duration=20) for _ in range(2))
-    before = other.version
-    one.heartbeat(data=b"new")
-    one.ensure(60)
-    assert one.remaining > 50
-    assert client.get("api").data == b"new"
-    other.heartbeat()
-    assert other.version > before
-    assert (one.is_held, other.is_held) == (True, True)
 
 
 @pytest.mark.parametrize("held", [True, False])
@@ -232,17 +192,6 @@ def test_a_holder_whose_entry_is_gone_hears_of_it_writes_nothing_and_releases_no
     assert lock.lost
     if act == "heartbeat":
         assert not lock.release()
-
-
-def test_a_transact_item_guards_a_transaction_of_the_application(client, rows, engine, table):
-    lock = client.acquire("api", permits=1)
-    before, item = rows["api"], lock.transact_item()
-    engine.dynamodb("TransactWriteItems", {"TransactItems": [put(table, "order#7"), item]})
-    assert rows["api"] == before
-    assert lock.is_held
-    lock.release()
-    with pytest.raises(Exception, match="ConditionalCheckFailed"):
-        engine.dynamodb("TransactWriteItems", {"TransactItems": [put(table, "order#7"), item]})
 
 
 def test_with_lock_lets_n_calls_in_and_the_others_wait(make):

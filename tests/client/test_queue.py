@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import ClientClosedError, LockTimeoutError
-from tests.support.elsewhere import held_up, in_thread
+from lambda_lock import LockTimeoutError
+from tests.support.elsewhere import held_up
 from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
@@ -45,18 +45,6 @@ def test_waiters_are_served_in_the_order_in_which_they_came(permits, make, rows)
     assert waiting(rows) == 0
 
 
-def test_a_caller_that_does_not_wait_may_come_first(make, rows):
-    held = make().acquire("a")
-    with ThreadPoolExecutor(1) as pool:
-        later = pool.submit(lambda: make().acquire("a", wait=60))
-        wait_until(lambda: waiting(rows) == 1)
-        held.release()
-        quick = make().try_acquire("a")
-        if quick is not None:
-            quick.release()
-        later.result(60).release()
-
-
 @pytest.mark.parametrize("of", ["client", "acquire"])
 def test_queue_false_takes_no_ticket(of, make, rows, wire):
     held, client = make().acquire("a"), make(**({"queue": False} if of == "client" else {}))
@@ -67,24 +55,6 @@ def test_queue_false_takes_no_ticket(of, make, rows, wire):
         held.release()
     later().release()
     assert not any("list_append" in str(request.body) for request in wire.requests)
-
-
-def test_a_wait_that_is_cancelled_in_the_queue_leaves_no_ticket(make, rows):
-    make().acquire("a")
-    with pytest.raises(LockTimeoutError, match="cancelled"):
-        make().acquire("a", wait=60, cancel_check=lambda: waiting(rows) == 1)
-    assert waiting(rows) == 0
-
-
-def test_a_client_that_is_closed_in_the_queue_leaves_no_ticket(make, rows):
-    make().acquire("a")
-    client = make()
-    later = in_thread(lambda: client.acquire("a", wait=60))
-    wait_until(lambda: waiting(rows) == 1)
-    client.close()
-    with pytest.raises(ClientClosedError):
-        later()
-    assert waiting(rows) == 0
 
 
 @pytest.mark.parametrize("waiters", [{"S": "x"}, {"N": "4"}, {"L": [{"N": "1"}]}, {"L": [{"S": "x"}] * 3000}])
@@ -99,13 +69,3 @@ def test_waiters_that_cannot_be_read_count_as_nobody_and_are_logged_once(waiters
     assert "the attribute waiters of lock 'a' is not a list of at most 64 tickets" in caplog.text
     assert rows["a"]["waiters"] == waiters
     assert client.get("a").waiters == 0
-
-
-def test_an_append_to_waiters_that_became_unreadable_ends_the_queueing_and_not_the_wait(wire, make, rows):
-    held, client = make().acquire("a"), make()
-    read = wire.delay_reply("GetItem", seconds=0.5)
-    with held_up(read, lambda: client.acquire("a", wait=60, refresh_period=0.1)) as later:
-        rows.change("a", waiters={"S": "x"})
-        wait_until(lambda: any("list_append" in str(request.body) for request in wire.requests))
-        held.release()
-    later().release()

@@ -13,49 +13,9 @@ from lambda_lock import transport
 from lambda_lock.errors import ClientClosedError
 from lambda_lock.runtime.signalsafe import Caller, Flag, Turn
 from lambda_lock.runtime.timeline import SystemClock
-from tests.support.elsewhere import in_child, in_thread, ran
+from tests.support.elsewhere import in_child, in_thread
 
 PATIENCE = 60  # seconds: what hangs, hangs for ever
-
-# The main thread looks at the clocks, acquires and releases; every millisecond a handler comes in between.
-HANDLER_SCRIPT = """
-import itertools, signal
-from lambda_lock import LockClient
-
-client = LockClient(lease_duration=5, heartbeat_period=0.05)
-spare = [client.acquire(f"spare-{number}") for number in range(20)]
-closing = [LockClient(lease_duration=5) for _ in range(20)]
-kept = [each.acquire(f"closing-{number}") for number, each in enumerate(closing)]
-lock = client.acquire("a")
-calls = itertools.count(1)
-
-def handler(*_):
-    number = next(calls)
-    assert lock.is_held and lock.remaining and not lock.lost
-    if number % 20 == 0 and spare:
-        spare.pop().release()
-    if number % 20 == 10 and closing:
-        closing.pop().close()
-
-signal.signal(signal.SIGALRM, handler)
-signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
-number = 0
-while spare or closing or number < 50:
-    number += 1
-    for _ in range(200):
-        assert lock.is_held
-    with client.acquire(f"b-{number}"):
-        lock.heartbeat()
-signal.setitimer(signal.ITIMER_REAL, 0)
-assert not any(each.is_held for each in kept)
-client.close()
-print("ended")
-"""
-
-
-@pytest.mark.long
-def test_a_signal_handler_may_release_close_and_look_whatever_it_interrupts(table):
-    assert ran(HANDLER_SCRIPT) == "ended\n"
 
 
 CLOSE_SCRIPT = """

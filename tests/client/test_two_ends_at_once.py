@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import threading
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 from lambda_lock import Lock, LockClient
 from lambda_lock.errors import LockAlreadyReleasedError
 from lambda_lock.testing import in_memory
-from tests.support.elsewhere import held_up, in_thread
+from tests.support.elsewhere import held_up
 
 from .test_heartbeat import Told
 
@@ -77,33 +76,3 @@ def test_closing_while_the_block_is_left_disturbs_neither(first, wire, wired, ro
     result()
     assert lost.locks == []
     assert not rows.is_held("a")
-
-
-def test_after_a_last_act_that_failed_the_lock_can_be_released(wire, wired, rows):
-    lock = wired.acquire("a")
-    refused = wire.answer(400, "AccessDeniedException", "UpdateItem")
-    with pytest.raises(Exception, match=r"denied|permission"):
-        lock.release()
-    assert refused.reached.is_set()
-    assert rows.is_held("a")
-    assert lock.release() is True
-    assert not rows.is_held("a")
-
-
-def test_many_threads_that_release_at_once_release_once(wire, wired):
-    for number in range(10):
-        lost, gate = Told(), threading.Barrier(6)
-        lock = wired.acquire(f"a{number}", on_lost=lost)
-        wire.clear()
-
-        def act(lock: Lock = lock, gate: threading.Barrier = gate) -> object:
-            gate.wait(30)
-            try:
-                return lock.release()
-            except LockAlreadyReleasedError as error:
-                return type(error)
-
-        outcomes = [result() for result in [in_thread(act) for _ in range(6)]]
-        assert sorted(map(str, outcomes)) == sorted(map(str, [True] + [LockAlreadyReleasedError] * 5))
-        assert wire.operations == ["UpdateItem"]
-        assert lost.locks == []

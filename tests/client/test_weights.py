@@ -130,14 +130,6 @@ def test_readers_share_a_key_and_a_writer_has_it_alone(make):
     assert client.acquire("config", shared=True, wait=0).release()
 
 
-def test_what_says_nothing_of_weights_sends_nothing_of_them(wire, wired):
-    wired.acquire("a", shared=None, take=None).release()
-    assert len(wire.requests) == 2
-    assert not any("permit" in str(request.body) for request in wire.requests)
-    wired.acquire("b", permits=2).release()
-    assert not any("permitTakes" in str(request.body) for request in wire.requests)
-
-
 @pytest.mark.parametrize("shared", [True, False])
 def test_a_key_that_is_shared_is_no_lock_and_the_error_names_the_way_to_be_alone(shared, client):
     client.acquire("config", shared=shared).release()
@@ -196,12 +188,6 @@ def test_a_reader_that_enters_again_stays_a_reader_in_a_task(table):
             assert reader.take == 1
 
     asyncio.run(enter())
-
-
-def test_a_holder_that_has_one_permit_is_not_given_more(client):
-    client.acquire("gpus", permits=5, take=1, holder="work")
-    with pytest.raises(LockFormatError, match="has 1 of the permits of 'gpus' already, and asks for 3: a hold"):
-        client.acquire("gpus", permits=5, take=3, holder="work", wait=0)
 
 
 def test_a_hold_keeps_what_it_takes_when_it_is_resumed_or_adopted_and_gives_it_back_by_its_string(client):

@@ -12,6 +12,7 @@ import pytest
 from lambda_lock.core import acquire, keep, requests
 from lambda_lock.core.lease import ClockReading
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled, TransportError
+from lambda_lock.core.permits import PermitPlace
 from lambda_lock.core.protocol import AcquireRequest, ClientMemory, Conversation, Entropy, Hold, Resumption, Send, Wait
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.schema import JAVA, Schema
@@ -29,8 +30,15 @@ DEAD = {
     "fencingToken": {"N": "7"},
 }
 MANY = 500  # requests; more would mean an endless loop
+UNKNOWN = TransportError(True)
+THROTTLED = ServiceError("ThrottlingException", "", retryable=True)
+DENIED = ServiceError("AccessDeniedException", "no")
 Act = Callable[[], object]
 Answer = Callable[[str, dict[str, Any]], Any]
+
+
+class Interrupt(BaseException):
+    """As KeyboardInterrupt and CancelledError."""
 
 
 def place(schema: Schema = JAVA) -> Place:
@@ -205,8 +213,12 @@ class OnTable(Driver):
         item = {name: value for name, value in changed.items() if value is not None}
         self.table.store(self.table.key(item, False), item)
 
-    def wanted(self, **changes: Any) -> AcquireRequest:
-        return super().wanted(**{"schema": self.schema, **changes})
+    def wanted(self, *, permits: int | None = None, take: int | None = None, **changes: Any) -> AcquireRequest:
+        """permits: of a semaphore. None: it is a lock."""
+        wanted = super().wanted(**{"schema": self.schema, **changes})
+        if permits is not None:
+            wanted.place = PermitPlace(wanted.place, permits, wanted.owner, take)
+        return wanted
 
     def read(self) -> Any:
         return self.table.apply(*requests.read(place(self.schema)))

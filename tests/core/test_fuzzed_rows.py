@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import contextlib
 from base64 import b64encode
-from binascii import a2b_base64
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lambda_lock import GO, JAVA, PYTHON, LockClient, LockRecord, Schema
-from lambda_lock.cli import show
+from lambda_lock import GO, JAVA, PYTHON, Schema
 from lambda_lock.core import acquire, handover, resume
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.row import Row
 from lambda_lock.errors import LockError
-from lambda_lock.testing import in_memory
 
-from .driver import NOW, OnTable, place
+from .driver import NOW, OnTable
 
 HANDFUL = 12  # requests: an acquire, and giving it back
 
@@ -124,51 +121,3 @@ def test_any_row_under_a_holder_loses_the_lock_or_does_no_harm(damaged, act):
         else:
             driver.run(handover.adopt(driver.wanted(owner=hold.owner), hold.token, talk))
     assert len(driver.sent) <= HANDFUL
-
-
-@pytest.mark.long
-@fuzzed
-@given(damage())
-def test_any_row_can_be_listed_and_shown_among_others(damaged):
-    schema, changes = damaged
-    tables = {"locks": place(schema).key_names}
-    with (
-        in_memory(schema=schema, tables=tables) as memory,
-        LockClient("locks", schema=schema, heartbeat_period=0) as client,
-    ):
-        sound = [client.acquire(key) for key in ("a", "z")]
-        item = {**place(schema).item_key, **memory.items("locks")[0], **changes, **place(schema).item_key}
-        memory.put("locks", _unwired({name: value for name, value in item.items() if value is not None}))
-        records = {record.key: record for record in client.list()}
-        assert {lock.key for lock in sound} <= records.keys()
-        for record in records.values():
-            _show(record)
-        try:
-            found = client.get("k")
-        except LockError:
-            return
-        if found is not None and found.version is not None:
-            assert (found.version, found.unreadable) == (records["k"].version, records["k"].unreadable)
-
-
-def _unwired(item: dict[str, Any]) -> dict[str, Any]:
-    """The item in the form that boto3's low-level client takes: bytes instead of base64."""
-
-    def plain(value: Any) -> Any:
-        ((kind, content),) = value.items()
-        if kind == "B":
-            return {"B": a2b_base64(content)}
-        if kind == "BS":
-            return {"BS": [a2b_base64(element) for element in content]}
-        if kind == "L":
-            return {"L": [plain(element) for element in content]}
-        return {"M": _unwired(content)} if kind == "M" else value
-
-    return {name: plain(value) for name, value in item.items()}
-
-
-def _show(record: LockRecord) -> None:
-    show.print_json(show.as_dict(record))
-    show.print_record(record)
-    show.print_lines([record])
-    show.lock_table([record], 80)

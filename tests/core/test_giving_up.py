@@ -11,12 +11,10 @@ from lambda_lock.core.outcome import ConditionFailed, ServiceError, TransportErr
 from lambda_lock.core.protocol import DECISION
 from lambda_lock.errors import LockNotGrantedError
 
-from .driver import NOW, OnTable
+from .driver import NOW, THROTTLED, UNKNOWN, Interrupt, OnTable
 
-THROTTLED = ServiceError("ThrottlingException", "", retryable=True)
 BUSY = ServiceError("TransactionConflictException", "", retryable=True)
 UNSENT = TransportError(False)
-UNKNOWN = TransportError(True)
 
 
 class Troubled(OnTable):
@@ -79,16 +77,12 @@ def test_a_refused_permission_is_not_asked_for_again():
     assert given_up(*[ServiceError("AccessDeniedException", "")] * 1000).releases == 1
 
 
-class Again(BaseException):
-    """Stands for KeyboardInterrupt and CancelledError."""
-
-
 @pytest.mark.parametrize("at", range(3, 3 + 6))
 def test_an_interrupt_thrown_in_again_does_not_end_the_giving_back(at):
-    first, second = KeyboardInterrupt(), Again()
+    first, second = KeyboardInterrupt(), Interrupt()
     driver = Troubled(THROTTLED, THROTTLED)
     driver.thrown = {2: first, at: second}
-    with pytest.raises((KeyboardInterrupt, Again)) as caught:
+    with pytest.raises((KeyboardInterrupt, Interrupt)) as caught:
         driver.acquire()
     assert not driver.is_held
     if at <= driver.steps:
@@ -98,8 +92,8 @@ def test_an_interrupt_thrown_in_again_does_not_end_the_giving_back(at):
 
 def test_a_third_interrupt_ends_the_giving_back_at_once():
     driver = Troubled(*[THROTTLED] * 1000)
-    driver.thrown = {2: KeyboardInterrupt(), 4: KeyboardInterrupt(), 6: Again()}
-    with pytest.raises(Again):
+    driver.thrown = {2: KeyboardInterrupt(), 4: KeyboardInterrupt(), 6: Interrupt()}
+    with pytest.raises(Interrupt):
         driver.acquire()
     assert driver.steps == 6
 

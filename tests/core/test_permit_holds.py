@@ -24,11 +24,8 @@ N = 2
 class Admitted(Invocations):
     """Invocations that have permits of one semaphore."""
 
-    def wanted(self, *, permits: int | None = N, **changes: Any) -> AcquireRequest:
-        wanted = super().wanted(**changes)
-        if permits is not None:
-            wanted.place = PermitPlace(wanted.place, permits, wanted.owner)
-        return wanted
+    def wanted(self, **changes: Any) -> AcquireRequest:
+        return super().wanted(**{"permits": N, **changes})
 
     def acquire_as(self, holder: str, **changes: Any) -> Hold:
         wanted = self.wanted(owner=f"{holder}#{name_of(holder)}/{self.entropy.nonce()}", **changes)

@@ -24,11 +24,8 @@ from .test_permits import Admitted, nonce, places
 class Weighing(Admitted):
     """A process whose acquires take ``take`` of ``permits``."""
 
-    def wanted(self, *, permits: int | None = 2, take: int | None = 1, **changes: Any) -> AcquireRequest:
-        wanted = super().wanted(permits=None, **changes)
-        assert permits is not None
-        wanted.place = PermitPlace(wanted.place, permits, wanted.owner, take)
-        return wanted
+    def wanted(self, **changes: Any) -> AcquireRequest:
+        return super().wanted(**{"take": 1, **changes})
 
     def kind_of(self, operation: str, request: dict[str, Any]) -> str:
         return "claim" if "ReturnValues" in request else super().kind_of(operation, request)
@@ -142,9 +139,8 @@ def test_a_string_releases_what_its_hold_took_without_knowing_it(driver):
 
 
 def by_holder(driver, take):
-    wanted = driver.wanted(permits=5, take=take)
     owner = f"me#{name_of('me')}/{driver.entropy.nonce()}"
-    return driver.run(resume.acquire(wanted.like(PermitPlace(place(), 5, owner, take), owner), driver.talk()))
+    return driver.run(resume.acquire(driver.wanted(permits=5, take=take, owner=owner), driver.talk()))
 
 
 def test_a_hold_does_not_grow_when_its_holder_asks_for_more(driver):

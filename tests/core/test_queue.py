@@ -16,10 +16,7 @@ from lambda_lock.core.row import LONGEST_BELIEVED, MOST_WAITERS, TICKET_NAME, co
 from lambda_lock.core.tickets import make_ticket
 from lambda_lock.errors import LockNotGrantedError, LockTimeoutError
 
-from .driver import NOW, Act, OnTable
-
-UNKNOWN = TransportError(True)
-THROTTLED = ServiceError("ThrottlingException", "", retryable=True)
+from .driver import NOW, THROTTLED, UNKNOWN, Act, Interrupt, OnTable
 
 
 class Waiting(OnTable):
@@ -38,8 +35,7 @@ class Waiting(OnTable):
         return "claim" if "ReturnValues" in request else "release"
 
     def wanted(self, **changes: Any) -> AcquireRequest:
-        defaults = {"waits": True, "wait_until": self.now + 10.0, "queue": Queue}
-        return super().wanted(**{**defaults, **changes})
+        return super().wanted(**{"waits": True, "wait_until": self.now + 10.0, "queue": Queue, **changes})
 
     @property
     def asked_for(self) -> set[str]:
@@ -145,6 +141,7 @@ def test_a_wait_that_ends_gives_up_its_ticket_and_says_how_many_were_ahead(drive
     assert driver.names == ["another1"]
     assert driver.kinds[-1] == "leave"
     assert refused.ahead == 1
+    assert ", and 1 waits before this one" in str(refused)
     assert refused.retry_after == pytest.approx(1.1)
     assert driver.now < 2.1
 
@@ -153,6 +150,7 @@ def test_who_does_not_wait_is_told_how_many_do(driver, held):
     driver.put([*driver.others("another1", "another2", seconds=20), *driver.others("dead", seconds=-2)])
     driver.damage(heldMs={"N": "950"})
     refused = driver.refused()
+    assert re.search("is held by me#[0-9a-f]+, and 2 wait before this one. Try", str(refused))
     assert refused.ahead == 2
     assert refused.retry_after == pytest.approx(3.0)
 
@@ -181,10 +179,6 @@ def test_a_ticket_that_moved_is_given_up_where_it_is_now(driver, held):
     driver.before["leave"] = [lambda: driver.put(driver.waiters[1:])] * 3  # another one leaves just before, each time
     driver.times_out(1.0)
     assert driver.places == []
-
-
-class Interrupt(BaseException):
-    pass
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["once", "and while it is given up"])
@@ -622,19 +616,6 @@ def test_the_end_of_a_dead_holder_s_lease_is_the_earliest_turn(driver, held):
     driver.now += 15
     driver.damage(heldMs={"N": "60000"})
     assert 0 < (driver.refused().retry_after or 0) < 10
-
-
-@pytest.mark.parametrize(
-    ("names", "says"),
-    [
-        ((), "is held by me#[0-9a-f]+. Try"),
-        (("a",), "is held by me#[0-9a-f]+, and 1 waits before this one. Try"),
-        (("a", "b"), "is held by me#[0-9a-f]+, and 2 wait before this one. Try"),
-    ],
-)
-def test_a_refusal_names_the_holder_and_how_many_wait(driver, held, names, says):
-    driver.wait(*names, seconds=20)
-    assert re.search(says, str(driver.refused()))
 
 
 def test_a_grant_whose_validity_ended_while_its_ticket_was_removed_is_corrected(driver):

@@ -6,13 +6,12 @@ from typing import Any
 
 import pytest
 
-from lambda_lock.core import acquire, rate
+from lambda_lock.core import rate
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
-from lambda_lock.core.permits import PermitPlace
 from lambda_lock.core.protocol import DECISION, STEPS
 from lambda_lock.errors import LockConfigurationError, RateLimitedError, TransportError
 
-from .driver import NOW, OnTable, left_alone, place
+from .driver import NOW, OnTable, left_alone
 
 TEN = rate.Limit(10, 1.0, 1, 1)
 
@@ -240,16 +239,12 @@ def test_a_rate_limit_is_no_lock_and_no_semaphore(process):
     for how in ({}, {"window": 60}, {"replace": True}):
         with left_alone(process, "is a rate limit, not a lock"):
             process.acquire(**how)
-    wanted = process.wanted()
-    wanted.place = PermitPlace(place(), 2, wanted.owner)
     with left_alone(process, "is a rate limit, not a semaphore"):
-        process.run(acquire.acquire(wanted, process.talk()))
+        process.acquire(permits=2)
 
 
 def test_a_semaphore_is_no_rate_limit(process):
-    wanted = process.wanted()
-    wanted.place = PermitPlace(place(), 2, wanted.owner)
-    process.run(acquire.acquire(wanted, process.talk()))
+    process.acquire(permits=2)
     with left_alone(process, "is a semaphore, not a rate limit"):
         process.start()
 

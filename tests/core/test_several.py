@@ -17,17 +17,10 @@ from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import LockNotGrantedError, LockTimeoutError
 
-from .driver import NOW, OnTable
+from .driver import DENIED, NOW, Interrupt, OnTable
 
 if TYPE_CHECKING:
     from lambda_lock.core.protocol import Steps
-
-
-DENIED = ServiceError("AccessDeniedException", "no")
-
-
-class Stop(BaseException):
-    """An interrupt."""
 
 
 class Keeper:
@@ -130,10 +123,10 @@ def test_an_interrupt_at_any_step_leaves_nothing(wait):
     for number in range(1, 200):
         process = Process("a", "b", "c", wait=wait)
         process.hold_row("c")
-        process.thrown = {number: Stop()}
+        process.thrown = {number: Interrupt()}
         try:
             process.acquire_all()
-        except Stop:
+        except Interrupt:
             interrupted += 1
         except LockNotGrantedError:
             break
@@ -145,8 +138,8 @@ def test_a_second_interrupt_while_they_are_released_leaves_nothing_either():
     for number in (3, 4, 5):
         process = Process("a", "b", "c")
         process.hold_row("c")
-        process.thrown = {3: Stop(), number + 1: Stop()}
-        with pytest.raises(Stop):
+        process.thrown = {3: Interrupt(), number + 1: Interrupt()}
+        with pytest.raises(Interrupt):
             process.acquire_all()
         assert process.held() == ["c"]
 
@@ -157,8 +150,8 @@ def test_a_claim_is_given_back_despite_an_interrupt_though_another_lock_is_lost_
     process.troubles["claim b"] = [process.lost_reply, DENIED, *[process.lost_reply] * 9]
     process.troubles["release b"] = [TransportError(True)] * 2
     process.after["release b"] = [lambda: process.pass_time(2)] * 2  # "a" is over meanwhile
-    process.thrown = {step: Stop()}
-    with pytest.raises((Stop, ServiceError)):
+    process.thrown = {step: Interrupt()}
+    with pytest.raises((Interrupt, ServiceError)):
         process.acquire_all()
     assert "b" not in process.held()
 
@@ -182,13 +175,18 @@ def test_an_acquire_of_several_that_loses_a_lock_while_waiting_begins_anew_under
     assert all(hold.ended for hold in process.keeper.kept if hold not in holds)
 
 
-def test_an_acquire_of_several_that_loses_a_lock_at_the_end_of_its_wait_is_refused():
-    process = Process("a", "b", wait=8.0, lease=5.0)
-    process.hold_row("b", expires_at=60.0)
-    with pytest.raises(LockTimeoutError) as refused:
+@pytest.mark.parametrize(("wait", "kind"), [(8.0, LockTimeoutError), (0.0, LockNotGrantedError)])
+def test_an_acquire_of_several_that_loses_a_lock_at_the_end_of_its_wait_is_refused(wait, kind):
+    process = Process("a", "b", wait=wait, lease=5.0)
+    if wait:
+        process.hold_row("b", expires_at=60.0)
+    else:
+        process.troubles["claim a"], process.troubles["claim b"] = [process.late_by(2.0)], [process.late_by(4.0)]
+    with pytest.raises(LockNotGrantedError, match=r"is held by another#1|'a' was taken, but lost") as refused:
         process.acquire_all()
-    assert refused.value.waited >= 8.0
-    assert process.held() == ["b"]
+    assert type(refused.value) is kind
+    assert refused.value.waited >= wait
+    assert process.held() == (["b"] if wait else [])
 
 
 def test_each_is_renewed_once_if_it_has_less_than_most_of_its_lease():

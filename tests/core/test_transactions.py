@@ -114,29 +114,6 @@ def test_a_replacement_of_nothing_makes_a_row_only_where_there_is_none(locks):
 # The lock's part of a transaction
 
 
-def test_a_commit_writes_and_releases_or_does_neither(locks):
-    held(locks)
-    commit = all_or_none([put("row")], release(), "token-1")
-    locks.apply(*commit)
-    assert locks.get("row") == {"key": {"S": "row"}}
-    assert locks.get("k")["isReleased"] == {"S": "1"}
-    with pytest.raises(TransactionCanceled) as refused:
-        locks.apply(*all_or_none([put("other")], release(), "token-2"))
-    assert refused.value.reasons == ["None", "ConditionalCheckFailed"]
-    assert refused.value.items == [None, locks.get("k")]
-    assert locks.get("other") is None
-
-
-def test_a_transact_item_changes_nothing_and_is_refused_once_the_lock_is_another_s(locks):
-    before = dict(held(locks))
-    mine = PLACE.transact_item("me#1", 5001)
-    locks.apply("TransactWriteItems", {"TransactItems": [put("row"), mine]})
-    assert locks.get("k") == before
-    locks.apply(*adopt())
-    with pytest.raises(TransactionCanceled):
-        locks.apply("TransactWriteItems", {"TransactItems": [put("other"), mine]})
-
-
 def test_an_unguarded_item_is_never_refused_and_leaves_a_held_row_as_it_is(locks):
     before = dict(held(locks))
     locks.apply("TransactWriteItems", {"TransactItems": [put("row"), unguarded_item(PLACE)]})
@@ -144,18 +121,6 @@ def test_an_unguarded_item_is_never_refused_and_leaves_a_held_row_as_it_is(locks
 
 
 # The table's transactions
-
-
-def test_the_same_client_token_is_the_same_transaction_until_it_is_forgotten(locks):
-    first = ("TransactWriteItems", {"TransactItems": [only_new("row")], "ClientRequestToken": "one"})
-    locks.apply(*first)
-    locks.apply("UpdateItem", {"TableName": "locks", "Key": {"key": {"S": "row"}}, "UpdateExpression": "SET a = key"})
-    locks.apply(*first)  # its condition would no longer hold
-    with pytest.raises(ServiceError, match="IdempotentParameterMismatch"):
-        locks.apply("TransactWriteItems", {"TransactItems": [put("else")], "ClientRequestToken": "one"})
-    del locks.done["one"]
-    with pytest.raises(TransactionCanceled):
-        locks.apply(*first)
 
 
 def test_a_refused_transaction_is_evaluated_anew_under_the_same_token(locks):

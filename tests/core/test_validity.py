@@ -9,14 +9,13 @@ import pytest
 
 from lambda_lock.core import acquire, handover, keep, resume
 from lambda_lock.core.lease import DRIFT
-from lambda_lock.core.outcome import ServiceError, TransportError
+from lambda_lock.core.outcome import TransportError
 from lambda_lock.core.protocol import Hold
 
-from .driver import OnTable
+from .driver import THROTTLED, OnTable
 
 LEASE = 20.0 * (1 - DRIFT)  # seconds
 TRIP = 0.1  # seconds; a few of them leave the lease, and not the Date, to end the validity
-THROTTLED = ServiceError("ThrottlingException", "", retryable=True)
 
 Steps = Generator[Any, Any, Any]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import pickle
-import time
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -31,7 +30,6 @@ from tests.client.test_heartbeat_faults import WATCHER, fresh_heartbeat, no_thre
 from tests.support.clients import drop
 from tests.support.clocks import LeapingClock, StandingClock
 from tests.support.elsewhere import held_up, in_child, in_thread
-from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
 __all__ = ["fresh_heartbeat", "no_threads"]
@@ -48,11 +46,6 @@ def keys_of(wire: Wire) -> list[str]:
 
 def is_for(key: str) -> Any:
     return lambda request: key_of(request) == key
-
-
-def taken_over(rows: Rows, key: str) -> None:
-    # Its lease outlasts the test on the engine's clock too, which goes on where the client's stands still.
-    rows.put_held(key, expires_at=time.time() + 3600, lease_seconds=3600, owner="another#1")
 
 
 # Taken
@@ -238,7 +231,7 @@ def test_a_renewal_that_fails_while_a_later_one_is_waited_for_is_logged(make, wi
 def test_before_it_returns_each_lock_has_nearly_its_whole_lease(make, wire, rows):
     clock = StandingClock()
     client = make(clock=clock, heartbeat_period=0, lease_duration=20)
-    taken_over(rows, "b")
+    rows.take_over("b")
 
     def free() -> bool:
         if clock.now > 1_000_003:
@@ -266,22 +259,6 @@ def test_an_acquire_all_that_loses_a_lock_while_waiting_begins_anew(make, rows, 
             assert rows["a"]["ownerName"]["S"] == rows["b"]["ownerName"]["S"] == locks.owner != first["S"]
     assert lost == []  # nobody had them yet
     assert "is lost" not in caplog.text
-
-
-def test_an_acquire_all_that_has_lost_a_lock_when_its_wait_is_over_is_refused(make, rows, wire):
-    clock = StandingClock()
-
-    def late(seconds: float, answer: Any) -> Any:
-        clock.now += seconds
-        return answer
-
-    client = make(clock=clock, heartbeat_period=0, lease_duration=20)
-    wire.alter_reply(partial(late, 1.5), when=is_for("a"))
-    wire.alter_reply(partial(late, 19), when=is_for("b"))
-    with pytest.raises(LockNotGrantedError, match="was taken, but lost") as refused:
-        client.acquire_all(["a", "b"], wait=0)
-    assert refused.value.key == "a"
-    assert not any(rows.is_held(key) for key in "ab")
 
 
 # Bad input
@@ -332,7 +309,7 @@ def test_after_a_release_or_the_close_of_the_client_all_has_ended(end, client, r
 
 def test_release_is_false_if_any_was_lost_and_the_others_are_released(client, rows):
     locks = client.acquire_all(["a", "b", "c"])
-    taken_over(rows, "b")
+    rows.take_over("b")
     assert locks.release() is False
     assert [rows.is_held(key) for key in "abc"] == [False, True, False]
     assert locks.lost
@@ -429,7 +406,7 @@ def test_a_heartbeat_renews_each_and_names_one_that_is_lost(wire, wired, rows):
     assert keys_of(wire) == ["a", "b", "c"]
     renewed = [rows.version(key) for key in "abc"]
     assert all(new > old for new, old in zip(renewed, before, strict=True))
-    taken_over(rows, "b")
+    rows.take_over("b")
     with pytest.raises(LockLostError) as lost:
         locks.heartbeat()
     assert (lost.value.key, lost.value.holder) == ("b", "another#1")
@@ -457,12 +434,12 @@ def test_the_first_loss_is_signalled_once_with_the_handle_and_the_others_are_ren
     lost: list[MultiLock] = []
     client = make(lease_duration=20, heartbeat_period=0.3)  # no lock is lost but those that are taken over
     locks = client.acquire_all(["a", "b", "c"], on_lost=lost.append)
-    taken_over(rows, "b")
+    rows.take_over("b")
     wait_until(lambda: lost)
     assert locks.lost
     first = rows.version("c")
     wait_until(lambda: rows.version("c") != first)
-    taken_over(rows, "a")
+    rows.take_over("a")
     wait_until(lambda: [lock.key for lock in client.held()] == ["c"])
     assert locks.release() is False
     assert lost == [locks]
@@ -480,7 +457,7 @@ def test_danger_is_signalled_once_with_the_handle(make):
 def test_a_danger_that_cannot_be_told_yet_does_not_keep_the_heartbeat_busy(make, rows):
     clock, pauses = StandingClock(), list[float | None]()
     client = make(clock=clock, lease_duration=20)
-    taken_over(rows, "b")
+    rows.take_over("b")
 
     def cancelled() -> bool:
         if 1_000_005.2 < clock.now < 1_000_006.4:  # in danger already, and not due for its renewal

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -18,25 +17,7 @@ from lambda_lock.errors import (
 )
 from rig.wire import Answer, Wire
 from tests.support.rows import Rows
-
-FOREVER = float("inf")
-COMMIT = "TransactWriteItems"
-
-
-def add(rows: Rows, key: str, amount: int, **more: Any) -> dict[str, Any]:
-    """Carried out twice it would show."""
-    written = {"UpdateExpression": "ADD #n :amount", "ExpressionAttributeNames": {"#n": "value"}, **more}
-    values = {"ExpressionAttributeValues": {":amount": {"N": str(amount)}}}
-    return {"Update": {"TableName": rows.table, "Key": {"key": {"S": key}}, **written, **values}}
-
-
-def value(rows: Rows, key: str) -> int | None:
-    item = rows.get(key)
-    return None if item is None else int(item["value"]["N"])
-
-
-def taken_over(rows: Rows, key: str) -> None:
-    rows.put_held(key, expires_at=time.time() + 60, owner="another#1")
+from tests.transactions.test_commit import COMMIT, FOREVER, add, value
 
 
 def transfer(rows: Rows, **more: Any) -> list[dict[str, Any]]:
@@ -74,7 +55,7 @@ def test_writes_and_all_releases_are_one_request(wire, wired, rows):
 @pytest.mark.parametrize("lost", ["a", "b", "c"])
 def test_if_any_lock_is_not_ours_nothing_is_written_and_the_others_are_released(lost, client, rows):
     locks = client.acquire_all(["a", "b", "c"])
-    taken_over(rows, lost)
+    rows.take_over(lost)
     with pytest.raises(LockLostError) as refused:
         locks.commit(transfer(rows))
     assert (refused.value.key, refused.value.holder) == (lost, "another#1")
@@ -116,7 +97,7 @@ def test_a_commit_without_any_answer_is_unknown_and_may_be_released(wire, locks,
 def test_a_refusal_is_told_though_others_have_the_locks_after_releases_without_an_answer(wire, locks, rows):
     def taken(answer: Answer) -> None:
         for key in "ab":
-            taken_over(rows, key)
+            rows.take_over(key)
 
     wire.alter_reply(taken, "UpdateItem")
     wire.drop_request("UpdateItem", times=FOREVER)

@@ -248,31 +248,12 @@ def test_a_claim_that_was_begun_is_given_back_before_the_process_ends(how, table
         assert is_free(table, "a")
 
 
-WAITING = """
-client = closing(LockClient())
-ready()
-client.acquire("a", wait=600)
-"""
-
 RELEASING = """
 client = closing(LockClient())
 lock = client.acquire("a", lease_duration=600)
 ready()
 lock.release()
 """
-
-
-def test_a_handler_that_closes_the_client_and_ends_the_process_leaves_no_ticket_in_the_queue(table):
-    with LockClient(table) as client, client.acquire("a"), worker(WAITING) as process:
-
-        def waiters() -> int:
-            record = client.get("a")
-            return record.waiters if record is not None else 0
-
-        wait_until(lambda: waiters() == 1)
-        process.terminate()
-        assert process.wait(PATIENCE) == STOPPED
-        assert waiters() == 0
 
 
 def test_a_handler_that_closes_the_client_and_ends_the_process_completes_a_release(table, wire):

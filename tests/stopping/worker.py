@@ -124,19 +124,6 @@ def close_in_finally(prefix: str) -> None:
 
 
 @shape
-def task_group(prefix: str) -> None:
-    client = _released(AsyncLockClient())
-
-    async def main() -> None:
-        async with asyncio.TaskGroup() as group:
-            for each in range(AT_ONCE):
-                group.create_task(_work(client, f"{prefix} {each}"))
-            _tell()
-
-    asyncio.run(main())
-
-
-@shape
 def several(prefix: str) -> None:
     """Each task takes two locks together, and all want the same ones: they wait in the queue."""
     client = _released(AsyncLockClient())
@@ -183,16 +170,6 @@ def plain(prefix: str) -> None:
     for number in range(sys.maxsize):
         name = f"{prefix} {number % 3}"
         with noted(name) as told, client.acquire(name, lease_duration=_LEASE) as lock, told(lock):
-            time.sleep(random.random() * _WORK)
-
-
-@shape
-def plain_several(prefix: str) -> None:
-    client = _released(LockClient())
-    _tell()
-    names = [f"{prefix} {each}" for each in "abc"]
-    while True:
-        with noted(*names) as told, client.acquire_all(names, lease_duration=_LEASE) as locks, told(locks):
             time.sleep(random.random() * _WORK)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import AsyncLock, AsyncLockClient, Lock, LockClient
+from lambda_lock import AsyncLock, AsyncLockClient, Lock, LockClient, MultiLock
 from lambda_lock.client.async_client import entered_too
 from rig.wire import Wire
 
@@ -26,6 +26,7 @@ class KeepingClient(LockClient):
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
         self.kept: list[Lock] = []
+        self.kept_together: list[MultiLock] = []
 
     def acquire(self, *arguments: Any, **options: Any) -> Lock:
         self.kept.append(super().acquire(*arguments, **options))
@@ -38,6 +39,10 @@ class KeepingClient(LockClient):
     def resume(self, *arguments: Any, **options: Any) -> Lock:
         self.kept.append(super().resume(*arguments, **options))
         return self.kept[-1]
+
+    def acquire_all(self, *arguments: Any, **options: Any) -> MultiLock:
+        self.kept_together.append(super().acquire_all(*arguments, **options))
+        return self.kept_together[-1]
 
 
 class KeepingAsyncClient(AsyncLockClient):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from typing import Any
 
@@ -59,6 +60,10 @@ class Rows:
             recordVersionNumber={"S": f"L1:{int(expires_at * 1000):013d}:{uuid.uuid4().hex}"},
             fencingToken={"N": "7"},
         )
+
+    def take_over(self, key: str) -> None:
+        """Store a lock of another client. Its lease outlasts a test, also where the test's clock is moved."""
+        self.put_held(key, expires_at=time.time() + 3600, lease_seconds=3600, owner="another#1")
 
     def is_held(self, key: str) -> bool:
         item = self.get(key)

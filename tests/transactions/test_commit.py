@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import Any
 
 import pytest
@@ -15,12 +14,11 @@ from lambda_lock.errors import (
     LockArgumentError,
     LockConfigurationError,
     LockLostError,
-    OwnerMismatchError,
     TransportError,
 )
 from rig.wire import Answer, Wire
 from tests.support.clocks import LeapingClock
-from tests.support.elsewhere import in_child, land
+from tests.support.elsewhere import land
 from tests.support.rows import Rows
 
 FOREVER = float("inf")
@@ -43,11 +41,11 @@ def taken(rows: Rows) -> dict[str, Any]:
     return only_new(rows, "taken")
 
 
-def add(rows: Rows, key: str) -> dict[str, Any]:
+def add(rows: Rows, key: str, amount: int = 1, **more: Any) -> dict[str, Any]:
     """Carried out twice it would show."""
-    expression = {"UpdateExpression": "ADD #n :one", "ExpressionAttributeNames": {"#n": "value"}}
-    values = {"ExpressionAttributeValues": {":one": {"N": "1"}}}
-    return {"Update": {"TableName": rows.table, "Key": {"key": {"S": key}}, **expression, **values}}
+    written = {"UpdateExpression": "ADD #n :amount", "ExpressionAttributeNames": {"#n": "value"}, **more}
+    values = {"ExpressionAttributeValues": {":amount": {"N": str(amount)}}}
+    return {"Update": {"TableName": rows.table, "Key": {"key": {"S": key}}, **written, **values}}
 
 
 def value(rows: Rows, key: str) -> int | None:
@@ -57,10 +55,6 @@ def value(rows: Rows, key: str) -> int | None:
 
 def client_tokens(wire: Wire) -> list[str]:
     return [request.body["ClientRequestToken"] for request in wire.requests if request.operation == COMMIT]
-
-
-def taken_over(rows: Rows, key: str = "a") -> None:
-    rows.put_held(key, expires_at=time.time() + 60, owner="another#1")
 
 
 def has_ended(lock: Lock) -> None:
@@ -128,7 +122,7 @@ def test_a_lost_reply_is_no_failure_where_another_has_taken_the_lock_since(wire,
     lock = wired.acquire("a")
 
     def lost(answer: Answer) -> None:
-        taken_over(rows)
+        rows.take_over("a")
 
     wire.alter_reply(lost, COMMIT)
     lock.commit([add(rows, "sum")])
@@ -211,7 +205,7 @@ def test_a_refusal_is_told_though_another_has_the_lock_after_a_release_without_a
     lock = impatient.acquire("a")
 
     def another_takes_it(answer: Answer) -> None:
-        taken_over(rows)
+        rows.take_over("a")
         if expired:
             impatient.__session__.timeline.clock.sleep(60)
 
@@ -229,7 +223,7 @@ def test_a_lock_that_another_took_between_the_refusal_and_the_release_is_told_as
     lock = wired.acquire("a", on_lost=lost.append)
 
     def another_takes_it(answer: Answer) -> Answer:
-        taken_over(rows)
+        rows.take_over("a")
         return answer
 
     wire.alter_reply(another_takes_it, COMMIT)
@@ -269,15 +263,6 @@ def test_refused_while_the_release_gets_no_answer_is_unknown_since_a_late_copy_m
         assert value(rows, "sum") == 1  # it did
 
 
-def test_items_that_dynamodb_cannot_take_are_an_error_of_configuration_and_the_lock_is_released(client, rows):
-    lock = client.acquire("a")
-    with pytest.raises(LockConfigurationError):
-        lock.commit([put(rows, "row"), put(rows, "row")])
-    assert rows.get("row") is None
-    assert not rows.is_held("a")
-    assert not lock.is_held
-
-
 def test_a_missing_table_may_be_that_of_an_item(client, rows):
     with pytest.raises(LockConfigurationError, match="a table of the transaction was not found") as caught:
         client.acquire("a").commit([{"Put": {"TableName": "no-such-table", "Item": {"key": {"S": "1"}}}}])
@@ -311,7 +296,7 @@ def test_a_paused_holder_that_writes_late_is_refused(make, rows, wire):
 def test_a_lock_that_another_has_or_nobody_is_lost_whatever_else_would_have_been_refused(how, client, rows, taken):
     lock = client.acquire("a")
     if how == "taken over":
-        taken_over(rows)
+        rows.take_over("a")
     elif how == "released":
         rows.change("a", isReleased={"S": "1"})
     else:
@@ -453,11 +438,3 @@ def test_a_lock_that_deletes_its_row_cannot_commit(schema, options, says, make, 
             act()
     assert lock.is_held
     assert rows.get("row") is None
-
-
-def test_a_child_does_not_commit_under_its_parent_s_lock(client, rows):
-    lock = client.acquire("a")
-    with pytest.raises(OwnerMismatchError):
-        in_child(lambda: lock.commit([put(rows, "row")]))()
-    assert rows.get("row") is None
-    lock.heartbeat()
