@@ -25,7 +25,7 @@ from lambda_lock.decorators.guard import default_async_client
 from tests.support.context import Context
 from tests.support.decorated import other
 
-from .conftest import ended, occupied, start, ticking, until
+from .conftest import ended, occupied, start
 
 __all__ = ["other"]
 
@@ -170,40 +170,6 @@ async def test_a_reentrant_call_enters_again_and_a_child_task_contends(wire):
 
     assert await depth(3) == 4
     assert wire.operations == ["UpdateItem"] * 3
-
-
-# Leaving
-
-
-@pytest.mark.parametrize("moment", ["claim", "body", "release"])
-async def test_a_call_that_is_cancelled_leaves_nothing_held(moment, wire, rows):
-    entered = asyncio.Event()
-
-    @with_lock("k")
-    async def handler() -> None:
-        entered.set()
-        if moment == "body":
-            await asyncio.Event().wait()
-        delayed.append(wire.delay_reply("UpdateItem"))
-
-    delayed = [wire.delay_reply("UpdateItem")] if moment == "claim" else []
-    calling = start(handler())
-    if moment == "claim":
-        await until(delayed[0].reached.is_set)
-    else:
-        await entered.wait()
-    if moment == "release":
-        await until(lambda: delayed and delayed[0].reached.is_set())
-    async with ticking() as ticker:
-        calling.cancel()
-        await ticker.more()
-    for fault in delayed:
-        fault.release()
-    assert isinstance(await ended(calling), asyncio.CancelledError)
-    assert entered.is_set() == (moment != "claim")
-    assert not rows.is_held("k")
-    with pytest.raises(LookupError):
-        current_lock()
 
 
 # The client

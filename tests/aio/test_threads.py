@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import os
-import subprocess
-import sys
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -16,8 +13,7 @@ import pytest
 
 from lambda_lock import AsyncLockClient, TransportError
 from lambda_lock.runtime.threads import LIMIT, Busy, Threads
-from rig.engine import ROOT
-from tests.support.elsewhere import in_child
+from tests.support.elsewhere import in_child, ran
 from tests.support.waiting import DEADLINE
 
 from .conftest import ended, start, ticking, until
@@ -431,14 +427,4 @@ HOW = {
 @pytest.mark.parametrize("how", HOW)
 def test_a_process_exits_whatever_its_requests_still_wait_for(how, wire):
     wire.hold(times=FOR_EVER)  # one after the other, their time-outs would take minutes
-    done = subprocess.run(
-        [sys.executable, "-P", "-c", LEAVE + HOW[how]],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (0, "sent\n"), done.stderr
+    assert ran(LEAVE + HOW[how]) == "sent\n"

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import AsyncLock, AsyncLockClient, LockClient, LockTimeoutError, transport
+from lambda_lock import AsyncLock, AsyncLockClient, LockTimeoutError, transport
 from tests.support.clocks import LeapingClock
 from tests.support.waiting import DEADLINE, wait_until
 
@@ -92,18 +92,6 @@ async def test_the_loop_goes_on_while_a_task_waits_for_a_lock(wire, client, make
         assert not waiting.done()
         await held.release()
         assert (await waiting).is_held
-
-
-@pytest.mark.long
-async def test_more_tasks_wait_for_a_lock_than_a_loop_has_threads(client, table):
-    with LockClient(table) as plain, plain.acquire("a"):
-        over = threading.Event()
-        waiting = [start(client.acquire("a", wait=60, refresh_period=0.2, cancel_check=over.is_set)) for _ in range(50)]
-        async with await client.acquire("b"):  # which is granted meanwhile
-            assert not any(task.done() for task in waiting)
-        over.set()
-        for task in waiting:
-            assert isinstance(await ended(task), LockTimeoutError)
 
 
 async def test_a_lock_is_renewed_while_the_loop_is_busy(client, rows):

@@ -74,21 +74,6 @@ def test_repeated_fail_fast_calls_free_a_dead_foreign_lock_after_its_lease(make,
     assert lock.is_held
 
 
-def test_a_foreign_holder_that_renews_is_never_taken_over(make, rows, clock):
-    client = make(clock=clock, heartbeat_period=0)
-    for _ in range(6):
-        rows.put_foreign("a", lease_seconds=20)
-        for _ in range(4):
-            assert client.try_acquire("a") is None
-            clock.leapt += 3
-
-
-def test_who_waits_frees_a_dead_foreign_lock(make, rows, clock):
-    rows.put_foreign("a", lease_seconds=20)
-    with make(clock=clock, heartbeat_period=0).acquire("a", wait=60) as lock:
-        assert lock.is_held
-
-
 def test_a_held_row_whose_lease_cannot_be_read_is_left_alone(client, rows):
     rows.put("a", ownerName={"S": "x"}, leaseDuration={"S": "soon"}, recordVersionNumber={"S": "v"})
     before = rows["a"]

@@ -9,7 +9,6 @@ import pytest
 
 from lambda_lock.errors import ClientClosedError, LockError
 from lambda_lock.runtime.signalsafe import OpenLocks
-from tests.support.clients import drop
 
 
 @pytest.mark.plain
@@ -23,25 +22,6 @@ def test_an_acquire_whose_client_is_closed_at_the_grant_says_so_and_holds_nothin
     monkeypatch.setattr(OpenLocks, "attach", close_first)
     with pytest.raises(ClientClosedError):
         client.acquire("a")
-    assert not rows.is_held("a")
-
-
-def test_what_an_interrupted_close_began_to_release_is_released_by_the_next(make, rows):
-    client = make(keeping=False)
-    drop(lambda: client.acquire("a"))
-    send, sent = client.transport.send, list[object]()
-
-    def interrupted(*arguments: Any, **options: Any) -> Any:
-        if not sent:
-            sent.append(arguments)
-            raise KeyboardInterrupt
-        return send(*arguments, **options)
-
-    client.transport.send = interrupted
-    with pytest.raises(KeyboardInterrupt):
-        client.close()
-    assert rows.is_held("a")
-    client.close()
     assert not rows.is_held("a")
 
 

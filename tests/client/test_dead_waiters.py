@@ -155,15 +155,3 @@ def test_waiters_that_are_frozen_behind_a_holder_keep_their_tickets_and_turns(li
     assert [process.wait(LONG) for process in order] == [0] * 4
     assert [grant["names"] for grant in line.grants()] == [[name] for name in names]
     assert [grant["pid"] for grant in line.grants()] == [process.pid for process in order]
-
-
-@pytest.mark.long
-def test_twelve_processes_are_granted_the_lock_in_the_order_of_their_tickets(line, make):
-    held = make().acquire("a")
-    waiting = [line.start() for _ in range(12)]
-    wait_until(lambda: len(line.places()) == 12, LONG)
-    names = line.names()
-    held.release()
-    assert [process.wait(LONG) for process in waiting] == [0] * 12
-    assert [grant["names"] for grant in line.grants()] == [[name] for name in names]
-    assert line.most_at_once() == 1

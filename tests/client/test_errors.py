@@ -12,7 +12,6 @@ import lambda_lock
 from lambda_lock import errors
 from lambda_lock.errors import LockError, LockNotGrantedError, TransportError
 from tests.support.context import Context
-from tests.support.elsewhere import in_child
 
 CONTENTION = {"key": "a", "holder": "b#1", "waited": 1.5, "retry_after": 2.5}
 STATES: list[tuple[type[LockError], dict[str, Any]]] = [
@@ -57,14 +56,6 @@ def test_no_error_class_is_left_out_here():
     kinds = {kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, LockError)}
     assert kinds == {kind for kind, _ in STATES} | {TransportError}
     assert {kind.__name__ for kind in kinds} <= set(lambda_lock.__all__)
-
-
-def test_an_error_comes_out_of_another_process(client, make):
-    held = client.acquire("a")
-    with pytest.raises(LockNotGrantedError) as caught:
-        in_child(lambda: make().acquire("a", wait=0))()
-    assert (caught.value.holder, caught.value.key) == (held.owner, "a")
-    assert caught.value.retry_after is not None
 
 
 def test_the_marker_of_an_error_that_is_no_contention_is_kept(client):

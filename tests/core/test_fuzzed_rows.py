@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from base64 import b64encode
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lambda_lock import GO, JAVA, PYTHON, Schema
-from lambda_lock.core import acquire, handover, resume
+from lambda_lock.core import acquire
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.row import Row
 from lambda_lock.errors import LockError
@@ -91,33 +89,3 @@ def test_acquiring_over_any_row_grants_a_lock_or_raises_what_is_documented(damag
     assert driver.row[schema.owner] == {"S": hold.owner}
     assert Row(driver.row, schema).token == hold.token
     assert driver.release(hold) is True
-
-
-@pytest.mark.long
-@fuzzed
-@given(damage(), st.sampled_from(["renew", "release", "hand over", "adopt", "resume", "release by string", "holder"]))
-def test_any_row_under_a_holder_loses_the_lock_or_does_no_harm(damaged, act):
-    schema, changes = damaged
-    driver = OnTable(schema)
-    hold = driver.acquire()
-    driver.damage(**changes)
-    driver.sent.clear()
-    talk = driver.talk()
-    with contextlib.suppress(*DOCUMENTED):
-        if act == "renew":
-            renewal = driver.renew(hold)
-            assert renewal.renewed or hold.lost or renewal.error is not None
-        elif act == "release":
-            driver.release(hold)
-        elif act == "hand over":
-            driver.run(handover.hand_over(hold, talk, lease_ms=20_000))
-        elif act == "resume":
-            driver.run(resume.resume(driver.wanted(owner=f"{hold.owner}/{'e' * 32}"), hold.token, talk))
-        elif act == "release by string":
-            if schema.released is not None:
-                driver.run(resume.release(hold.place, hold.owner, hold.token, talk))
-        elif act == "holder":
-            driver.run(resume.acquire(driver.wanted(owner=f"me#{'e' * 32}"), talk))
-        else:
-            driver.run(handover.adopt(driver.wanted(owner=hold.owner), hold.token, talk))
-    assert len(driver.sent) <= HANDFUL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -154,45 +155,35 @@ def test_every_earlier_attempt_is_refused_whatever_it_sends_and_the_string_stays
     assert driver.resume(first).token == first.token
 
 
-def test_what_was_released_cannot_be_resumed(driver, first):
-    second = driver.resume(first)
-    assert driver.release(second)
-    with pytest.raises(LockLostError):
-        driver.resume(first)
-    assert not driver.is_held
-
-
-def test_what_was_taken_over_cannot_be_resumed(driver, first):
-    driver.now += 60
-    third_party = driver.acquire()
-    with pytest.raises(LockLostError) as caught:
-        driver.resume(first)
-    assert caught.value.holder == third_party.owner
-    assert driver.renew(third_party).renewed
-
-
 def test_an_expired_row_that_nobody_took_is_resumed(driver, first):
     driver.now += 3600
     assert driver.resume(first).is_held(driver.now)
 
 
+def taken_over(driver: Invocations, first: Hold) -> None:
+    driver.now += 60
+    driver.acquire()
+
+
+SINCE: dict[str, Callable[[Invocations, Hold], object]] = {
+    "released": lambda driver, first: driver.release(driver.resume(first)),
+    "taken over": taken_over,
+    "a version of somebody else's": lambda driver, first: driver.damage(recordVersionNumber={"S": "someone's"}),
+    "a late copy of the claim": lambda driver, first: (driver.release(first), driver.apply(*driver.sent[0])),
+}
+
+
 @pytest.mark.parametrize("known", [True, False], ids=["date known", "no date known"])
-def test_a_late_copy_of_the_claim_is_not_the_hold(driver, first, known):
-    claim = driver.sent[0]
-    driver.release(first)
-    driver.apply(*claim)  # the same owner, with a higher token
-    assert driver.owner == first.owner
+@pytest.mark.parametrize("since", SINCE)
+def test_what_is_not_the_hold_any_more_cannot_be_resumed_and_is_left_alone(driver, first, since, known):
+    SINCE[since](driver, first)
     if not known:
         driver.restart()
-    with pytest.raises(LockLostError):
+    before = driver.row
+    with pytest.raises(LockLostError) as caught:
         driver.resume(first)
-    assert driver.owner == first.owner
-
-
-def test_a_row_without_a_version_of_ours_is_not_resumed(driver, first):
-    driver.damage(recordVersionNumber={"S": "someone's"})
-    with pytest.raises(LockLostError):
-        driver.resume(first)
+    assert caught.value.holder == (driver.owner if driver.is_held else None)
+    assert driver.row == before
 
 
 def test_a_resume_goes_above_a_version_that_is_there(driver, first):

@@ -81,9 +81,6 @@ class Process(OnTable):
         }
         self.table.store(self.table.key(row, False), row)
 
-    def drop_row(self, key: str) -> None:
-        self.table.apply("DeleteItem", {"TableName": "locks", "Key": {"key": {"S": key}}})
-
     def held(self) -> list[str]:
         return [item["key"]["S"] for item in self.table.items() if "isReleased" not in item]
 

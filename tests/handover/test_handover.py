@@ -15,7 +15,6 @@ from lambda_lock.core.handover import write_handover
 from lambda_lock.errors import (
     LockAlreadyReleasedError,
     LockConfigurationError,
-    LockError,
     LockFormatError,
     LockLostError,
     LockNotGrantedError,
@@ -23,7 +22,7 @@ from lambda_lock.errors import (
 )
 from tests.support.clocks import LeapingClock, SkewedClock
 from tests.support.context import Context
-from tests.support.elsewhere import held_up, land
+from tests.support.elsewhere import land
 from tests.support.waiting import wait_until
 
 WORKER = Path(__file__).with_name("worker.py")
@@ -198,15 +197,6 @@ def test_an_adoption_that_is_given_up_is_released_or_never_arrived(arrived, wire
     if not arrived:
         wire.clear()
         assert impatient.adopt(string).is_held
-
-
-def test_an_interrupted_adoption_is_released(wire, wired, rows):
-    string = wired.acquire("a").hand_over()
-    with held_up(wire.delay_reply("UpdateItem", seconds=0.2), lambda: wired.adopt(string)) as pending:
-        wired.close()
-    with pytest.raises(LockError):
-        pending()
-    wait_until(lambda: not rows.is_held("a"))
 
 
 # Time

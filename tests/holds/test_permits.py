@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import os
-import random
 import re
 import signal
-import subprocess
-import threading
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,10 +14,9 @@ from lambda_lock import CommitRefusedError, LockClient, LockLostError
 from rig.engine import ROOT
 from rig.meter import Meter, size
 from rig.wire import Answer
-from tests.support.elsewhere import Start, in_thread, land
+from tests.support.elsewhere import land
 from tests.support.rows import Rows
 
-STATE = Path(__file__).with_name("permit_state.py")
 YEAR = 366 * 86_400
 
 
@@ -175,72 +167,3 @@ def test_a_hold_costs_the_units_that_the_docs_say(column, permits, table, engine
             assert f"*{size(row) / 1024:.1f} KB*" == lines[4][column].strip()
             for each in [lock, *others]:
                 each.release()
-
-
-# Executions whose states are killed and frozen, and a judge outside
-
-
-def said(state: subprocess.Popen[str], asked: str = "") -> Any:
-    """What a state says, to what it is asked or by itself."""
-    assert state.stdin is not None
-    assert state.stdout is not None
-    if asked:
-        print(asked, file=state.stdin, flush=True)
-    return json.loads(state.stdout.readline())
-
-
-def execution(number: int, folder: Path, start: Start, client: LockClient) -> int:
-    """Run three states, whose attempts are killed and frozen. Returns how many zombies were refused."""
-    name, rng, zombies = f"execution-{number}", random.Random(number), list[subprocess.Popen[str]]()
-
-    def begin(string: str) -> subprocess.Popen[str]:
-        return start(STATE, folder, name, 2, string)
-
-    state = begin("")
-    while (granted := said(state)) is None:  # nobody is inside under this name
-        time.sleep(0.1)
-        state = begin("")
-    token, string = granted[1], ""
-    for _ in range(3):
-        trouble = rng.choice(("kill", "freeze", "none"))
-        if trouble == "kill":
-            state.kill()
-        elif trouble == "freeze":
-            state.send_signal(signal.SIGSTOP)
-            zombies.append(state)
-        else:
-            string = said(state, "hand over")
-            state.kill()
-        state = begin(string)  # without a string, as an acquire step that is tried again
-        assert said(state)[1] == token
-    refused = 0
-    for zombie in zombies:  # they go on beside the newest attempt, which has the permit
-        zombie.send_signal(signal.SIGCONT)
-        refused += said(zombie, rng.choice(("release", "hand over"))) is False
-    assert refused == len(zombies)
-    (folder / name).unlink()
-    if string and rng.random() < 0.5:
-        assert client.release(string)
-    else:
-        assert said(state, "release") is True
-    return refused
-
-
-@pytest.mark.long
-def test_no_more_than_two_of_six_executions_that_are_killed_and_frozen_are_inside(client, rows, tmp_path, start):
-    most, over = [0], threading.Event()
-
-    def judge() -> None:
-        while not over.wait(0.002):
-            most[0] = max(most[0], len(os.listdir(tmp_path)))
-
-    judged = in_thread(judge)
-    try:
-        with ThreadPoolExecutor(6) as pool:
-            refused = list(pool.map(lambda number: execution(number, tmp_path, start, client), range(6)))
-    finally:
-        over.set()
-    judged()
-    assert most == [2]
-    assert sum(refused) > 0
-    assert attempts(rows) == []

@@ -68,25 +68,6 @@ def test_an_interrupted_handover_leaves_the_hold_to_the_next_attempt_though_its_
     assert client.release(string)
 
 
-@pytest.mark.long
-def test_an_interrupted_handover_of_an_adopted_lock_leaves_nothing_held(memory):
-    client = LockClient(heartbeat_period=0)
-    handed_over: list[str] = []  # as a caller takes them
-
-    def adopted() -> Lock:
-        return client.adopt(client.resume(client.acquire("a", wait=0).hand_over()).hand_over())
-
-    lock = adopted()
-    for instant in at_every_instant(lambda: handed_over.append(lock.hand_over())):  # noqa: B023
-        if lock.__held__.released:  # the string was on its way to the caller, and may have come
-            assert client.release(key="a", owner=lock.owner, fencing_token=lock.fencing_token)
-        client.close()
-        assert held(memory) == [], instant
-        client = LockClient(heartbeat_period=0)
-        lock = adopted()
-    client.close()
-
-
 @pytest.mark.parametrize("by", ["string", "handle"])
 def test_a_release_that_was_interrupted_is_repeated_or_done_by_close_also_for_an_attempt(by, memory):
     client = LockClient(heartbeat_period=0)

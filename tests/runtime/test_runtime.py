@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import time
-from pathlib import Path
-
 import pytest
 
 from rig.lambda_runtime import FunctionError, LambdaEnvironment, TimedOut
 from rig.wire import Request
-from tests.support.waiting import wait_until
 
 from .conftest import LONG, holding
 
@@ -111,42 +107,6 @@ def test_an_invocation_that_needs_no_heartbeat_leaves_no_thread(start):
     assert before["pid"] == after["pid"]
     assert before["threads"] == during["threads"] == after["threads"] == []
     assert before["tasks"] == during["tasks"] == after["tasks"]
-
-
-@pytest.mark.long
-def test_a_long_invocation_is_renewed_and_nothing_is_sent_after_it(start, wire, rows):
-    environment = start("locking.either", lease=2)
-    for seconds in (3.5, 1.2):
-        wire.clear()
-        answer = environment.invoke({"id": 1, "sleep": seconds}, LONG).result()
-        assert answer["held"] is True
-        assert answer["threads"] == ["lambda_lock-heartbeat", "lambda_lock-renewal"]
-        assert wire.count() >= (5 if seconds > 3 else 3)
-        assert not rows.is_held("order-1")
-        wire.clear()
-        wait_until(lambda: sleeps(environment.pid))
-        assert wire.operations == []
-
-
-def sleeps(pid: int | None) -> bool:
-    """Whether its threads do nothing for longer than the lease, and than a look at the clocks. That takes as long."""
-    before = switches(pid)
-    time.sleep(2.3)
-    return switches(pid) == before
-
-
-def switches(pid: int | None) -> int:
-    """How often the threads of a process but the runtime's, which polls, have gone to sleep so far.
-
-    It polls on the first thread, or on one of a ThreadPoolExecutor. /proc has the names of threads since Python 3.14.
-    """
-    total = 0
-    for status in Path(f"/proc/{pid}/task").glob("*/status"):
-        lines = status.read_text().splitlines()
-        if status.parent.name == str(pid) or lines[0].endswith("\tThreadPoolExecu"):
-            continue
-        total += int(next(line for line in lines if line.startswith("voluntary_ctxt_switches")).split()[1])
-    return total
 
 
 def test_no_renewal_is_planned_near_the_deadline(start, wire):

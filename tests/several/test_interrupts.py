@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
 
 import pytest
 
@@ -35,30 +34,6 @@ def test_an_interrupted_acquire_leaves_nothing_that_closing_the_client_does_not_
         assert held(memory) == others, instant
         locks.clear()
         client = LockClient(heartbeat_period=0)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("act", ["release", "commit", "heartbeat"])
-def test_an_interrupted_act_can_be_followed_by_a_release_or_is_ended_by_close(act, memory):
-    item = {"Put": {"TableName": "locks", "Item": {"key": {"S": "written"}, "isReleased": {"S": "1"}}}}
-    client = LockClient(heartbeat_period=0)
-    locks = client.acquire_all(KEYS)
-    acts: dict[str, Callable[[], object]] = {
-        "release": lambda: locks.release(),
-        "commit": lambda: locks.commit([item]),
-        "heartbeat": lambda: locks.heartbeat(),
-    }
-    past = [locks]  # kept, so that no finalizer is what is interrupted
-    for number, instant in enumerate(at_every_instant(acts[act])):
-        if number % 2 and not locks.__held__.released:
-            assert locks.release() in (True, False)
-        else:
-            client.close()
-            client = LockClient(heartbeat_period=0)
-        assert held(memory) == [], instant
-        locks = client.acquire_all(KEYS, wait=0)
-        past.append(locks)
-    client.close()
 
 
 def test_what_a_signal_handler_raises_in_the_wait_is_taken_neither_for_an_outage_nor_for_contention(memory):

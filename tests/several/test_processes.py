@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import signal
 import time
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from lambda_lock import LockConfigurationError, LockNotGrantedError
-from tests.support.elsewhere import in_thread
 from tests.support.short import SHORT
 from tests.support.waiting import wait_until
 
@@ -40,27 +38,6 @@ def test_transfers_between_random_pairs_of_accounts_lose_no_cent_and_never_stand
     print(f"{processes * rounds} transfers in {time.monotonic() - began:.1f} s")
 
 
-@pytest.mark.long
-def test_transfers_over_a_network_that_loses_requests_and_replies_lose_no_cent(make, rows, wire):
-    rng, balances = random.Random(1), dict.fromkeys(("a", "b", "c", "d"), 1000)
-    wire.drop_reply(times=float("inf"), when=lambda _: rng.random() < 0.05)
-    wire.drop_request(times=float("inf"), when=lambda _: rng.random() < 0.05)
-
-    def work(number: int) -> None:
-        client, mine = make(lease_duration=5, refresh_period=0.1), random.Random(number)
-        for _ in range(8):
-            source, target = mine.sample("abcd", 2)
-            with client.acquire_all([source, target], wait=120) as locks:
-                before = balances[source], balances[target]
-                time.sleep(0)  # others run
-                balances[source], balances[target] = before[0] - 7, before[1] + 7
-                locks.raise_if_lost()
-
-    for thread in [in_thread(lambda number=number: work(number)) for number in range(4)]:  # type: ignore[misc]
-        thread()
-    assert sum(balances.values()) == 4000
-
-
 def test_a_killed_holder_of_two_keys_is_replaced(client, rows, start):
     process = start(WORKER, "hold", "a,b", 1.5)
     tokens = [int(token) for token in process.stdout.readline().split()]
@@ -86,19 +63,6 @@ def test_a_frozen_holder_is_replaced_and_its_late_commit_is_refused(client, engi
         assert process.stdout.readline() in ("LockLostError a False\n", "LockLostError b False\n")
         assert locks.release() is True
     assert engine.scan(accounts) == []
-
-
-@pytest.mark.long
-def test_one_waiter_killed_in_the_middle_holds_nobody_up_for_longer_than_its_lease(make, rows, start):
-    holder = make().acquire("b")
-    process = start(WORKER, "hold", "a,b", 1.5)
-    wait_until(lambda: rows.is_held("a"))
-    wait_until(lambda: rows["b"].get("waiters"))
-    process.kill()
-    process.wait()
-    holder.release()
-    with make().acquire_all(["a", "b"], wait=30) as locks:
-        assert locks.is_held
 
 
 def test_before_a_snapshot_nothing_is_taken(make, monkeypatch):

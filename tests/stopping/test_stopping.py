@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import signal
 import subprocess
@@ -243,24 +242,6 @@ def test_a_claim_that_was_begun_is_given_back_before_the_process_ends(how, table
     delayed = wire.delay_reply("UpdateItem")
     with worker(UNANSWERED[how]) as process, let_go(delayed):
         wait_until(lambda: not is_free(table, "a"))
-        process.terminate()
-        assert process.wait(PATIENCE) == STOPPED
-        assert is_free(table, "a")
-
-
-RELEASING = """
-client = closing(LockClient())
-lock = client.acquire("a", lease_duration=600)
-ready()
-lock.release()
-"""
-
-
-def test_a_handler_that_closes_the_client_and_ends_the_process_completes_a_release(table, wire):
-    numbers = itertools.count(1)
-    held_up = wire.hold("UpdateItem", when=lambda _: next(numbers) == 2)  # the claim is the first one
-    with worker(RELEASING) as process, let_go(held_up):
-        assert held_up.reached.wait(PATIENCE)
         process.terminate()
         assert process.wait(PATIENCE) == STOPPED
         assert is_free(table, "a")

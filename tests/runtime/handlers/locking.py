@@ -27,13 +27,17 @@ def work(event: dict[str, Any], context: Any) -> dict[str, Any]:
     lock = current_lock()
     print(f"holding {context.aws_request_id}", flush=True)
     granted_at = time.time()
+    if "exit" in event:
+        os._exit(event["exit"])
     if "raise" in event:
         raise Unlucky(event["raise"])
     time.sleep(event.get("sleep", 0))
     while "until" in event and not Path(event["until"]).exists():
         time.sleep(0.01)
     held = {"held": lock.is_held, "lost": lost_error(), "granted_at": granted_at}
-    return alive() | held | {"key": lock.key, "owner": lock.owner, "token": lock.fencing_token}
+    print(f"{context.aws_request_id} held: {held['held']}, {held['lost']}", flush=True)
+    about = {"key": lock.key, "owner": lock.owner, "token": lock.fencing_token, "lease": lock.lease_duration}
+    return alive() | held | about
 
 
 def lost_error() -> str | None:
