@@ -105,28 +105,6 @@ async def test_a_child_forked_in_the_middle_of_an_acquire_does_not_get_its_paren
     assert await lock.release() is True
 
 
-# Contention
-
-
-async def test_tasks_take_turns_and_lose_no_increment(client):
-    inside, most, count, tokens = 0, 0, 0, []
-
-    async def work() -> None:
-        nonlocal inside, most, count
-        async with await client.acquire("a", wait=60, refresh_period=0.02) as lock:
-            inside += 1
-            most = max(most, inside)
-            before = count
-            await asyncio.sleep(0)
-            count = before + 1
-            tokens.append(lock.fencing_token)
-            inside -= 1
-
-    await asyncio.gather(*(work() for _ in range(10)))
-    assert (most, count) == (1, 10)
-    assert tokens == sorted(set(tokens))
-
-
 # Re-entrancy, by task
 
 

@@ -41,16 +41,15 @@ def plain(lock: object = None) -> bool:
     return False
 
 
-@pytest.mark.parametrize(
-    "callback",
-    [
-        Mock(return_value=False),
-        Mock(plain, return_value=False),
-        create_autospec(plain, return_value=False),
-        Answering(),
-    ],
-    ids=["a mock", "a mock of a function", "a function that is mocked", "an object with every attribute"],
-)
+CALLBACKS = {
+    "a mock": Mock(return_value=False),
+    "a mock of a function": Mock(plain, return_value=False),
+    "a function that is mocked": create_autospec(plain, return_value=False),
+    "an object with every attribute": Answering(),
+}
+
+
+@pytest.mark.parametrize("callback", CALLBACKS.values(), ids=[*CALLBACKS])
 def test_a_callback_whose_parameters_are_not_known_is_accepted(callback, client):
     options = {"on_lost": callback, "on_danger": callback, "safe_time": 1, "cancel_check": callback}
     assert client.acquire("a", **options).release()

@@ -302,15 +302,6 @@ def test_closing_releases_the_other_locks_although_one_fails(outage, wire, make,
     assert [record.lock_key for record in caplog.records if "was not released" in record.message] == ["b"]
 
 
-def test_closing_is_not_disturbed_by_a_release_at_the_same_moment(wire, wired, rows):
-    locks = {key: wired.acquire(key) for key in "abc"}
-    with held_up(wire.hold("UpdateItem"), wired.close) as result:
-        del locks[wire.requests[-1].body["Key"]["key"]["S"]]
-        assert locks.popitem()[1].release() is True
-    result()
-    assert not any(rows.is_held(key) for key in "abc")
-
-
 def test_two_threads_that_see_the_danger_at_once_tell_it_once(make, monkeypatch):
     barrier, is_first = threading.Barrier(2), Renewer._is_first
 

@@ -33,8 +33,7 @@ except ClientClosedError:
 """
 
 
-@pytest.mark.parametrize("attempt", range(3))
-def test_a_signal_handler_that_closes_the_client_ends_a_wait(client, attempt, start):
+def test_a_signal_handler_that_closes_the_client_ends_a_wait(client, start):
     with client.acquire("a"):
         process = start("-c", CLOSE_SCRIPT)
         assert process.stdout.readline() == "waiting\n"

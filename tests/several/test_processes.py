@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from pathlib import Path
 
@@ -50,19 +49,6 @@ def test_a_killed_holder_of_two_keys_is_replaced(client, rows, start):
     process.wait()
     with client.acquire_all(["b", "a"], wait=30) as locks:
         assert locks.fencing_tokens == {"a": tokens[0] + 1, "b": tokens[1] + 1}
-
-
-def test_a_frozen_holder_is_replaced_and_its_late_commit_is_refused(client, engine, new_table, rows, start):
-    accounts = new_table()
-    process = start(WORKER, "commit_late", "a,b", 1.5, accounts)
-    assert process.stdout.readline() == "held\n"
-    process.send_signal(signal.SIGSTOP)
-    with client.acquire_all(["a", "b"], wait=30) as locks:
-        process.send_signal(signal.SIGCONT)
-        print(file=process.stdin, flush=True)
-        assert process.stdout.readline() in ("LockLostError a False\n", "LockLostError b False\n")
-        assert locks.release() is True
-    assert engine.scan(accounts) == []
 
 
 def test_before_a_snapshot_nothing_is_taken(make, monkeypatch):

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from lambda_lock import LockClient, LockError
+from lambda_lock import LockClient
 from rig.engine import Ministack
 
 
@@ -45,19 +45,6 @@ def hold(keys: str, lease: str) -> None:
     time.sleep(600)
 
 
-def commit_late(keys: str, lease: str, accounts: str) -> None:
-    """Hold locks until a line comes in, and commit then. Prints what became of it."""
-    locks = LockClient(lease_duration=float(lease)).acquire_all(keys.split(","))
-    print("held", flush=True)
-    sys.stdin.readline()
-    try:
-        locks.commit([{"Put": {"TableName": accounts, "Item": {"key": {"S": "late"}}}}])
-    except LockError as error:
-        print(type(error).__name__, error.key, locks.is_held, flush=True)
-    else:
-        print("committed", flush=True)
-
-
 if __name__ == "__main__":
-    jobs: dict[str, Callable[..., None]] = {"transfer": transfer, "hold": hold, "commit_late": commit_late}
+    jobs: dict[str, Callable[..., None]] = {"transfer": transfer, "hold": hold}
     jobs[sys.argv[1]](*sys.argv[2:])
