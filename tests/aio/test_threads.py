@@ -92,24 +92,19 @@ async def test_a_release_and_a_renewal_go_before_a_hundred_polls(wire, wired):
         await ended(task)
 
 
-async def test_a_request_that_gets_no_thread_in_time_was_not_sent_and_is_tried_again(wire, wired):
+async def test_a_request_that_gets_no_thread_in_time_is_tried_again_and_holds_up_no_other_client(
+    wire, wired, engine, make
+):
     stalled = wire.hold(times=FOR_EVER)
-    async with crowd(wired, 8 * LIMIT):
+    async with crowd(wired, 8 * LIMIT) as tasks:
         await until(lambda: wire.count() >= LIMIT)
+        assert await ended(start(make(endpoint_url=engine.url).acquire("c"))) is None
+        assert not all(task.done() for task in tasks)
         error = await ended(start(wired.acquire("a", wait=0)))  # one decision, even if others wait before it
         assert isinstance(error, TransportError)
         stalled.release()
         wire.clear()
     assert (await wired.acquire("b", wait=0)).is_held  # a copy of the claim for the other may be on its way
-
-
-async def test_one_clients_stalled_requests_do_not_hold_up_anothers(wire, wired, engine, make):
-    stalled = wire.hold(times=FOR_EVER)
-    async with crowd(wired, 8 * LIMIT) as tasks:
-        await until(lambda: wire.count() >= LIMIT)
-        assert await ended(start(make(endpoint_url=engine.url).acquire("a"))) is None
-        assert not all(task.done() for task in tasks)
-        stalled.release()
 
 
 # Cancelling

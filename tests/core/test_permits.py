@@ -446,15 +446,6 @@ def test_the_estimate_of_a_turn_ends_at_a_day_as_a_lock_s_does(driver):
     assert caught.value.retry_after == 86_400
 
 
-def test_a_waiter_looks_rarely_while_nothing_changes(driver, holds):
-    for hold in holds:
-        hold.valid_until = 1e9
-    driver.kinds.clear()
-    with pytest.raises(LockTimeoutError):
-        driver.waiting(wait_until=driver.now + 20)
-    assert driver.kinds.count("read") < 120
-
-
 def test_a_waiter_looks_rarely_if_permits_are_held_for_an_hour(driver):
     for _ in range(2):
         driver.acquire(lease_ms=3_600_000)
