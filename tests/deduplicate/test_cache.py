@@ -111,17 +111,18 @@ def test_an_event_whose_completion_was_not_confirmed_is_not_remembered(fault, er
     assert len(wire.operations) > before
 
 
+@pytest.mark.parametrize("window", [3600, lambda result: 3600], ids=["number", "function"])
 @pytest.mark.parametrize("seen_elsewhere", [False, True])
 @pytest.mark.parametrize("left", [-5.0, -1.0, 0.0, 1.0, 10.0])
-def test_what_is_cached_ends_before_the_window_does(left, seen_elsewhere):
+def test_what_is_cached_ends_before_the_window_does(left, seen_elsewhere, window):
     """left: seconds of the window that are left, by DynamoDB's clock. Near its end, DynamoDB is asked."""
     clock = ManualClock(wall=1_800_000_000.9)
     with in_memory(clock=clock) as memory:
         set_default_client(LockClient(clock=clock, heartbeat_period=0))
         calls = Calls()
         if seen_elsewhere:
-            deduplicate("{id}", scope="", window=3600)(lambda event: None)(EVENT)
-        handler = deduplicate("{id}", scope="", window=3600, cache_size=10)(calls.handler)
+            deduplicate("{id}", scope="", window=window)(lambda event: None)(EVENT)
+        handler = deduplicate("{id}", scope="", window=window, cache_size=10)(calls.handler)
         handler(EVENT)
         (row,) = memory.rows()
         assert row.completed_until is not None

@@ -7,14 +7,7 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import (
-    AsyncLockClient,
-    CommitRefusedError,
-    DuplicateEventError,
-    LockClient,
-    current_dedup,
-    deduplicate,
-)
+from lambda_lock import CommitRefusedError, DuplicateEventError, current_dedup, deduplicate
 from lambda_lock.batch import kafka_batch, sqs_batch
 from rig import events
 from tests.support.decorated import done
@@ -75,16 +68,6 @@ def test_a_parameter_of_the_name_that_an_answer_gets_is_refused(name):
     deduplicate("{error}")(report)
 
 
-# The function
-
-
-def test_a_client_of_the_other_kind_is_refused():
-    with pytest.raises(TypeError, match=r"client= has the type LockClient, but .* needs an AsyncLockClient"):
-        deduplicate("k", client=LockClient())(coroutine_function)
-    with pytest.raises(TypeError, match=r"client= has the type AsyncLockClient, but .* needs a LockClient"):
-        deduplicate("k", client=AsyncLockClient())(key_function)
-
-
 # Keys
 
 
@@ -110,36 +93,6 @@ def test_the_id_of_an_event_of_each_source(sample, path, template, expected, tab
         calls(event if path is None else event["Records"][path])
     assert calls.count == 1
     assert is_done(rows, expected)
-
-
-@pytest.mark.parametrize(
-    "key",
-    [{"key": lambda event, context=None: f"order#{event['id']}"}, {"key_jmespath": "join('#', ['order', id])"}],
-    ids=["function", "jmespath"],
-)
-def test_a_key_may_be_a_function_or_a_jmespath_expression(key, once, table, rows):
-    once(**key, scope="")(lambda event, context=None: None)(EVENT)
-    assert is_done(rows, "order#e-1")
-
-
-def test_methods_are_deduplicated_by_the_first_argument_after_self(table):
-    ran: list[str] = []
-
-    class Service:
-        @deduplicate("{id}")
-        def charge(self, order: dict[str, str]) -> str:
-            ran.append("charge")
-            return "charged"
-
-        @classmethod
-        @deduplicate("{id}")
-        def refund(cls, order: dict[str, str]) -> None:
-            ran.append("refund")
-
-    for _ in range(2):
-        Service().charge(EVENT)
-        Service.refund(order=EVENT)
-    assert ran == ["charge", "refund"]
 
 
 # The kill switch

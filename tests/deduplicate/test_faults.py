@@ -20,7 +20,6 @@ from lambda_lock import (
     LockFormatError,
     current_dedup,
     deduplicate,
-    set_default_client,
 )
 from rig.wire import Answer, Request
 from tests.aio.conftest import ended, start, until
@@ -237,31 +236,6 @@ def test_a_late_owner_neither_completes_nor_releases_what_another_owns_and_is_wa
     assert rows["e-1"]["ownerName"] == {"S": "another#1"}
     assert rows.is_held("e-1")
     assert not is_done(rows, "e-1")
-
-
-def test_the_lease_of_one_ends_and_another_runs_it_and_the_late_one_changes_nothing(once, rows, other, caplog):
-    """The same with two real consumers: the first renews nothing, as if it were frozen."""
-    set_default_client(LockClient(heartbeat_period=0, lease_duration=1))
-    ran: list[str] = []
-
-    def late(event: object) -> str:
-        ran.append("first")
-        with LockClient(owner_prefix="second") as client:
-            second = deduplicate("{id}", scope="", result="json", wait=30, client=client)(on_time)
-            assert second(EVENT) == "second"
-        return "first"
-
-    def on_time(event: object) -> str:
-        ran.append("second")
-        return "second"
-
-    first = once("{id}", scope="", result="json")(late)
-    assert first(EVENT) == "first"
-    assert ran == ["first", "second"]
-    assert rows["e-1"]["ownerName"]["S"].startswith("second#")
-    assert "finished_lost" in warnings(caplog)
-    assert first(EVENT) == "second"
-    assert ran == ["first", "second"]
 
 
 @pytest.mark.parametrize("commits", [False, True])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -28,10 +26,8 @@ from lambda_lock import (
 )
 from lambda_lock.runtime.timeline import SYSTEM
 from lambda_lock.testing import ManualClock, in_memory
-from rig.engine import ROOT
 from tests.support.context import Context
-from tests.support.decorated import as_async
-from tests.support.elsewhere import held_up, in_thread
+from tests.support.elsewhere import held_up, in_thread, ran
 from tests.support.waiting import wait_until
 
 from .conftest import FOREVER, Calls, counting, is_done
@@ -39,31 +35,6 @@ from .conftest import FOREVER, Calls, counting, is_done
 pytestmark = pytest.mark.usefixtures("table")
 
 EVENT = {"id": "e-1"}
-
-
-def forgetting_async(*args: Any, **options: Any) -> Callable[[Any], Any]:
-    """@deduplicate on an async def function. What it and its forget give is simply called."""
-
-    def decorate(body: Any) -> Any:
-        made: list[Any] = []
-
-        def once(*args: Any, **options: Any) -> Any:
-            def keep(handler: Any) -> Any:
-                made.append(deduplicate(*args, **options)(handler))
-                return made[0]
-
-            return keep
-
-        called = as_async(once)(*args, **options)(body)
-        called.forget = lambda *args, **kwargs: asyncio.run(made[0].forget(*args, **kwargs))  # type: ignore[attr-defined]
-        return called
-
-    return decorate
-
-
-@pytest.fixture(params=["def", "async def"])
-def once(request: pytest.FixtureRequest) -> Any:
-    return deduplicate if request.param == "def" else forgetting_async
 
 
 # By the function
@@ -311,6 +282,7 @@ def test_the_client_forgets_by_key_and_scope(kind, rows, table):
         ({"key": "k", "scope": 5}, TypeError, "scope must be a str"),
         ({"key": "", "scope": "s"}, LockArgumentError, "key is empty"),
         ({"key": "k" * 2040, "scope": "s" * 10}, LockArgumentError, "DynamoDB allows 2048"),
+        ({"key": "k", "scope": "#" * 1024}, LockArgumentError, "DynamoDB allows 2048"),
         ({"key": "k", "wait": -1}, LockArgumentError, "wait=-1"),
         ({"key": "k", "wait": "1"}, TypeError, "wait must be a number"),
         ({"key": "k", "sort_key": "s"}, LockArgumentError, "sort_key_name"),
@@ -340,33 +312,17 @@ def test_closing_the_client_ends_a_wait(table, other, wire):
                 late()
 
 
-def test_cancelling_a_wait_leaves_nothing_held(table, other, rows, wire):
-    async def run() -> None:
-        async with AsyncLockClient(table, refresh_period=0.05) as client:
-            task = asyncio.ensure_future(client.forget("k", wait=60))
-            while wire.operations.count("GetItem") < 3:
-                await asyncio.sleep(0.01)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-
-    with other.acquire("k"):
-        asyncio.run(run())
-    assert not rows.is_held("k")
-
-
-def test_who_does_not_forget_loads_nothing_of_it():
-    code = (  # outside Lambda, making a client loads it
-        "import os, sys\n"
-        "os.environ['AWS_LAMBDA_FUNCTION_NAME'] = 'handler'\n"
-        "from lambda_lock import deduplicate\n"
-        "from lambda_lock.testing import in_memory\n"
-        "with in_memory():\n"
-        "    deduplicate('{id}', scope='s')(lambda event: None)({'id': 'a'})\n"
-        "print([name for name in sys.modules if 'forget' in name])\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
-    assert done.stdout == "[]\n"
+def test_who_does_not_forget_loads_nothing_of_it(monkeypatch):
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "handler")  # outside Lambda, making a client loads it
+    code = """
+import sys
+from lambda_lock import deduplicate
+from lambda_lock.testing import in_memory
+with in_memory():
+    deduplicate("{id}", scope="s")(lambda event: None)({"id": "a"})
+print([name for name in sys.modules if "forget" in name])
+"""
+    assert ran(code) == "[]\n"
 
 
 def test_only_the_result_that_is_meant_is_forgotten(once, rows):

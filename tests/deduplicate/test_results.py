@@ -19,9 +19,9 @@ from uuid import UUID
 import pydantic
 import pytest
 
-from lambda_lock import LockArgumentError, LockFormatError, deduplicate, with_lock
+from lambda_lock import deduplicate, with_lock
 
-from .conftest import Once, commit, is_done, put, warnings
+from .conftest import Once
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -305,17 +305,6 @@ def test_what_is_no_type_of_its_own_is_told_when_decorating(function, words):
         deduplicate("{id}", result="json")(function)
 
 
-def test_what_a_function_returns_against_its_annotation_is_not_stored_and_does_not_fail(once, rows, caplog):
-    def body(event: Any) -> Receipt:
-        return {"not": "a receipt"}  # type: ignore[return-value]
-
-    handler = once("{id}", scope="", result="json")(body)
-    assert handler(EVENT) == {"not": "a receipt"}
-    assert warnings(caplog) == ["result_not_stored"]
-    assert is_done(rows, "e-1")
-    assert handler(EVENT) is None
-
-
 # -- what is refused when decorating
 
 
@@ -379,30 +368,6 @@ def test_a_serializer_converts_results_to_json_and_back(once, rows):
     assert rows["e-1"]["result"] == {"S": '"III"'}
     rows.delete("e-1")
     assert round_trip(once, lambda event: None, Roman()) is None  # of which it is not asked
-
-
-def test_a_commit_stores_by_the_serializer_too_and_refuses_before_it_writes(once, rows):
-    given: list[Any] = ["three"]
-    handler = once("{id}", scope="", result=Roman())(lambda event: commit([put(rows, "effect")], result=given[0]))
-    with pytest.raises(LockArgumentError, match="cannot be written by its serializer: TypeError in dump"):
-        handler(EVENT)
-    assert rows.get("effect") is None
-    given[0] = 3
-    handler(EVENT)
-    assert handler(EVENT) == 3
-
-
-def test_a_serializer_that_fails_does_not_fail_the_event(once, caplog):
-    handler = once("{id}", scope="", result=Roman())(lambda event: "three")
-    assert handler(EVENT) == "three"
-    assert warnings(caplog) == ["result_not_stored"]
-    assert handler(EVENT) is None
-
-
-def test_a_stored_result_that_a_new_version_cannot_load_is_a_clear_error(once):
-    once("{id}", scope="", result="json")(lambda event: {"old": 1})(EVENT)
-    with pytest.raises(LockFormatError, match="'e-1' cannot be loaded"):
-        once("{id}", scope="", result=Customer)(lambda event: None)(EVENT)
 
 
 # -- what it costs

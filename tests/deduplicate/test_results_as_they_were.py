@@ -22,7 +22,7 @@ from lambda_lock import LockArgumentError, LockFormatError, deduplicate
 from tests.support.rows import Rows
 
 from .conftest import commit, is_done, put, warnings
-from .test_results import Colour
+from .test_results import Colour, Receipt, Roman
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -231,6 +231,8 @@ UNFIT: list[tuple[Any, Any, str]] = [
     ("json", b"BYTES", "'e-1', of type bytes, cannot be written as JSON"),
     ("json", {(1, 2): 3}, "'e-1', of type dict, cannot be written as JSON"),
     (NoFit(), 9.90, "dump and load do not fit"),
+    (Roman(), "three", "cannot be written by its serializer: TypeError in dump"),
+    (Receipt, {"not": "a receipt"}, "cannot be written"),
     (OneWay(), Opaque(SECRET), "cannot be loaded again, as duplicates need it: ValueError in load, line"),
 ]
 
@@ -369,21 +371,28 @@ def test_an_async_iterator_in_a_result_is_told_and_not_stored(once, caplog):
 # -- commits, and what an older version stored
 
 
-def test_a_commit_refuses_before_it_writes_what_would_not_come_back(once, rows):
-    given: list[Any] = [("body", 404)]
-    handler = once("{id}", scope="", result="json")(lambda event: commit([put(rows, "effect")], result=given[0]))
-    with pytest.raises(LockArgumentError, match="as list, and was tuple"):
+@pytest.mark.parametrize(
+    ("result", "wrong", "right", "words"),
+    [
+        ("json", ("body", 404), ["body", 404], "as list, and was tuple"),
+        (Roman(), "three", 3, "cannot be written by its serializer: TypeError in dump"),
+    ],
+)
+def test_a_commit_refuses_before_it_writes_what_would_not_come_back(result, wrong, right, words, once, rows):
+    given: list[Any] = [wrong]
+    handler = once("{id}", scope="", result=result)(lambda event: commit([put(rows, "effect")], result=given[0]))
+    with pytest.raises(LockArgumentError, match=words):
         handler(EVENT)
     assert rows.get("effect") is None
-    given[0] = ["body", 404]
+    given[0] = right
     handler(EVENT)
-    assert handler(EVENT) == ["body", 404]
+    assert handler(EVENT) == right
 
 
 def test_a_stored_result_that_cannot_be_loaded_is_told_without_its_value(once):
     once("{id}", scope="", result="json")(lambda event: {"at": SECRET})(EVENT)
     for kind, words in ((Note, r"ValueError in .* at \.at"), (Validated, "at"), (Before, "ValidationError: missing")):
-        with pytest.raises(LockFormatError, match=words) as refused:
+        with pytest.raises(LockFormatError, match=f"'e-1' cannot be loaded.*{words}") as refused:
             once("{id}", scope="", result=kind)(lambda event: None)(EVENT)
         assert SECRET not in str(refused.value)
 

@@ -12,17 +12,15 @@ import pytest
 from lambda_lock import (
     DuplicateEventError,
     KeyTemplateError,
-    LockClient,
     LockNotGrantedError,
     current_dedup,
     current_lock,
     deduplicate,
     register_lambda_context,
-    set_default_client,
     with_lock,
 )
 from lambda_lock.batch import process_sqs
-from lambda_lock.testing import ManualClock, in_memory, lambda_context
+from lambda_lock.testing import lambda_context
 from rig import events
 from tests.support.decorated import Boom
 from tests.support.elsewhere import in_thread
@@ -77,22 +75,6 @@ def test_a_window_that_is_none_is_told_and_the_event_is_done_for_a_day(rows, wro
     assert DAY - 5 <= seconds_done(rows) <= DAY + 2
     assert warnings(caplog) == ["result_not_judged"]
     assert "window= gave no answer" in caplog.text
-
-
-def test_the_cache_never_outlives_the_window_that_was_written():
-    clock = ManualClock(wall=1_800_000_000.9)
-    with in_memory(clock=clock) as memory:
-        set_default_client(LockClient(clock=clock, heartbeat_period=0))
-        calls = Calls()
-        handler = deduplicate("{id}", scope="", window=lambda result: 60, cache_size=10)(calls.handler)
-        handler(EVENT)
-        clock.advance(50)
-        before = len(memory.requests)
-        handler(EVENT)
-        assert (calls.count, len(memory.requests)) == (1, before)
-        clock.advance(11)
-        handler(EVENT)
-        assert calls.count == 2
 
 
 def test_an_inner_call_of_the_same_event_leaves_the_window_to_the_outer_one(rows):

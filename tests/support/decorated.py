@@ -51,8 +51,10 @@ def as_async(decorator: Decorator) -> Decorator:
                 # On a thread, where `done` may run a loop of its own: AsyncLock is bound to none.
                 return await asyncio.to_thread(body, *args, **kwargs)
 
-            decorated = decorator(*args, **options)(handler)
-            return functools.wraps(body)(lambda *args, **kwargs: asyncio.run(decorated(*args, **kwargs)))
+            decorated: Any = decorator(*args, **options)(handler)
+            called: Any = functools.wraps(body)(lambda *args, **kwargs: asyncio.run(decorated(*args, **kwargs)))
+            called.forget = lambda *args, **kwargs: asyncio.run(decorated.forget(*args, **kwargs))
+            return called
 
         return decorate
 
