@@ -68,6 +68,7 @@ SET_UP = [
         (lambda: make(hooks=print).prewarm(), "hooks must be a tuple or list"),
         (lambda: make(hooks=[print]).prewarm(), "any of the methods on_granted"),
         (lambda: untyped.set_default_client("locks"), "must be a LockClient or an Async"),
+        (lambda: untyped.set_default_client(AsyncLockClient), "is the class AsyncLockClient"),
         (lambda: untyped.register_lambda_context({}), "Pass the handler's second argument"),
         (lambda: untyped.release_on_sigterm("locks"), "takes lock clients, not 'locks'"),
         (lambda: untyped.web.LambdaContextMiddleware("app"), "app must be the application to call"),

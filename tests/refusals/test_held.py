@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 import multiprocessing
 import os
 from collections.abc import Callable
@@ -164,13 +163,6 @@ def test_a_lock_of_another_kind_than_asked_for_is_told(client, told):
     for kind in (AsyncLock, MultiLock):
         act = with_lock("a")(lambda kind=kind: current_lock(kind))
         told(TypeError, act, f"the innermost lock is of type {Lock.__name__}, not {kind.__name__}")
-
-
-def test_a_lease_that_was_meant_in_milliseconds_is_said_once(client, caplog, monkeypatch):
-    monkeypatch.setattr("lambda_lock.client.checks._warned", False)
-    with caplog.at_level(logging.WARNING, logger="lambda_lock"):
-        client.acquire("a", lease_duration=20_000).release()
-    assert "If you meant milliseconds, pass 20" in caplog.text
 
 
 # -- one key, two kinds -----------------------------------------------------------------------------------------------

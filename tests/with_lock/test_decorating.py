@@ -15,7 +15,6 @@ import pytest
 
 from lambda_lock import AsyncLockClient, LockClient, deduplicate
 from lambda_lock.client import checks
-from lambda_lock.decorators.guard import set_default_client
 from lambda_lock.decorators.with_lock import with_lock
 
 
@@ -101,15 +100,6 @@ def test_an_async_function_stays_one_and_takes_no_plain_client(function):
 
 
 # --- the arguments ------------------------------------------------------------------------------------------------
-
-
-def test_on_not_granted_of_a_plain_function_cannot_be_async():
-    with pytest.raises(TypeError, match="nothing would await an async def function"):
-        with_lock("k", on_not_granted=coroutine_function)(key_function)  # type: ignore[arg-type]
-    with_lock("k", on_not_granted=async_answer)(coroutine_function)
-
-
-async def async_answer(*, error: Exception) -> None: ...
 
 
 class Keys:
@@ -208,36 +198,6 @@ def test_an_answer_that_is_a_plain_function_is_read_without_inspect():
         "assert 'inspect' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-I", "-S", "-c", f"import sys; sys.path.insert(0, '.')\n{program}"], check=True)
-
-
-def test_a_parameter_of_the_name_that_on_not_granted_gets_is_refused():
-    def report(error: str) -> None: ...
-
-    async def report_async(error: str) -> None: ...
-
-    for function in (report, report_async):
-        with_lock("{error}")(function)
-        with pytest.raises(TypeError, match="a parameter named error"):
-            with_lock("{error}", on_not_granted=lambda **given: None)(function)
-
-
-@pytest.mark.parametrize("function", [key_function, coroutine_function])
-def test_what_is_no_client_is_refused(function):
-    client: Any = "locks"
-    with pytest.raises(TypeError, match="must be a LockClient or an AsyncLockClient, got str"):
-        with_lock("k", client=client)(function)
-    with pytest.raises(TypeError, match="must be a LockClient or an AsyncLockClient, got str"):
-        set_default_client(client)
-
-
-@pytest.mark.parametrize("kind", [LockClient, AsyncLockClient])
-@pytest.mark.parametrize("function", [key_function, coroutine_function])
-def test_the_class_of_a_client_is_no_client(kind, function):
-    for decorator in (with_lock, deduplicate):
-        with pytest.raises(TypeError, match=rf"is the class {kind.__name__}, .*: write {kind.__name__}\(\.\.\.\)"):
-            decorator("k", client=kind)(function)
-    with pytest.raises(TypeError, match=f"is the class {kind.__name__}"):
-        set_default_client(kind)
 
 
 # --- milliseconds -------------------------------------------------------------------------------------------------

@@ -185,13 +185,6 @@ def test_several_locks_and_async_functions_run_too(memory):
     assert asyncio.run(async_handler())
 
 
-@pytest.mark.parametrize("wrong", ["skip", None, True])
-def test_the_policy_is_one_of_two_words(wrong):
-    for decorator in (with_lock, deduplicate):
-        with pytest.raises(TypeError, match="on_unavailable= must be 'raise' or 'run'"):
-            decorator("a", on_unavailable=wrong)(lambda: None)
-
-
 # -- decision_time
 
 

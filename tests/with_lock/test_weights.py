@@ -91,9 +91,3 @@ def test_a_function_that_cannot_be_called_as_the_decorated_one_is_refused_when_d
 
             @with_lock("gpus", permits=8, take=take)
             def train(job: object) -> None: ...
-
-
-def test_a_list_of_keys_has_no_take():
-    weight: dict[str, Any] = {"take": lambda job: 2}
-    with pytest.raises(TypeError, match=r"take=.* is for a single key"):
-        with_lock(["a", "b"], **weight)

@@ -52,13 +52,6 @@ def test_the_lock_is_held_while_the_function_runs_and_free_afterwards(locked, ot
     assert is_free(other, "order#7")
 
 
-def test_a_call_takes_one_request_to_acquire_and_one_to_release(locked, wire):
-    handler = locked("order#{id}")(lambda event: None)
-    handler({"id": "7"})
-    handler({"id": "7"})
-    assert wire.operations == ["UpdateItem"] * 4
-
-
 ENDS: list[BaseException] = [KeyboardInterrupt(), SystemExit(3), StopIteration("of an iterator"), GeneratorExit()]
 
 
@@ -404,19 +397,6 @@ def test_functions_that_are_not_handed_the_context_share_the_handlers_deadline(l
     assert 8 < helper()[0] <= 9
 
 
-def test_the_time_left_is_read_once_for_nested_functions(locked):
-    class Counting(Context):
-        reads = 0
-
-        def get_remaining_time_in_millis(self) -> int:
-            self.reads += 1
-            return super().get_remaining_time_in_millis()
-
-    context, inner = Counting(), locked("inner")(lambda context: "done")
-    assert locked("outer")(inner)(context) == "done"
-    assert context.reads == 1
-
-
 def test_no_thread_is_started_where_the_lease_reaches_to_the_deadline():
     before = threading.enumerate()
     assert with_lock("k")(lambda context: threading.enumerate())(Context(remaining=10.0)) == before
@@ -432,15 +412,6 @@ def test_the_default_client_is_made_once_from_the_environment(table, engine):
     assert [item["key"]["S"] for item in engine.scan(table)] == ["k"]
 
 
-def test_key_names_come_from_the_environment_too(locked, table, engine, monkeypatch):
-    own = engine.create_table(f"{table}-own-names", "pk", "sk")
-    monkeypatch.setenv("LAMBDA_LOCK_TABLE", own)
-    monkeypatch.setenv("LAMBDA_LOCK_PARTITION_KEY", "pk")
-    monkeypatch.setenv("LAMBDA_LOCK_SORT_KEY", "sk")
-    locked("k", sort_key="s")(lambda: None)()
-    assert [(item["pk"]["S"], item["sk"]["S"]) for item in engine.scan(own)] == [("k", "s")]
-
-
 def test_a_client_that_is_given_beats_the_default_one_which_can_be_set_afterwards(other, monkeypatch):
     monkeypatch.delenv("LAMBDA_LOCK_TABLE")
     given, default = (with_lock("k", client=client)(lambda: current_lock().owner) for client in (other, None))
@@ -448,12 +419,6 @@ def test_a_client_that_is_given_beats_the_default_one_which_can_be_set_afterward
     set_default_client(other)
     assert default_client() is other
     assert default().startswith("other#")
-
-
-def test_without_a_table_the_call_says_what_to_set(locked, monkeypatch):
-    monkeypatch.delenv("LAMBDA_LOCK_TABLE")
-    with pytest.raises(LockConfigurationError, match="LAMBDA_LOCK_TABLE"):
-        locked("k")(lambda: None)()
 
 
 # --- the kill switch ----------------------------------------------------------------------------------------------
