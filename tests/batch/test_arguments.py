@@ -118,6 +118,9 @@ def test_what_is_no_context_is_refused(context):
 
 # Settings
 
+NUMBERS = ("wait", "reserve", "lease_duration", "refresh_period")
+A_LOCK: Event = {"dedup_key": None, "lock_key": "stock"}
+
 
 @pytest.mark.parametrize(
     ("options", "kind", "text"),
@@ -125,6 +128,7 @@ def test_what_is_no_context_is_refused(context):
         *(({"max_workers": n}, ValueError, f"max_workers={n} is out of range: pass 1 or more") for n in (0, -3)),
         *(({"max_workers": n}, TypeError, f"max_workers must be an int, not {n!r}") for n in (True, "2", 2.0)),
         ({"window": 0.5}, ValueError, "window=0.5 is out of range"),
+        *(({name: -1, **keys}, ValueError, f"{name}=-1 is out of range") for name in NUMBERS for keys in ({}, A_LOCK)),
         ({"result": "pickle"}, TypeError, "result= must be None or 'json'"),
         ({"scope": 7}, TypeError, "scope must be a str"),
         *(({key: 7}, TypeError, "must be a str or a function") for key in ("dedup_key", "lock_key")),
@@ -189,14 +193,6 @@ def test_what_is_no_plain_function_is_refused(handler, match):
     ):
         with pytest.raises(TypeError, match=match):
             attempt()
-
-
-@pytest.mark.parametrize("options", [{}, {"dedup_key": None}])
-def test_a_record_whose_handler_gave_a_coroutine_was_not_done_and_comes_back(options, table):
-    """A plain function that returns the coroutine of an async def function, which would never be awaited."""
-    event = events.sqs([{"n": 0}])
-    answer = process_sqs(event, lambda record: coroutine_function(record), context=Context(), **options)
-    assert returned(answer, event) == [0]
 
 
 @pytest.mark.parametrize(

@@ -29,32 +29,6 @@ def test_what_follows_a_failure_in_its_group_is_not_started_and_comes_back(worke
     assert sorted(done.started) == [0, 1, 2, 4, 5]
 
 
-@both
-def test_a_group_goes_on_in_order_with_the_next_delivery(workers):
-    done, event = Done(2), grouped("AAAA")
-    assert returned(process_sqs(event, done.handler, context=Context(), max_workers=workers), event) == [2, 3]
-    done.failing.clear()
-    event = events.redelivered({"Records": event["Records"][2:]})
-    assert process_sqs(event, done.handler, context=Context(), max_workers=workers) == NOTHING
-    assert done.started == [0, 1, 2, 2, 3]
-
-
-@both
-def test_a_message_that_gives_no_key_stops_its_group(workers):
-    done = Done()
-    event = events.sqs_fifo([("A", {"n": 0}), ("A", {"n": 1, "order": "x"}), ("B", {"n": 2, "order": "x"})])
-    answer = process_sqs(event, done.handler, context=Context(), lock_key="{body[order]}", max_workers=workers)
-    assert returned(answer, event) == [0, 1]
-    assert done.started == [2]
-
-
-def test_a_duplicate_does_not_stop_its_group():
-    done, event = Done(), grouped("AAA")
-    process_sqs({"Records": event["Records"][1:2]}, done.handler, context=Context())
-    assert process_sqs(event, done.handler, context=Context()) == NOTHING
-    assert done.started == [1, 0, 2]
-
-
 def test_messages_of_a_group_run_in_order_whatever_else_they_have_in_common():
     done = Done()
     event = events.sqs_fifo([(group, {"n": n, "k": n % 3}) for n, group in enumerate("ABCABCDDAB")])

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 import re
-import subprocess
-import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +18,7 @@ from lambda_lock.batch import kafka_batch, process_kafka
 from rig import events
 from rig.events import Event
 from tests.support.context import Context
+from tests.support.elsewhere import ran
 
 from .conftest import NOTHING, Done, Side, must_not_run, number_of, records_of
 from .test_model import BATCHES, EXAMPLES, Message, Real, World
@@ -75,17 +74,6 @@ def test_records_run_in_the_order_of_their_offsets_however_an_event_lists_them(t
     event["records"]["orders-0"].reverse()
     assert returned(process_kafka(event, done.handler, context=Context()), event) == [1]
     assert done.started == [0, 1]
-
-
-@both
-def test_each_partition_goes_on_where_it_stopped(table, workers):
-    done, event = Done(2, 3), batch("AABBAB")
-    answer = process_kafka(event, done.handler, context=Context(), max_workers=workers)
-    done.failing.clear()
-    again = events.kafka_from(event, answer)
-    assert process_kafka(again, done.handler, context=Context(), max_workers=workers) == NOTHING
-    for partition in ([0, 1, 4], [2, 2, 3, 5]):
-        assert [n for n in done.started if n in partition] == partition
 
 
 def test_a_failure_is_logged_with_its_partition_and_offset(table, caplog):
@@ -341,5 +329,4 @@ for decorator in (sqs_batch, kafka_batch):
     decorator()(lambda record: None)
     print("lambda_lock.batch.kafka" in sys.modules)
 """
-    printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    assert printed == "False\nTrue\n"
+    assert ran(code) == "False\nTrue\n"

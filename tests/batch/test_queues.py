@@ -122,18 +122,6 @@ def test_a_record_that_fails_comes_back_and_the_others_are_done(caplog):
     assert "2 of 5 records come back: 0 contended, 2 failed, 0 not started" in caplog.messages
 
 
-def test_a_record_that_failed_is_run_by_its_next_delivery_at_once(other):
-    done, event = Done(0), numbered(1)
-    keys: Event = {"lock_key": "order#{body[n]}"}
-    for _ in range(2):
-        assert returned(process_sqs(event, done.handler, context=Context(), **keys), event) == [0]
-        event = events.redelivered(event)
-    done.failing.clear()
-    assert process_sqs(event, done.handler, context=Context(), **keys) == NOTHING
-    assert done.started == [0, 0, 0]
-    assert other.try_acquire("order#0") is not None
-
-
 def test_a_record_whose_lock_is_held_comes_back_and_runs_once_it_is_free(other, caplog):
     done, event = Done(), numbered(3)
     keys: Event = {"lock_key": "order#{body[n]}"}
@@ -144,18 +132,6 @@ def test_a_record_whose_lock_is_held_comes_back_and_runs_once_it_is_free(other, 
     assert not [record for record in caplog.records if record.levelno >= logging.WARNING]
     assert process_sqs(events.redelivered(event), done.handler, context=Context(), **keys) == NOTHING
     assert done.started == [0, 2, 1]
-
-
-def test_a_record_that_is_in_progress_elsewhere_comes_back(other):
-    done, event, inner = Done(), numbered(1), []
-
-    def handler(record: Event) -> None:
-        done.handler(record)
-        inner.append(process_sqs(event, handler, context=Context(), client=other))
-
-    assert process_sqs(event, handler, context=Context()) == NOTHING
-    assert [returned(answer, event) for answer in inner] == [[0]]
-    assert done.started == [0]
 
 
 def test_a_batch_that_is_contended_as_a_whole_comes_back_as_partial_failures(other, wire):
@@ -178,32 +154,6 @@ def test_with_wait_a_record_waits_for_its_lock(other, wire):
     wire.alter_reply(release, "GetItem")  # the waiter's first poll
     assert process_sqs(numbered(1), done.handler, context=Context(), lock_key="stock", wait=30) == NOTHING
     assert done.started == [0]
-
-
-@pytest.mark.parametrize("name", ["wait", "reserve", "lease_duration", "refresh_period"])
-@pytest.mark.parametrize("keys", [{}, {"dedup_key": None, "lock_key": "stock"}])
-def test_a_number_that_cannot_be_is_an_error_before_any_record(name, keys, wire):
-    event, options = numbered(2), {name: -1, **keys}
-    with pytest.raises(LockArgumentError, match=f"{name}=-1 is out of range"):
-        process_sqs(event, must_not_run, context=Context(), **options)
-    assert wire.operations == []
-
-
-@pytest.mark.parametrize(
-    "keys",
-    [
-        {"dedup_key": "{body[order]}"},
-        {"lock_key": "{body[order]}"},
-        {"lock_key": lambda record: json.loads(record["body"])["order"]},
-    ],
-)
-def test_a_record_that_gives_no_key_comes_back_alone(keys):
-    done = Done()
-    event = events.sqs([{"n": 0, "order": "a"}, {"n": 1}, {"n": 2, "order": None}, {"n": 3, "order": "b"}])
-    for workers in (1, 2):
-        answer = process_sqs(event, done.handler, context=Context(), max_workers=workers, scope=str(workers), **keys)
-        assert returned(answer, event) == [1, 2]
-    assert sorted(done.started) == [0, 0, 3, 3]
 
 
 @pytest.mark.parametrize("workers", [1, 3])
@@ -259,18 +209,6 @@ def test_an_event_and_a_lock_in_one_row_are_an_error_that_says_so_and_not_conten
         process_sqs(event, must_not_run, context=Context(), **keys)
 
 
-def test_a_result_that_cannot_be_stored_does_not_bring_the_record_back():
-    done, event = Done(), numbered(1)
-
-    def handler(record: Event) -> object:
-        done.handler(record)
-        return object()
-
-    for _ in range(2):
-        assert process_sqs(event, handler, context=Context(), result="json") == NOTHING
-    assert done.started == [0]
-
-
 def test_an_exit_of_the_handler_ends_the_batch():
     def handler(record: Event) -> None:
         if number_of(record) == 1:
@@ -309,39 +247,22 @@ def test_a_record_has_its_lock_and_its_event_at_hand(rows):
             outside()
 
 
-def test_a_records_commit_completes_its_event(rows):
-    done, event = Done(), numbered(1)
-
-    def handler(record: Event) -> None:
-        done.handler(record)
-        item = {"key": {"S": "payment"}}
-        current_dedup().commit([{"Put": {"TableName": rows.table, "Item": item}}])
-        raise Boom("after the commit")
-
-    assert returned(process_sqs(event, handler, context=Context()), event) == [0]
-    assert rows.get("payment") is not None
-    assert process_sqs(event, handler, context=Context()) == NOTHING
-    assert done.started == [0]
-
-
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_records_leases_end_with_the_invocation(workers, rows):
-    longest = []
+def test_the_leases_of_a_record_and_of_a_lock_of_its_own_end_with_the_invocation(workers, rows):
+    longest: list[float] = []
+
+    @with_lock("inner#{body}", lease_duration=600)
+    def inner(record: Event) -> None:
+        longest.append(current_lock().remaining)
 
     def handler(record: Event) -> None:
         longest.extend([current_lock().remaining, current_dedup().remaining])
+        inner(record)
 
     keys: Event = {"lock_key": "order#{body[n]}", "lease_duration": 600.0, "max_workers": workers}
     assert process_sqs(numbered(2), handler, context=Context(30), **keys) == NOTHING
-    assert len(longest) == 4
+    assert len(longest) == 6
     assert 20 < min(longest) <= max(longest) <= 30  # the client's default lease is 20 s
-
-
-def test_a_lock_of_ones_own_in_a_record_has_the_batchs_context():
-    longest: list[float] = []
-    inner = with_lock("inner", lease_duration=600)(lambda: longest.append(current_lock().remaining))
-    process_sqs(numbered(1), lambda record: inner(), context=Context(30))
-    assert longest[0] <= 30
 
 
 def test_the_context_may_be_the_registered_one():
