@@ -53,13 +53,17 @@ class Executions:
     def end(self, arn: str) -> DurableFunctionTestResult:
         return self.runner.wait_for_result(arn, int(DEADLINE))
 
+    def ended(self, event: object = None) -> DurableFunctionTestResult:
+        """Run an execution to its end."""
+        return self.end(self.start(event))
+
     def run(self, event: object = None) -> Any:
         """Run an execution that must succeed. Returns its result."""
-        return result(self.end(self.start(event)))
+        return result(self.ended(event))
 
     def fail(self, event: object = None) -> tuple[str, str]:
         """Run an execution that must fail. Returns the type and the message of its error."""
-        return error_of(self.end(self.start(event)))
+        return error_of(self.ended(event))
 
 
 def within(client: LockClient | None, act: Callable[[DurableContext, Any], Any], **options: Any) -> Handler:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import functools
 import re
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-from aws_durable_execution_sdk_python.config import ParallelConfig
 from aws_durable_execution_sdk_python.context import DurableContext
 
-from lambda_lock import LockNotGrantedError, TransportError
-from lambda_lock.durable import DurableLock, durable_lock
+from lambda_lock import LockNotGrantedError
+from lambda_lock.durable import durable_lock
 from lambda_lock.durable.acquiring import Polling
-from tests.support.waiting import DEADLINE
 
 from .executions import HOUR, SECOND, names, within
 
@@ -38,27 +34,6 @@ def test_an_execution_that_finds_the_lock_held_is_suspended_until_it_is_free(dep
     assert inside in (["one"] * 3 + ["two"] * 3, ["two"] * 3 + ["one"] * 3)
     for one in ended:
         assert names(one) == ["name lock 'a'", "acquire lock 'a'", "release lock 'a'"]
-
-
-def test_branches_of_one_execution_take_turns(deploy, client):
-    inside: list[int] = []
-
-    def branch(number: int) -> Callable[[DurableContext], int]:
-        def work(context: DurableContext, lock: DurableLock) -> int:
-            for _ in range(2):
-                lock.step(lambda _: inside.append(number))
-                lock.wait(SECOND)
-            return lock.fencing_token
-
-        return functools.partial(within(client, work, poll=1), None)
-
-    def handler(event: Any, context: DurableContext) -> list[int]:
-        return context.parallel([branch(1), branch(2), branch(3)], config=ParallelConfig()).get_results()
-
-    tokens = deploy(handler, skip_time=False).run()
-    assert len(set(tokens)) == 3
-    assert inside[::2] == inside[1::2]
-    assert sorted(inside) == [1, 1, 2, 2, 3, 3]
 
 
 @pytest.mark.parametrize("inner", ["a", ["b", "a"]])
@@ -144,26 +119,6 @@ def test_an_outage_is_waited_out_like_contention(deploy, wire, make):
     executions = deploy(within(make(decision_time=0.5), lambda _, lock: lock.fencing_token), at={3: wire.clear})
     assert executions.run() > 0
     assert executions.invocations == 3
-
-
-def test_an_outage_that_outlasts_the_wait_is_no_contention(deploy, wire, make):
-    wire.unavailable(times=float("inf"))
-    block = within(make(decision_time=0.5), lambda *_: "", wait=0)
-
-    def handler(event: Any, context: DurableContext) -> str:
-        try:
-            return block(event, context)
-        except TransportError as error:
-            return str(error.key)
-
-    assert deploy(handler).run() == "a"
-
-
-def test_an_acquire_that_lost_its_reply_goes_on_with_what_it_took(deploy, wire, make):
-    dropped = wire.drop_reply("UpdateItem")
-    client = make(decision_time=0.5)
-    assert deploy(within(client, lambda _, lock: lock.step(lambda _: lock.fencing_token))).run() > 0
-    assert dropped.reached.wait(DEADLINE)
 
 
 def test_a_table_that_is_missing_is_an_error_at_once(deploy, make):

@@ -41,8 +41,7 @@ def test_an_execution_that_fails_for_good_releases_without_an_operation(deploy, 
         lock.step(lambda _: None, name="one")
         raise exceptions.ExecutionError("no way on")
 
-    executions = deploy(within(client, fail))
-    ended = executions.end(executions.start())
+    ended = deploy(within(client, fail)).ended()
     assert error_of(ended)[0] == "ExecutionError"
     assert names(ended) == ["name lock 'a'", "acquire lock 'a'", "one"]
     assert not rows.is_held("a")
@@ -54,7 +53,7 @@ def test_a_replay_that_takes_another_way_fails_for_good_and_releases_by_string(d
         lock.wait(SECOND)
 
     executions = deploy(within(client, go))
-    ended = executions.end(executions.start())
+    ended = executions.ended()
     assert error_of(ended)[0] == "NonDeterministicExecutionError"
     assert names(ended)[-1] == "invocation 1"
     assert not rows.is_held("a")
@@ -134,15 +133,6 @@ def test_a_paused_execution_keeps_its_lock_with_the_full_lease(deploy, client, r
     assert before == after
     assert executions.invocations == 2
     assert not rows.is_held("a")
-
-
-def test_an_execution_that_times_out_leaves_its_lock_to_the_lease(deploy, client, make):
-    sleep = within(client, lambda context, _: context.create_callback(name="never").result(), lease_duration=3)
-    executions = deploy(sleep)
-    ended = executions.end(executions.start(timeout=1))
-    assert "timed out" in error_of(ended)[1]
-    with make().acquire("a", wait=DEADLINE) as lock:
-        assert lock.is_held
 
 
 # Branches
@@ -236,52 +226,6 @@ def test_a_branch_that_outlives_the_block_finds_its_lock_lost(deploy, client, ma
         return batch.failure_count
 
     assert deploy(handler).run() == 1
-
-
-def test_a_block_whose_parallel_waits_for_all_branches_is_left_after_them(deploy, client, rows):
-    running = threading.Event()
-    held: list[bool] = []
-
-    def failing(_: DurableContext) -> None:
-        assert running.wait(DEADLINE)
-        raise ValueError("no such order")
-
-    def handler(event: Any, context: DurableContext) -> int:
-        def work(_: StepContext) -> None:
-            lock.raise_if_lost()
-            running.set()
-            held.append(rows.is_held("a"))
-
-        def slow(branch: DurableContext) -> None:
-            branch.step(work)
-            branch.wait(SECOND)  # until long after the other branch has failed
-            branch.step(work)
-
-        with durable_lock(context, "a", lease_duration=HOUR, client=client) as lock:
-            config = ParallelConfig(completion_config=CompletionConfig.all_completed())
-            return context.parallel([slow, failing], config=config).failure_count
-
-    assert deploy(handler).run() == 1
-    assert held == [True, True]
-
-
-def test_a_suspended_branch_that_nobody_waits_for_any_more_keeps_its_lock_until_the_lease_ends(
-    deploy, client, rows, make
-):
-    sleep = within(client, lambda context, _: context.create_callback(name="never").result(), lease_duration=3)
-    suspended: Any = functools.partial(sleep, None)
-
-    def quick(context: DurableContext) -> None:
-        context.step(lambda _: wait_until(lambda: rows.get("a") is not None and "/" in rows["a"]["ownerName"]["S"]))
-        context.wait(SECOND)
-
-    def handler(event: Any, context: DurableContext) -> bool:
-        context.parallel([suspended, quick], config=FIRST)
-        return context.step(lambda _: rows.is_held("a"))
-
-    assert deploy(handler).run() is True
-    with make().acquire("a", wait=DEADLINE) as lock:
-        assert lock.is_held
 
 
 # Outages

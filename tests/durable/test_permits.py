@@ -20,23 +20,26 @@ def entries(rows: Rows) -> list[str]:
     return list(rows["a"]["permits"]["M"])
 
 
-def test_a_block_keeps_one_permit_over_its_suspensions_and_others_have_the_rest(deploy, client, rows):
+@pytest.mark.parametrize(
+    ("weight", "rest"), [({"permits": 2}, {"permits": 2}), ({"permits": 5, "take": 3}, {"permits": 5, "take": 2})]
+)
+def test_a_block_keeps_its_permits_over_its_suspensions_and_others_have_the_rest(deploy, client, rows, weight, rest):
     seen: list[tuple[int, int]] = []
 
     def act(_: DurableContext, lock: DurableLock) -> int:
         def look(_: object) -> None:
             assert lock.transact_item()
-            seen.append((lock.fencing_token, len(entries(rows))))
+            seen.append((lock.fencing_token, client.get("a").taken))
 
         lock.step(look)
         lock.wait(SECOND)
-        with client.acquire("a", permits=2, wait=0):
-            assert client.try_acquire("a", permits=2) is None
+        with client.acquire("a", **rest, wait=0):
+            assert client.try_acquire("a", **rest) is None
         lock.step(look)
         return lock.fencing_token
 
-    token = deploy(within(client, act, permits=2)).run()
-    assert seen == [(token, 1), (token, 1)]
+    token = deploy(within(client, act, **weight)).run()
+    assert seen == [(token, weight.get("take", 1))] * 2
     assert entries(rows) == []
 
 
@@ -81,18 +84,6 @@ def test_an_execution_goes_on_with_its_permit_in_another_process(service, client
     assert entries(rows) == [other.owner.rpartition("#")[2]]
     assert client.get("a").taken == 1
     assert other.release()
-
-
-def test_a_block_takes_several_permits_over_its_suspensions_and_gives_all_of_them_back(deploy, client):
-    def act(_: DurableContext, lock: DurableLock) -> int:
-        lock.step(lambda _: lock.raise_if_lost())
-        lock.wait(SECOND)
-        assert client.try_acquire("a", permits=5, take=3) is None
-        with client.acquire("a", permits=5, take=2, wait=0):
-            return client.get("a").taken
-
-    assert deploy(within(client, act, permits=5, take=3)).run() == 5
-    assert client.get("a").taken == 0
 
 
 def test_blocks_are_readers_and_a_writer(deploy, client):

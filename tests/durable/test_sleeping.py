@@ -81,21 +81,6 @@ def test_an_execution_sleeps_until_the_lock_is_released_and_goes_on_with_it(depl
     assert not rows.is_held("a")
 
 
-def test_executions_are_served_in_the_order_in_which_they_lay_down(deploy, client, held, rows, wake):
-    inside: list[str] = []
-    executions = deploy(hold(client, inside))
-    wake(executions)
-    arns = []
-    for number, name in enumerate(("one", "two", "three", "four")):
-        arns.append(executions.start(name, name=name))
-        asleep(rows, number + 1)
-    held.release()
-    tokens = [result(executions.end(arn)) for arn in arns]
-    assert inside == ["one"] * 2 + ["two"] * 2 + ["three"] * 2 + ["four"] * 2
-    assert tokens == sorted(tokens)
-    assert entries(rows) == []
-
-
 def test_branches_of_one_execution_sleep_and_take_turns(deploy, client, held, rows, wake):
     inside: list[str] = []
     one = hold(client, inside)
@@ -112,20 +97,6 @@ def test_branches_of_one_execution_sleep_and_take_turns(deploy, client, held, ro
     assert len(set(result(executions.end(arn)))) == 2
     assert inside[0] == inside[1]
     assert inside[2] == inside[3]
-
-
-def test_a_permit_is_slept_for_like_a_lock(deploy, client, rows, wake):
-    held = [client.acquire("a", permits=2, lease_duration=HOUR) for _ in range(2)]
-    executions = deploy(within(client, lambda _, lock: lock.step(lambda _: lock.fencing_token), permits=2))
-    waker = wake(executions)
-    arns = [executions.start(name=name) for name in ("one", "two")]
-    asleep(rows, 2)
-    assert [entry[3] for entry in entries(rows)] == [2, 2]
-    for lock in held:
-        lock.release()
-    assert len({result(executions.end(arn)) for arn in arns}) == 2
-    assert len(waker.called) == 2
-    assert rows["a"]["permits"]["M"] == {}
 
 
 def test_the_second_of_several_keys_is_slept_for_while_the_first_is_held_and_renewed(deploy, client, rows, wake):
@@ -177,8 +148,7 @@ def test_without_a_call_the_execution_tries_again_when_its_callback_times_out(
 
 
 def test_a_wait_that_is_over_ends_the_sleep_and_leaves_nothing_behind(deploy, client, held, rows, lone_wake):
-    executions = deploy(within(client, lambda *_: None, wait=1))
-    ended = executions.end(executions.start())
+    ended = deploy(within(client, lambda *_: None, wait=1)).ended()
     kind, said = error_of(ended)
     assert kind == "LockTimeoutError"
     assert re.search(f"is held by {held.owner}, even after [1-9]", said)

@@ -231,10 +231,11 @@ def test_who_gets_room_after_a_while_sleeps_then(begin):
     assert sum(execution.slept) > 28 * DAY
 
 
-def test_an_outage_is_polled_and_no_callback_is_made_for_it(begin):
+def test_an_outage_is_polled_and_no_callback_is_made_for_it_and_at_the_end_is_no_contention(begin):
     execution = begin(outage=yes, wait=DAY)
-    with pytest.raises(TransportError):
+    with pytest.raises(TransportError) as outage:
         execution.run()
+    assert outage.value.key == "a"
     assert {operation["name"] for operation in execution.kept} == {"name lock 'a'", "acquire lock 'a'"}
 
 
