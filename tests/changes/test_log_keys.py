@@ -113,8 +113,7 @@ def test_no_key_is_shown_anywhere(mode, wire, rows, log, monkeypatch, capsys):
 
 
 @pytest.mark.parametrize(
-    ("mode", "shown"),
-    [(None, "a"), ("", "a"), ("yes", "a"), ("no", "(hidden)"), ("NO ", "(hidden)")],
+    ("mode", "shown"), [(None, "a"), ("", "a"), ("yes", "a"), ("no", "(hidden)"), ("NO ", "(hidden)")]
 )
 def test_keys_are_shown_by_default_and_a_short_one_garbles_no_other_word(
     mode, shown, client, rows, caplog, monkeypatch
