@@ -99,13 +99,6 @@ def test_errors_name_the_function_that_was_called():
             call()
 
 
-@pytest.mark.parametrize("rate", [("api", 10), "api", ["api", 10, 1], 10])
-@pytest.mark.parametrize("decorator", [sqs_batch, kafka_batch])
-def test_a_rate_of_another_form_is_refused(decorator, rate):
-    with pytest.raises(TypeError, match=r"rate= must be \(key, limit, per\), such as"):
-        decorator(rate=rate)(must_not_run)
-
-
 # Texts that lead to the right function
 
 BROKER = {"eventSourceArn": "arn:aws:mq:us-west-2:123456789012:broker:test:b-1"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import threading
 
 import pytest
 
@@ -173,17 +172,3 @@ def test_what_is_remembered_is_bounded():
         watch.look(place, _row(6), 2.0, 3.0)
     assert 0 < len(watch.noticed) <= 100
     assert len(watch._newest) <= 1000
-
-
-@pytest.mark.long
-def test_threads_that_share_a_client_tell_nothing(client, caplog):
-    def work() -> None:
-        for _ in range(10):
-            client.acquire("a", wait=60).release()
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert told(caplog, "token_fell") == []

@@ -302,7 +302,3 @@ class Attribute:
 def test_what_is_no_hook_is_refused_when_the_client_is_built(kind, given, says):
     with pytest.raises(TypeError, match=says):
         kind("locks", hooks=given)
-
-
-def test_no_hooks_are_fine(make):
-    make(hooks=[]).acquire("a").release()

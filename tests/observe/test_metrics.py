@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import logging
@@ -16,8 +15,6 @@ from typing import Any
 import pytest
 
 from lambda_lock import (
-    AsyncLockClient,
-    DuplicateEventError,
     Lock,
     LockConfigurationError,
     LockLostError,
@@ -350,26 +347,3 @@ def test_an_event_that_was_done_is_counted_each_time_it_comes_again(client, capl
     assert [json.loads(line)["lock_key"] for line in output.splitlines()] == ["e-1"] * 2
     told = [(record.levelno, record.__dict__["lock_event"]) for record in caplog.records]
     assert told == [(logging.INFO, "duplicate")] * 2
-
-
-@pytest.mark.usefixtures("counting")
-def test_async_clients_count_the_same(rows, capsys):
-    rows.put_held("a", expires_at=time.time() + 60)
-
-    async def run() -> None:
-        async with AsyncLockClient() as client:
-
-            @deduplicate("b", client=client, scope="", on_duplicate="raise")
-            async def handler() -> None:
-                pass
-
-            assert await client.try_acquire("a") is None
-            await handler()
-            with pytest.raises(DuplicateEventError):
-                await handler()
-            lock = await client.acquire("c")
-            rows.put_held("c", expires_at=time.time() + 60)
-            assert not await lock.release()
-
-    asyncio.run(run())
-    assert counted(capsys.readouterr().out) == [NOT_GRANTED, DUPLICATE, LOST]

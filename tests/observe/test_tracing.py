@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import json
-import os
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
@@ -34,6 +31,7 @@ from lambda_lock import (
     with_lock,
 )
 from lambda_lock.testing import ManualClock, in_memory
+from tests.support.elsewhere import ran
 
 _exporter = InMemorySpanExporter()
 _provider = TracerProvider()
@@ -314,16 +312,14 @@ with in_memory():
 """
 
 
-def test_in_lambda_locks_are_traced_on_every_thread_and_in_silence_before_the_first_invocation():
-    environment = {**os.environ, "LAMBDA_TASK_ROOT": "/var/task", "AWS_LAMBDA_FUNCTION_NAME": "orders"}
-    environment.pop("_X_AMZN_TRACE_ID", None)
-    ended = subprocess.run(
-        [sys.executable, "-c", _IN_LAMBDA], env=environment, capture_output=True, text=True, timeout=120
-    )
-    assert (ended.returncode, ended.stderr) == (0, "")
+def test_in_lambda_locks_are_traced_on_every_thread_and_in_silence_before_the_first_invocation(monkeypatch):
+    monkeypatch.setenv("LAMBDA_TASK_ROOT", "/var/task")
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "orders")
+    monkeypatch.delenv("_X_AMZN_TRACE_ID", raising=False)
+    assert ran(_IN_LAMBDA) == ""
 
 
-def test_where_no_tracer_is_loaded_nothing_of_it_is():
+def test_where_no_tracer_is_loaded_nothing_of_it_is(monkeypatch):
     program = """
 import sys
 from lambda_lock import LockClient
@@ -333,5 +329,5 @@ with in_memory(), LockClient().acquire("a"):
 assert "lambda_lock.observe.timing" not in sys.modules
 assert not [name for name in sys.modules if name.startswith(("opentelemetry", "aws_xray_sdk"))]
 """
-    in_lambda = os.environ | {"AWS_LAMBDA_FUNCTION_NAME": "f"}  # elsewhere all of the package is loaded at once
-    subprocess.run([sys.executable, "-c", program], check=True, env=in_lambda)
+    monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "f")  # elsewhere all of the package is loaded at once
+    ran(program)

@@ -31,7 +31,6 @@ from lambda_lock import (
     current_dedup,
     current_lock,
     deduplicate,
-    payload_hash,
     register_lambda_context,
     with_lock,
 )
@@ -229,26 +228,6 @@ def test_a_record_in_progress_elsewhere_or_that_failed_comes_again_and_its_neigh
     assert process(BatchProcessor(EventType.SQS), event, record_handler) == [first]
     assert process(BatchProcessor(EventType.SQS), events.redelivered(event), record_handler) == []
     assert done == [second, first, first]
-
-
-@pytest.mark.parametrize("model", [None, SqsRecordModel])
-def test_equal_bodies_are_one_event_by_their_hash(model):
-    done = []
-
-    @deduplicate(payload_hash("body"))
-    def record_handler(record: Any) -> None:
-        done.append(record)
-
-    event = events.sqs([order("a"), order("a")])
-    assert process(BatchProcessor(EventType.SQS, model=model), event, record_handler) == []
-    assert len(done) == 1
-
-
-@pytest.mark.parametrize("model", [None, SqsRecordModel])
-def test_a_key_can_be_a_jmespath_expression_over_a_record(model):
-    noted = Noted(None, key_jmespath="powertools_json(body).customer_id")
-    assert process(BatchProcessor(EventType.SQS, model=model), SQS(), noted.handler) == []
-    assert noted.keys == ["a", "b"]
 
 
 def test_a_record_is_deduplicated_before_it_waits_for_its_lock(wire, other, context):

@@ -13,7 +13,6 @@ import pytest
 
 from lambda_lock import (
     AsyncLockClient,
-    KeyTemplateError,
     LockArgumentError,
     LockClient,
     RateLimitedError,
@@ -23,7 +22,7 @@ from lambda_lock import (
     with_lock,
 )
 from lambda_lock.batch import kafka_batch, sqs_batch
-from lambda_lock.testing import in_memory, lambda_context
+from lambda_lock.testing import in_memory
 
 pytestmark = pytest.mark.usefixtures("memory")
 
@@ -50,19 +49,6 @@ def test_each_key_has_a_limit_of_its_own_also_for_methods():
     assert refused.value.key == "api#a#eu"
     assert Api.call.__doc__ == "Calls it."
     assert list(inspect.signature(Api.call).parameters) == ["self", "account", "region"]
-
-
-def test_a_handler_is_limited_by_a_field_of_its_event():
-    @rate_limit("customer#{detail[id]}", 1, per=60, on_limited="skip")
-    def handler(event: dict[str, Any], context: object) -> str:
-        return "done"
-
-    context = lambda_context(remaining=10)
-    assert handler({"detail": {"id": 1}}, context) == "done"
-    assert handler({"detail": {"id": 1}}, context) is None
-    assert handler({"detail": {"id": 2}}, context) == "done"
-    with pytest.raises(KeyTemplateError):
-        handler({"detail": {}}, context)
 
 
 def test_a_function_answers_with_the_calls_own_arguments():
@@ -95,25 +81,6 @@ def test_n_may_depend_on_the_call():
     assert send("x" * 50) is None
     with pytest.raises(LockArgumentError, match="n=51 is more than burst=50"):
         send("x" * 51)
-
-
-def test_what_cannot_be_limited_is_refused_when_decorating():
-    async def asynchronous() -> None: ...
-
-    def generator() -> Any:
-        yield 1
-
-    untyped: Any = rate_limit
-    for act, words in (
-        (lambda: untyped(generator), "missing 1 required positional argument: 'limit'"),
-        (lambda: untyped("a", 1, on_limited="return"), "on_limited= must be 'raise', 'skip' or a function"),
-        (lambda: untyped("a", 1)(generator), "a generator"),
-        (lambda: untyped("a", 1, client=LockClient("locks"))(asynchronous), "needs an AsyncLockClient"),
-    ):
-        with pytest.raises(TypeError, match=words):
-            act()
-    with pytest.raises(LockArgumentError, match="limit=0 is out of range"):
-        rate_limit("a", 0)(lambda: None)
 
 
 @pytest.mark.parametrize("outer", [with_lock("lock"), deduplicate("event")])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lambda_lock import LockArgumentError, LockClient, RateLimitedError, rate_limit
+from lambda_lock import LockArgumentError, LockClient, RateLimitedError
 from lambda_lock.core import rate
 from lambda_lock.testing import ManualClock, in_memory
 
@@ -50,12 +50,6 @@ def test_very_large_and_very_small_rates_are_taken(limit, options):
 def test_a_burst_that_takes_more_than_a_year_is_named_however_large(burst):
     with in_memory(), LockClient("locks") as client, pytest.raises(LockArgumentError, match="more than a year"):
         client.rate_limit("api", 1, burst=burst)
-
-
-@pytest.mark.parametrize("wait", [float("inf"), float("nan"), 86_401, -1])
-def test_a_wait_that_no_rate_limit_takes_is_refused_when_decorating(wait):
-    with pytest.raises(LockArgumentError, match=f"wait={wait} is out of range"):
-        rate_limit("api", 1, wait=wait)(lambda: None)
 
 
 def test_a_client_remembers_a_bounded_number_of_limits_and_what_it_forgot_is_no_error(monkeypatch):

@@ -17,7 +17,7 @@ from lambda_lock import (
     rate_limit,
     with_lock,
 )
-from lambda_lock.batch import process_sqs
+from lambda_lock.batch import kafka_batch, process_sqs, sqs_batch
 from rig import events
 from tests.simulation.runs import simulate
 from tests.support.context import Context
@@ -203,10 +203,14 @@ def test_a_batch_takes_several_rates_in_any_order(order, client):
     assert client.get("second#1") is None, "the hour's limit is outside"
 
 
-@pytest.mark.parametrize("rate", [[], [("a", 1)], ["a", 1, 1], ["abc"], ("a", 1), {"a": 1}])
+FORMS: list[Any] = [[], [("a", 1)], ["a", 1, 1], ["abc"], ("a", 1), {"a": 1}, "a", 10]
+
+
+@pytest.mark.parametrize("rate", FORMS)
 def test_a_rate_of_another_form_is_refused(rate):
-    with pytest.raises(TypeError, match=r"rate= must be .* or a list of these"):
-        process_sqs(events.sqs([]), lambda record: None, context=Context(), rate=rate)
+    for act in (lambda: sqs_batch(rate=rate)(print), lambda: kafka_batch(rate=rate)(print)):
+        with pytest.raises(TypeError, match=r"rate= must be \(key, limit, per\), such as .* or a list of these"):
+            act()
 
 
 @pytest.mark.long

@@ -65,8 +65,6 @@ SET_UP = [
         (lambda: make("locks", boto3_client=RESOURCE).prewarm(), "boto3.client('dynamodb'"),
         (lambda: make("locks", boto3_client=S3).prewarm(), "a client for s3: pass"),
         (lambda: make("locks", boto3_session=S3).prewarm(), "boto3.Session"),
-        (lambda: make(hooks=print).prewarm(), "hooks must be a tuple or list"),
-        (lambda: make(hooks=[print]).prewarm(), "any of the methods on_granted"),
         (lambda: untyped.set_default_client("locks"), "must be a LockClient or an Async"),
         (lambda: untyped.set_default_client(AsyncLockClient), "is the class AsyncLockClient"),
         (lambda: untyped.register_lambda_context({}), "Pass the handler's second argument"),

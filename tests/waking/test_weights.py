@@ -122,12 +122,12 @@ def test_a_task_lets_an_execution_sleep_with_what_it_takes(scene):
     assert held.release()
 
 
-def test_an_entry_says_what_is_taken_only_if_its_acquire_does():
-    for take, parts in ((None, 5), (1, 6), (3, 6)):
-        entry = Sleeper("a", "task", "token", 5, 60, take).entry()
-        assert len(json.loads(entry["S"])) == parts
-        read: Any = read_sleeper(entry)
-        assert (read.permits, read.take) == (5, take)
+def test_an_entry_reads_as_it_was_written_and_says_what_is_taken_only_if_its_acquire_does():
+    for permits, ttl, take, parts in ((5, 60, None, 5), (3, None, None, 5), (5, 60, 1, 6), (5, 60, 3, 6)):
+        written = Sleeper("é#x/1", "task", "token", permits, ttl, take)
+        assert len(json.loads(written.entry()["S"])) == parts
+        read: Any = read_sleeper(written.entry())
+        assert vars(read) == vars(written)
 
 
 @pytest.mark.parametrize("more", [[0], [6], ["2"], [True], [1.0], [1, 1], [None, 1]], ids=str)
