@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from aws_lambda_powertools.utilities.data_classes import DynamoDBStreamEvent, KinesisStreamEvent, SQSEvent
+from aws_lambda_powertools.utilities.data_classes import DynamoDBStreamEvent, KafkaEvent, KinesisStreamEvent, SQSEvent
+from aws_lambda_powertools.utilities.kafka.consumer_records import ConsumerRecords
 
 from lambda_lock import AsyncLockClient, KeyTemplateError, LockArgumentError, LockClient
 from lambda_lock.batch import kafka_batch, process_kafka, process_sqs, process_stream, sqs_batch
@@ -100,13 +101,22 @@ def test_a_record_made_by_hand_may_leave_out_where_it_comes_from(table):
     assert returned(process_sqs(event, done.handler, context=Context()), event) == [1]
 
 
-def test_events_of_powertools_are_batches_and_the_handler_is_given_the_record_itself(table):
+@pytest.mark.parametrize(
+    ("process", "kind", "source", "options"),
+    [
+        (process_sqs, SQSEvent, "sqs", {"lock_key": "{messageId}"}),
+        (process_stream, KinesisStreamEvent, "kinesis", {}),
+        (process_stream, DynamoDBStreamEvent, "dynamodb_stream", {}),
+        *((process_kafka, kind, "kafka", {}) for kind in (KafkaEvent, ConsumerRecords)),
+    ],
+)
+def test_events_of_powertools_are_batches_and_the_handler_is_given_the_record_itself(
+    process, kind, source, options, table
+):
     seen: list[Any] = []
-    queue, stream, items = events.load("sqs"), events.load("kinesis"), events.load("dynamodb_stream")
-    assert process_sqs(SQSEvent(queue), seen.append, context=Context(), lock_key="{messageId}") == NOTHING
-    assert process_stream(KinesisStreamEvent(stream), seen.append, context=Context()) == NOTHING
-    assert process_stream(DynamoDBStreamEvent(items), seen.append, context=Context()) == NOTHING
-    assert seen == [*queue["Records"], *stream["Records"], *items["Records"]]
+    event = events.load(source)
+    assert process(kind(event), seen.append, context=Context(), **options) == NOTHING
+    assert seen == records_of(event)
     assert all(type(record) is dict for record in seen)
 
 

@@ -9,12 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
-from aws_lambda_powertools.utilities.data_classes import KafkaEvent
-from aws_lambda_powertools.utilities.kafka.consumer_records import ConsumerRecords
 from hypothesis import given, settings
 
 from lambda_lock import LockArgumentError, LockClient, current_lock, payload_hash
-from lambda_lock.batch import kafka_batch, process_kafka
+from lambda_lock.batch import process_kafka
 from rig import events
 from rig.events import Event
 from tests.support.context import Context
@@ -252,13 +250,6 @@ def test_a_self_managed_cluster_and_an_empty_batch_are_batches(table):
     assert process_kafka(event, seen.append, context=Context()) == NOTHING
 
 
-@pytest.mark.parametrize("kind", [KafkaEvent, ConsumerRecords])
-def test_events_of_powertools_are_batches(table, kind):
-    event, seen = batch("AB"), list[Event]()
-    assert process_kafka(kind(event), seen.append, context=Context()) == NOTHING
-    assert seen == records_of(event)
-
-
 @pytest.mark.parametrize("offset", ["missing", None, "17", 1.0, True])
 def test_an_offset_that_is_no_whole_number_is_refused(offset):
     event = batch("A")
@@ -267,21 +258,6 @@ def test_an_offset_that_is_no_whole_number_is_refused(offset):
         del records_of(event)[0]["offset"]
     with pytest.raises(LockArgumentError, match=r"without ('offset', which is missing|an offset that is an int)"):
         process_kafka(event, must_not_run, context=Context())
-
-
-# The decorator
-
-
-@kafka_batch(lock_key="customer#{value[customer_id]}", max_workers=2)
-def order(record: Event) -> None:
-    """Do one order."""
-
-
-def test_a_decorated_handler_takes_what_lambda_gives_and_keeps_its_name(wire):
-    assert (order.__name__, order.__doc__) == ("order", "Do one order.")
-    assert order(events.load("kafka"), Context()) == NOTHING
-    assert order(events.load("kafka"), Context()) == NOTHING
-    assert wire.count("UpdateItem") == (4 + 1) * 3
 
 
 # Random batches against the naive model of test_model.py

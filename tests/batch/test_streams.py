@@ -94,14 +94,6 @@ def test_a_misconfiguration_after_a_record_that_was_done_is_returned(batch, wire
     assert first_returned(process(event, done.handler, context=Context()), event) == 1
 
 
-def test_a_contended_record_stops_the_stream(batch, other):
-    done, event = Done(), batch("ABC")
-    with other.acquire("order#1"):
-        answer = process(event, done.handler, context=Context(), lock_key=lambda record: f"order#{number_of(record)}")
-    assert first_returned(answer, event) == 1
-    assert done.started == [0]
-
-
 def test_a_record_for_which_too_little_time_is_left_stops_the_stream(batch, hands):
     done, event = Taking(hands, *[20] * 4), batch("ABCD")
     assert first_returned(process(event, done.handler, context=Context(60)), event) == 2

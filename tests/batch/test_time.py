@@ -48,14 +48,6 @@ def test_what_earlier_records_took_counts_whatever_became_of_them(left, seconds,
     assert done.started == [0]
 
 
-def test_side_by_side_nothing_is_started_without_time_either(hands):
-    done, event = Taking(hands, *[25] * 10), events.sqs(EVENT_OF)
-    answer = process_sqs(event, done.handler, context=Context(60), dedup_key=None, max_workers=3)
-    assert 1 <= len(done.started) <= 4
-    assert sorted({*done.started, *returned(answer, event)}) == list(range(10))
-    assert not {*done.started} & {*returned(answer, event)}
-
-
 def test_what_one_worker_took_holds_for_the_others(hands):
     """Record 0 takes 50 of 60 s on one thread. After it, neither thread starts another record."""
     over = threading.Event()

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lambda_lock import current_dedup, current_lock
-from lambda_lock.batch import process_sqs, sqs_batch
+from lambda_lock.batch import process_sqs
 from lambda_lock.batch.process import _Batch
 from lambda_lock.batch.source import QueueSource, chains_of, deliveries_of
 from rig import events
@@ -26,13 +26,6 @@ pytestmark = pytest.mark.usefixtures("table")
 
 def numbered(count: int) -> Event:
     return events.sqs([{"n": n} for n in range(count)])
-
-
-def test_records_that_have_nothing_in_common_overlap():
-    side = Side(meet=4)
-    handler = sqs_batch(lock_key="order#{body[n]}", max_workers=4)(lambda record: side.work("all"))
-    assert handler(numbered(4), Context()) == NOTHING
-    assert side.most == {"all": 4}
 
 
 def test_no_more_than_max_workers_run_at_once():
@@ -76,20 +69,6 @@ def fifo(*messages: tuple[str, str | None, str | None]) -> Event:
     return events.sqs_fifo(
         [(group, {"n": n, "order": order, "event": event}) for n, (group, order, event) in enumerate(messages)]
     )
-
-
-def test_a_chain_runs_over_what_each_two_neighbours_have_in_common():
-    """0 and 1 share a group, 1 and 2 the lock key, 2 and 3 the event. So all four run in their order."""
-    done, side = Done(), Side()
-
-    def handler(record: Event) -> None:
-        done.handler(record)
-        side.work("chain")
-
-    event = fifo(("A", "w", "e0"), ("A", "x", "e1"), ("B", "x", "e2"), ("C", "y", "e2"))
-    assert process_sqs(event, handler, context=Context(), max_workers=4, **KEYS) == NOTHING
-    assert done.started == [0, 1, 2]
-    assert side.most == {"chain": 1}
 
 
 def test_the_same_text_as_group_lock_and_event_is_nothing_in_common():

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import signal
 import threading
 import time
@@ -40,12 +39,6 @@ def completes(request: Request) -> bool:
     )
 
 
-def second() -> Callable[[Request], bool]:
-    """The second request from now on."""
-    numbers = itertools.count()
-    return lambda request: next(numbers) == 1
-
-
 # Claims
 
 
@@ -62,38 +55,6 @@ def test_a_claim_or_completion_that_is_lost_is_sent_again_and_the_event_runs_onc
     assert calls(EVENT) == "done"
     assert calls.count == 1
     assert warnings(caplog) == []
-
-
-@pytest.mark.parametrize("passed", [False, True], ids=["new", "after its window"])
-def test_a_late_copy_of_a_claim_does_not_open_the_event_again(passed, once, wire, rows):
-    if passed:
-        rows.put("e-1", completedUntil={"N": str(int(time.time()) - 5)})
-    calls = Calls(by=once("{id}", scope=""))
-    # After the window, the claim under the completion that has passed.
-    late = wire.deliver_late("UpdateItem", when=second() if passed else None, copies=2)
-    calls(EVENT)
-    assert late.reached.is_set()
-    before = rows["e-1"]
-    late.release()
-    assert late.finished.wait(30)
-    assert rows["e-1"] == before
-    calls(EVENT)
-    assert calls.count == 1
-
-
-def test_a_taker_over_who_saw_the_row_before_its_completion_does_not_run_it_again(once, wire, rows, other):
-    """A release keeps the version: under the version alone, a late take-over would erase the completion."""
-    calls = Calls("second", by=once("{id}", scope="", result="json"))
-    rows.put_held("e-1", expires_at=time.time() - 5, owner="first#1")
-    take_over = wire.hold("UpdateItem", when=second())
-    running = in_thread(lambda: calls(EVENT))
-    assert take_over.reached.wait(30)
-    row = rows["e-1"] | {"isReleased": {"S": "1"}, "completedUntil": {"N": str(int(time.time()) + 60)}}
-    del row["key"]
-    rows.put("e-1", **row, result={"S": '"first"'})
-    take_over.release()
-    assert running() == "first"
-    assert calls.count == 0
 
 
 # Completions
@@ -124,16 +85,6 @@ def test_an_event_whose_result_is_interrupted_on_its_way_to_the_row_is_released_
         current_dedup()
     assert calls(EVENT) == calls(EVENT) == "done"
     assert calls.count == 2
-
-
-def test_a_late_copy_of_a_completion_does_not_complete_what_another_owns_after_the_window(once, wire, rows):
-    late = wire.deliver_late("UpdateItem", when=completes)
-    once("{id}", scope="")(lambda event: None)(EVENT)
-    rows.put_held("e-1", expires_at=9e9, owner="another#1")
-    late.release()
-    assert late.finished.wait(30)
-    assert rows.is_held("e-1")
-    assert not is_done(rows, "e-1")
 
 
 @pytest.mark.parametrize("carried_out", [True, False])
@@ -254,23 +205,6 @@ def test_where_nobody_took_over_a_late_owner_completes(commits, once, rows, impa
     assert "finished_lost" not in warnings(caplog)
     assert handler(EVENT) == (None if commits else "late")
     assert (calls.count, value(rows, "sum")) == (1, commits)
-
-
-@pytest.mark.parametrize("gone", [False, True], ids=["its successor failed", "the row is gone"])
-def test_a_late_owner_whose_row_is_released_by_another_or_gone_does_not_complete(gone, once, rows, impatient, caplog):
-    def body(event: object) -> str:
-        row = rows["e-1"] | {"ownerName": {"S": "another#1"}, "isReleased": {"S": "1"}}
-        if gone:
-            rows.delete("e-1")
-        else:
-            put_off(impatient)
-            rows.put(row.pop("key")["S"], **row)
-        return "result"
-
-    assert once("{id}", scope="")(body)(EVENT) == "result"
-    assert not is_done(rows, "e-1")
-    assert (rows.get("e-1") is None) == gone
-    assert "finished_lost" in warnings(caplog)
 
 
 # Cancelled

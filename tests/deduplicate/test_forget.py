@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from lambda_lock import (
-    PYTHON,
     AsyncLockClient,
     ClientClosedError,
     KeyTemplateError,
@@ -19,18 +18,15 @@ from lambda_lock import (
     LockConfigurationError,
     LockNotGrantedError,
     LockTimeoutError,
-    TransportError,
     deduplicate,
-    set_default_client,
     with_lock,
 )
 from lambda_lock.runtime.timeline import SYSTEM
-from lambda_lock.testing import ManualClock, in_memory
 from tests.support.context import Context
 from tests.support.elsewhere import held_up, in_thread, ran
 from tests.support.waiting import wait_until
 
-from .conftest import FOREVER, Calls, counting, is_done
+from .conftest import Calls, counting, is_done
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -95,24 +91,6 @@ def test_an_event_in_progress_is_contention_and_stays(once, rows):
     assert is_done(rows, "e-1")
 
 
-def test_a_wait_outlasts_the_run_and_forgets_its_result(once, rows):
-    begun, go_on = threading.Event(), threading.Event()
-
-    def body(event: object) -> str:
-        begun.set()
-        assert go_on.wait(30)
-        return "made of the old state"
-
-    handler = once("{id}", scope="", result="json", refresh_period=0.05)(body)
-    running = in_thread(lambda: handler(EVENT))
-    assert begun.wait(30)
-    forgetting = in_thread(lambda: handler.forget(EVENT, wait=30))
-    go_on.set()
-    assert running() == "made of the old state"
-    assert forgetting() is True
-    assert not is_done(rows, "e-1")
-
-
 @pytest.mark.parametrize(
     ("remaining", "wait", "match"), [(60, 0.3, "e-1"), (1.9, 60, r"the invocation had 1\.9 s left")]
 )
@@ -122,38 +100,12 @@ def test_a_wait_ends_with_its_seconds_or_with_the_invocation(remaining, wait, ma
         handler.forget(EVENT, Context(remaining=remaining), wait=wait)
 
 
-@pytest.mark.parametrize("lost", [1, FOREVER])
-def test_a_lost_reply_does_not_make_it_unknown_unless_all_are_lost(lost, once, wire, impatient):
-    handler = once("{id}", scope="")(lambda event: None)
-    handler(EVENT)
-    wire.drop_reply(operation="UpdateItem", times=lost)
-    if lost == 1:
-        assert handler.forget(EVENT) is True
-        return
-    with pytest.raises(TransportError, match="unknown whether event 'e-1' was forgotten") as unknown:
-        handler.forget(EVENT)
-    assert unknown.value.ambiguous
-
-
 def test_forget_is_sent_while_locks_are_disabled(once, rows, monkeypatch):
     handler = once("{id}", scope="")(lambda event: None)
     handler(EVENT)
     monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
     assert handler.forget(EVENT) is True
     assert not is_done(rows, "e-1")
-
-
-def test_a_dead_owner_is_taken_over_and_cannot_complete_any_more(once):
-    clock = ManualClock()
-    with in_memory(clock=clock) as memory:
-        set_default_client(LockClient(clock=clock, heartbeat_period=0))
-        memory.hold("e-1", lease_duration=5)
-        handler = once("{id}", scope="")(lambda event: None)
-        with pytest.raises(LockNotGrantedError):
-            handler.forget(EVENT)
-        clock.advance(30)
-        assert handler.forget(EVENT) is False
-        assert [row.is_released for row in memory.rows()] == [True]
 
 
 # Its local cache
@@ -293,12 +245,6 @@ def test_bad_input_is_refused_before_anything_is_sent(bad, error, match, wire):
     with LockClient() as client, pytest.raises(error, match=match):
         client.forget(**bad)
     assert wire.operations == []
-
-
-def test_a_table_that_deletes_its_rows_remembers_no_events():
-    deleted = pytest.raises(LockConfigurationError, match="schema PYTHON are deleted on release")
-    with in_memory(), LockClient("locks", schema=PYTHON) as client, deleted:
-        client.forget("k")
 
 
 def test_closing_the_client_ends_a_wait(table, other, wire):

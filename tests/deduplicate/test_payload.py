@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from decimal import Decimal
-from email.utils import formatdate
 from typing import Any
 from unittest import mock
 
@@ -22,11 +21,10 @@ from lambda_lock import (
 from lambda_lock.batch import process_sqs
 from lambda_lock.keys.payload_hash import PayloadHash, _plain
 from rig import events
-from rig.wire import Answer
 from tests.support.context import Context
 from tests.support.decorated import Boom
 
-from .conftest import FOREVER, Calls, commit, put
+from .conftest import Calls, commit, put
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -122,44 +120,6 @@ def test_an_event_in_progress_with_another_payload_is_contention(once, other):
     once("{id}", **FIELDS)(body)(event(100))
     with pytest.raises(PayloadMismatchError):
         elsewhere(event(200))
-
-
-@pytest.mark.parametrize("fails", [True, False], ids=["after it failed", "in progress"])
-def test_a_front_end_that_is_behind_at_the_end_of_a_window_gives_the_stored_result_and_compares_its_payload(
-    fails, wire, rows, other
-):
-    """Another front end is ahead. It lets a caller claim the event anew."""
-    shown: list[float] = []
-
-    def date(answer: Answer) -> Answer:
-        if shown:
-            answer.headers = [header for header in answer.headers if header[0].lower() != "date"]
-            answer.headers.append(("Date", formatdate(shown[-1], usegmt=True)))
-        return answer
-
-    wire.alter_reply(date, times=FOREVER)
-    options = {"result": "json", "window": 5, **FIELDS}
-    assert deduplicate("{id}", **options)(lambda event: "charged 100")(event(100)) == "charged 100"
-    until = int(rows["e-1"]["completedUntil"]["N"])
-    duplicate = deduplicate("{id}", client=other, **options)(lambda event: pytest.fail("it is done"))
-
-    def ask_behind() -> None:
-        shown.append(until - 1)
-        assert duplicate(event(100)) == "charged 100"
-        with pytest.raises(PayloadMismatchError):
-            duplicate(event(200))
-
-    @deduplicate("{id}", **options)
-    def again(event: dict[str, Any]) -> None:
-        if not fails:
-            ask_behind()
-        raise Boom
-
-    shown.append(until)
-    with pytest.raises(Boom):
-        again(event(100))
-    if fails:
-        ask_behind()
 
 
 def test_events_that_were_completed_before_validate_was_added_or_removed_are_duplicates(once):

@@ -130,17 +130,6 @@ def test_a_5xx_is_returned_and_not_stored_and_the_next_delivery_runs_again(once,
     assert calls.count == 2
 
 
-def test_what_is_not_done_leaves_a_completion_that_has_passed_as_it_is(once, rows):
-    passed = int(time.time()) - 5
-    rows.put("e-1", completedUntil={"N": str(passed)}, result={"S": '"old"'})
-    calls = Calls(result="x")
-    options: dict[str, Any] = {"result": "json", "cache_size": 10, "done_if": lambda result: False}
-    handler = once("{id}", scope="", **options)(calls.handler)
-    assert [handler(EVENT), handler(EVENT), calls.count] == ["x", "x", 2]
-    assert rows["e-1"]["completedUntil"] == {"N": str(passed)}
-    assert "result" not in rows["e-1"]  # nobody is given it any more
-
-
 def test_a_commit_completes_whatever_the_predicate_says(once, rows):
     once("{id}", scope="", done_if=lambda result: False)(lambda event: commit([put(rows, "receipt")]))(EVENT)
     assert is_done(rows, "e-1")

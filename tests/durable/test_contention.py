@@ -9,31 +9,11 @@ import pytest
 from aws_durable_execution_sdk_python.context import DurableContext
 
 from lambda_lock import LockNotGrantedError
-from lambda_lock.durable import durable_lock
 from lambda_lock.durable.acquiring import Polling
 
-from .executions import HOUR, SECOND, names, within
+from .executions import HOUR, SECOND, within
 
 YEAR = 365 * 24 * HOUR
-
-
-def test_an_execution_that_finds_the_lock_held_is_suspended_until_it_is_free(deploy, client):
-    """In real time. The invocations of one do not overlap with the other's block."""
-    inside: list[str] = []
-
-    def handler(event: str, context: DurableContext) -> None:
-        with durable_lock(context, "a", lease_duration=HOUR, poll=1, client=client) as lock:
-            for _ in range(3):
-                lock.step(lambda _: inside.append(event))
-                lock.wait(SECOND)
-
-    executions = deploy(handler, skip_time=False)
-    arns = [executions.start(name, name=name) for name in ("one", "two")]
-    ended = [executions.end(arn) for arn in arns]
-    assert [one.error for one in ended] == [None, None]
-    assert inside in (["one"] * 3 + ["two"] * 3, ["two"] * 3 + ["one"] * 3)
-    for one in ended:
-        assert names(one) == ["name lock 'a'", "acquire lock 'a'", "release lock 'a'"]
 
 
 @pytest.mark.parametrize("inner", ["a", ["b", "a"]])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -80,18 +79,6 @@ def test_an_event_whose_number_could_not_be_stored_takes_another_and_is_not_forg
 
     debounce.client.acquire = acquire_and_lose_once
     assert _runs(debounce)
-    assert debounce.made == ["d-1"]
-
-
-def test_of_three_events_at_once_the_last_one_does_the_work(debounce):
-    numbers: list[int] = []
-    threads = [threading.Thread(target=lambda: numbers.append(debounce.leave_number(KEY))) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    done = [number for number in numbers if debounce.run_if_newest(KEY, number, "d-1")]
-    assert done == [max(numbers)]
     assert debounce.made == ["d-1"]
 
 

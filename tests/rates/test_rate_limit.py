@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from lambda_lock import (
     GO,
     PYTHON,
-    AsyncLockClient,
     ClientClosedError,
     LockArgumentError,
     LockConfigurationError,
@@ -29,13 +26,6 @@ from tests.support.elsewhere import in_thread
 from tests.support.waiting import wait_until
 
 
-def test_a_cold_process_reads_once_and_each_start_is_one_write(wire, wired):
-    wired.rate_limit("api", 1000)
-    wired.rate_limit("api", 1000, wait=10)
-    assert wire.operations[0] == "GetItem"
-    assert set(wire.operations[1:]) == {"UpdateItem"}
-
-
 def test_a_refusal_says_when_the_next_start_is_and_is_not_sent_again(wire, wired):
     wired.rate_limit("api", 1, per=86_400)
     wire.clear()
@@ -46,12 +36,6 @@ def test_a_refusal_says_when_the_next_start_is_and_is_not_sent_again(wire, wired
     assert 86_000 < refused.value.retry_after <= 86_400
     assert isinstance(refused.value.retry_after, int)
     assert refused.value.waited < 60
-
-
-def test_several_starts_are_taken_at_once(client):
-    for _ in range(2):
-        client.rate_limit("tokens", 50_000_000, per=60, burst=1_000_000, n=400_000)
-    assert client.get("tokens").rate == "50000000/60/1000000"
 
 
 def test_a_record_shows_a_rate_limit_that_nobody_holds(client):
@@ -90,15 +74,9 @@ def test_the_schemas_of_other_libraries_have_no_rate_limits(make, schema):
         client.rate_limit("api", 1, sort_key=None)
 
 
-def test_a_key_is_a_lock_a_semaphore_or_a_rate_limit(client):
-    client.acquire("lock").release()
-    client.acquire("semaphore", permits=2)
+def test_no_lock_is_taken_where_a_rate_limit_is(client):
     client.rate_limit("rate", 1)
-    for key in ("lock", "semaphore"):
-        with pytest.raises(LockFormatError, match=f"'{key}' is a {key}, not a rate limit"):
-            client.rate_limit(key, 1)
     for act in (
-        partial(client.acquire, "rate"),
         partial(client.acquire, "rate", replace=True),
         partial(client.acquire, "rate", holder="execution"),
         partial(client.acquire_all, ["another", "rate"]),
@@ -106,8 +84,6 @@ def test_a_key_is_a_lock_a_semaphore_or_a_rate_limit(client):
     ):
         with pytest.raises(LockFormatError, match="'rate' is a rate limit, not a lock"):
             act()
-    with pytest.raises(LockFormatError, match="'rate' is a rate limit, not a semaphore: it was taken by rate_limit"):
-        client.acquire("rate", permits=2)
 
 
 def test_the_wait_ends_with_the_invocation(client):
@@ -131,23 +107,6 @@ def test_closing_the_client_ends_a_wait_and_gives_the_start_back(make):
     assert other.get("api").next_at == before
 
 
-def test_a_cancelled_task_gives_its_start_back(table):
-    async def main() -> None:
-        async with AsyncLockClient() as tasks:
-            client: Any = tasks
-            await client.rate_limit("api", 1, per=60)
-            before = (await client.get("api")).next_at
-            task = asyncio.create_task(client.rate_limit("api", 1, per=60, wait=600))
-            while (await client.get("api")).next_at == before:
-                await asyncio.sleep(0.01)
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert (await client.get("api")).next_at == before
-
-    asyncio.run(main())
-
-
 def test_starts_and_refusals_are_told(make, caplog, monkeypatch, capsys):
     told: list[RateLimitedError] = []
     monkeypatch.setenv("LAMBDA_LOCK_METRICS", "test")
@@ -168,16 +127,6 @@ def test_starts_and_refusals_are_told(make, caplog, monkeypatch, capsys):
 def warned(caplog: pytest.LogCaptureFixture) -> list[str]:
     """The keys of which a client said that others limit them to another rate."""
     return [vars(each)["lock_key"] for each in caplog.records if vars(each).get("lock_event") == "rate_differs"]
-
-
-def test_a_key_that_others_limit_to_another_rate_is_warned_about_once(make, caplog):
-    make().rate_limit("api", 100)
-    client = make()
-    for _ in range(3):
-        client.rate_limit("api", 10, wait=10)
-        make().rate_limit("api", 100, wait=10)
-    assert warned(caplog).count("api") <= 4  # each client says it once
-    assert "'api' is 10 per 1 s, burst 1 here, and elsewhere or before 100 per 1 s, burst 1" in caplog.text
 
 
 def test_two_rates_of_one_client_are_warned_about_once(make, caplog):
