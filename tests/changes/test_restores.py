@@ -58,19 +58,6 @@ def test_a_refusal_and_a_duplicate_show_that_a_table_was_restored(make, rows, ca
     assert [record.lock_key for record in told(caplog, "token_fell")] == ["a", "b#7"]
 
 
-def test_an_older_version_of_the_same_grant_is_of_the_past(make, rows, caplog):
-    mine, theirs = make(), make()
-    held = theirs.acquire("a")
-    saved = rows["a"]
-    held.heartbeat()
-    for _ in range(2):
-        assert mine.try_acquire("a") is None
-        assert told(caplog, "token_fell") == []
-    restore(rows, saved)
-    assert mine.try_acquire("a") is None
-    assert len(told(caplog, "token_fell")) == 1
-
-
 def test_a_semaphores_token_of_the_past_is_told(client, rows, caplog):
     client.acquire("gpu", permits=3).release()
     saved = rows["gpu"]

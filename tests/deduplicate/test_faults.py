@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from lambda_lock import (
-    AsyncLock,
     LockClient,
     LockConfigurationError,
     LockFormatError,
@@ -26,7 +25,7 @@ from tests.support.clocks import LeapingClock
 from tests.support.decorated import Boom, done
 from tests.support.elsewhere import in_thread
 
-from .conftest import COMMIT, FOREVER, Calls, Stop, add, commit, is_done, value, warnings
+from .conftest import FOREVER, Calls, Stop, add, commit, is_done, value, warnings
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -240,21 +239,6 @@ def test_a_call_that_is_cancelled_leaves_nothing_held_and_is_done_only_where_it_
     asyncio.run(test())
     assert not rows.is_held("e-1")
     assert is_done(rows, "e-1") == (moment == "completion")
-
-
-def test_a_commit_that_is_cancelled_is_done_if_and_only_if_its_effects_are(wire, rows):
-    async def test() -> None:
-        @deduplicate("{id}", scope="")
-        async def handler(event: object) -> None:
-            await current_dedup(AsyncLock).commit([add(rows, "sum")])
-
-        fault = wire.delay_reply(COMMIT)
-        await cancelled(handler(EVENT), fault.reached.is_set, fault)
-        await handler(EVENT)
-
-    asyncio.run(test())
-    assert value(rows, "sum") == 1
-    assert is_done(rows, "e-1")
 
 
 # What others wrote

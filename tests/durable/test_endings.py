@@ -25,6 +25,7 @@ from tests.support.waiting import DEADLINE, wait_until
 from .executions import HOUR, SECOND, SOON, error_of, names, result, within
 
 FIRST = ParallelConfig(completion_config=CompletionConfig.first_successful())
+FOR_GOOD = exceptions.BotoClientError("", exceptions.DurableApiErrorCategory.EXECUTION)
 
 
 @pytest.fixture
@@ -88,14 +89,9 @@ def test_an_invocation_that_is_run_again_keeps_the_lock(deploy, client, rows):
         (exceptions.ExecutionError(""), BlockEnd.CUT_OFF),
         (exceptions.NonDeterministicExecutionError(""), BlockEnd.CUT_OFF),
         (exceptions.OrphanedChildException("", "1"), BlockEnd.CUT_OFF),
-        (exceptions.BotoClientError("", exceptions.DurableApiErrorCategory.EXECUTION), BlockEnd.CUT_OFF),
+        (FOR_GOOD, BlockEnd.CUT_OFF),
         (exceptions.BackgroundThreadError("", exceptions.BotoClientError("")), BlockEnd.SUSPENDED),
-        (
-            exceptions.BackgroundThreadError(
-                "", exceptions.BotoClientError("", exceptions.DurableApiErrorCategory.EXECUTION)
-            ),
-            BlockEnd.CUT_OFF,
-        ),
+        (exceptions.BackgroundThreadError("", FOR_GOOD), BlockEnd.CUT_OFF),
         (exceptions.BackgroundThreadError("", ValueError()), BlockEnd.SUSPENDED),
     ],
     ids=repr,

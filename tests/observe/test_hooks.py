@@ -126,25 +126,6 @@ def test_hooks_of_an_async_client_hear_the_same_and_get_plain_locks(table, rows)
     assert {type(subject) for _, subject in listener.heard} == {Lock, LockNotGrantedError}
 
 
-def test_a_release_after_a_cancelled_one_is_heard_of(wire, rows):
-    listener = Listener()
-
-    async def run() -> None:
-        async with AsyncLockClient(hooks=[listener]) as client:
-            lock = await client.acquire("a")
-            request = wire.hold("UpdateItem")
-            releasing = asyncio.ensure_future(lock.release())
-            await asyncio.sleep(0)  # it has begun
-            releasing.cancel()
-            request.release()
-            with pytest.raises(asyncio.CancelledError):
-                await releasing
-
-    asyncio.run(run())
-    assert listener.events(2) == ["granted", "released"]
-    assert not rows.is_held("a")
-
-
 def test_a_hook_has_only_the_methods_that_it_wants_and_there_may_be_several(make):
     class Gauge:
         held = 0

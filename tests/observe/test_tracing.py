@@ -30,6 +30,7 @@ from lambda_lock import (
     set_default_client,
     with_lock,
 )
+from lambda_lock.observe.metrics import METRICS_VARIABLE
 from lambda_lock.testing import ManualClock, in_memory
 from tests.support.elsewhere import ran
 
@@ -319,15 +320,16 @@ def test_in_lambda_locks_are_traced_on_every_thread_and_in_silence_before_the_fi
     assert ran(_IN_LAMBDA) == ""
 
 
-def test_where_no_tracer_is_loaded_nothing_of_it_is(monkeypatch):
+def test_a_free_lock_loads_nothing_for_metrics_that_are_on_nor_for_tracers_that_are_not_there(monkeypatch):
     program = """
 import sys
 from lambda_lock import LockClient
 from lambda_lock.testing import in_memory
 with in_memory(), LockClient().acquire("a"):
     pass
-assert "lambda_lock.observe.timing" not in sys.modules
+assert not {f"lambda_lock.observe.{name}" for name in ("timing", "metrics", "hooks")} & {*sys.modules}
 assert not [name for name in sys.modules if name.startswith(("opentelemetry", "aws_xray_sdk"))]
 """
     monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "f")  # elsewhere all of the package is loaded at once
+    monkeypatch.setenv(METRICS_VARIABLE, "lambda_lock")
     ran(program)

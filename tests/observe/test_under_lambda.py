@@ -35,18 +35,3 @@ def test_metrics_leave_the_runtime_as_bare_lines_before_the_answer(log_format, e
         assert root["_aws"]["CloudWatchMetrics"][0]["Dimensions"] == [["Table"], ["Table", "FunctionName"]]
     told = [line for line in lines if line not in mine and "done" in line]
     assert len(told) == 2, "the event's own line, and the log's about its duplicate"
-
-
-def test_an_uncontended_lock_loads_nothing_for_metrics_that_are_on(engine, table, tmp_path):
-    (tmp_path / "free.py").write_text(
-        "import sys\n"
-        "from lambda_lock import with_lock\n"
-        "@with_lock('{id}')\n"
-        "def handler(event, context):\n"
-        "    return sorted(name for name in sys.modules if name.startswith('lambda_lock.'))\n"
-    )
-    variables = engine.environment() | {"LAMBDA_LOCK_TABLE": table, METRICS_VARIABLE: "lambda_lock"}
-    with LambdaEnvironment("free.handler", tmp_path, environment=variables) as environment:
-        modules = environment.invoke({"id": "1"}, timeout_seconds=30).result()
-    assert "lambda_lock.observe.log" in modules
-    assert not {"lambda_lock.observe.metrics", "lambda_lock.observe.hooks"} & set(modules)

@@ -26,8 +26,6 @@ from pydantic import BaseModel, Json
 
 from lambda_lock import (
     AsyncLock,
-    KeyTemplateError,
-    LockNotGrantedError,
     current_dedup,
     current_lock,
     deduplicate,
@@ -163,13 +161,6 @@ def test_a_fifo_batch_stops_at_a_record_whose_lock_is_held_elsewhere(skips, grou
     assert noted.keys == done
 
 
-def test_a_batch_that_is_all_contended_fails_the_invocation_with_the_lock_errors(other):
-    noted = Noted("one for all", wait=0)
-    with other.acquire("one for all"), pytest.raises(BatchProcessingError, match="LockNotGrantedError") as caught:
-        process(BatchProcessor(EventType.SQS), SQS(), noted.handler)
-    assert [kind for kind, _, _ in caught.value.child_exceptions] == [LockNotGrantedError] * 2
-
-
 def test_a_batch_that_is_all_contended_can_be_a_partial_failure_too(other):
     event, processor = SQS(), BatchProcessor(EventType.SQS, raise_on_entire_batch_failure=False)
     with other.acquire("one for all"):
@@ -181,12 +172,6 @@ def test_a_record_that_is_skipped_counts_as_done_and_its_message_is_deleted(othe
     with other.acquire("b"):
         assert process(BatchProcessor(EventType.SQS), SQS(), noted.handler) == []
     assert noted.keys == ["a"]
-
-
-def test_a_key_that_a_record_does_not_have_fails_that_record_alone():
-    event, processor = events.sqs([order("a"), {"order_id": "of-nobody"}]), BatchProcessor(EventType.SQS)
-    assert process(processor, event, Noted(CUSTOMER).handler) == identifiers(event)[1:]
-    assert processor.exceptions[0][0] is KeyTemplateError
 
 
 def test_a_poison_pill_fails_validation_before_any_lock_is_taken(wire):

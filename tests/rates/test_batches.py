@@ -8,10 +8,14 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import LockArgumentError, LockConfigurationError
+from lambda_lock import LockArgumentError, LockConfigurationError, RateLimitedError
 from lambda_lock.batch import process_sqs, sqs_batch
+from lambda_lock.client import rate_limit
 from rig import events
+from tests.batch.conftest import Done, hands, returned
 from tests.support.context import Context
+
+__all__ = ["hands"]
 
 pytestmark = pytest.mark.plain  # batches take a LockClient
 
@@ -92,6 +96,40 @@ def test_a_slot_beyond_what_sqs_allows_is_the_longest_that_it_allows(client, que
     event = batch("a", "b", "c")
     process_sqs(event, lambda record: None, context=Context(20), rate=("api", 1, 86_400), client=client)
     assert queue.seconds == {"b": 42_300, "c": 42_300}
+
+
+def test_messages_of_a_stopped_group_come_back_one_after_another(client, queue):
+    event, done = events.sqs_fifo([(group, {"n": number}) for number, group in enumerate("AABABA")]), Done()
+    for number, record in enumerate(event["Records"]):
+        record["receiptHandle"] = str(number)
+    rate = ("api#{attributes[MessageGroupId]}", 1, 3600)
+    answer = process_sqs(event, done.handler, context=Context(30), rate=rate, client=client)
+    assert done.started == [0, 2]
+    assert returned(answer, event) == [1, 3, 4, 5]
+    first, third, other, fourth = (queue.seconds[number] for number in "1345")
+    assert all(3500 < seconds <= 3600 for seconds in (first, other))
+    assert (third - first, fourth - first) == (3600, 7200)
+
+
+def test_what_a_record_waited_for_its_slot_does_not_count_as_its_duration(client, hands, monkeypatch):
+    told = rate_limit.rate_limit
+
+    def limited(*arguments: Any, **times: Any) -> Any:
+        hands.leapt += 20  # the wait for the slot
+        return told(*arguments, **times)
+
+    monkeypatch.setattr(rate_limit, "rate_limit", limited)
+    handler, done = noting(rate=("api", 1000, 1), dedup_key=None, client=client)
+    assert handler(batch("a", "b"), Context(45)) == {"batchItemFailures": []}
+    assert done == ["a", "b"]
+
+
+def test_a_message_whose_slot_passed_is_not_seen_again_at_once(client, queue):
+    def passed(record: Any) -> None:
+        raise RateLimitedError("its slot passed", key="api", retry_after=0.0)
+
+    process_sqs(batch("a"), passed, context=Context(), rate=("api", 1000, 1), client=client)
+    assert queue.seconds == {"a": 1}
 
 
 def test_a_rate_that_makes_no_sense_is_refused_when_decorating(monkeypatch):

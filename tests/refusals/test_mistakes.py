@@ -97,12 +97,6 @@ def test_an_attribute_of_a_plain_object_is_answered_with_a_function(client, told
 
 
 NO_KEYS: list[Any] = [lambda record: "a", lambda order, *, tenant: "a", lambda: "a"]
-KEYS: list[Any] = [
-    lambda event, context: "a",
-    lambda *args: "a",
-    lambda event, context, more=1: "a",
-    lambda *args, **kwargs: "a",
-]
 
 
 @pytest.mark.parametrize("key", NO_KEYS)
@@ -111,11 +105,6 @@ def test_a_key_function_that_cannot_take_the_call_is_found_when_decorating(key, 
     told(TypeError, lambda: with_lock(key)(handler), *words, "handler()")
     if key not in NO_KEYS[:1]:  # which takes a record
         told(TypeError, lambda: process_sqs(SQS, record_handler, context=None, lock_key=key), *words)
-
-
-@pytest.mark.parametrize("key", KEYS)
-def test_a_key_function_that_can_take_the_call_is_taken(key, client):
-    with_lock(key)(handler)({}, None)
 
 
 # -- names ---------------------------------------------------------------------------------------------------------

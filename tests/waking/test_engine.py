@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,8 @@ import pytest
 
 from lambda_lock import LockClient, LockNotGrantedError
 from rig.engine import Ministack, client_environment
-from rig.lambda_runtime import FunctionError, Invocation, LambdaEnvironment
-from rig.wire import Request, Wire
+from rig.lambda_runtime import FunctionError, LambdaEnvironment
+from rig.wire import Wire
 from tests.simulation.waking.filtering import passes
 
 pytestmark = pytest.mark.ministack_only
@@ -81,28 +81,22 @@ class Account:
         found: str = self._states.describe_execution(executionArn=execution)["status"]
         return found
 
-    def turn(self, during: Callable[[Invocation], None] | None = None) -> None:
-        """Deliver the records and messages that are there. What the waker fails at is delivered again, later.
-
-        during: called with each invocation.
-        """
+    def turn(self) -> None:
+        """Deliver the records and messages that are there. What the waker fails at is delivered again, later."""
         answer = self._streams.get_records(ShardIterator=self._iterator)
         self._iterator = answer["NextShardIterator"]
         found = json.loads(json.dumps(answer["Records"], default=str))
         self._left += [record for record in found if passes(record["dynamodb"].get("NewImage"))]
-        if self._left and self._is_done(self._left, during):
+        if self._left and self._is_done(self._left):
             self._left = []
         for message in self._sqs.receive_message(QueueUrl=self._queue, VisibilityTimeout=1).get("Messages", []):
-            if self._is_done([{"messageId": message["MessageId"], "body": message["Body"]}], during):
+            if self._is_done([{"messageId": message["MessageId"], "body": message["Body"]}]):
                 self._sqs.delete_message(QueueUrl=self._queue, ReceiptHandle=message["ReceiptHandle"])
         time.sleep(0.05)  # who takes turns until something has happened does not keep a core busy
 
-    def _is_done(self, records: list[Any], during: Callable[[Invocation], None] | None) -> bool:
-        invocation = self.waker.invoke({"Records": records}, 60.0)
-        if during is not None:
-            during(invocation)
+    def _is_done(self, records: list[Any]) -> bool:
         try:
-            return not invocation.result()["batchItemFailures"]
+            return not self.waker.invoke({"Records": records}, 60.0).result()["batchItemFailures"]
         except FunctionError:
             return False
 
@@ -140,38 +134,3 @@ def test_state_machines_that_sleep_get_the_lock_in_order_and_resume_what_was_cla
             assert lock.owner.startswith(f"{execution}#")
     account.turn()
     assert account.client.acquire("k", wait=0).release()
-
-
-def _writes(request: Request) -> bool:
-    return request.operation in ("UpdateItem", "SendTaskSuccess", "SendMessage")
-
-
-@pytest.mark.slow  # tests/step_functions/test_asleep.py has one whose waker is killed among those that are not
-@pytest.mark.parametrize("carried_out", [pytest.param(False, id="before it arrives"), pytest.param(True, id="after")])
-@pytest.mark.parametrize("step", range(4))
-def test_a_waker_that_is_killed_at_any_of_its_writes_and_calls_forgets_nobody(account, step, carried_out):
-    """The steps: the claim, the call, the removal of the entry, and the message or mark for the next one."""
-    held = account.client.acquire("k", wait=0)
-    first, second = account.execution(), account.execution()
-    account.turn()
-    held.release()
-    count = iter(range(100))
-    inject = account.wire.delay_reply if carried_out else account.wire.deliver_late
-    account.wire.clear()
-    fault = inject(when=lambda request: _writes(request) and next(count) == step)
-    killed: list[str] = []
-
-    def kill(invocation: Invocation) -> None:
-        while not invocation.wait(0.01):
-            if fault.reached.is_set() and not killed:
-                killed.append(invocation.request_id)
-                account.waker.kill()
-                fault.release()
-
-    until = time.monotonic() + _LONG
-    while not killed:
-        assert time.monotonic() < until, "the waker never got there"
-        account.turn(kill)
-    for execution in (first, second):
-        account.wake(execution)
-        assert account.client.acquire("k", holder=execution, wait=0).release()
