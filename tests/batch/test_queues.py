@@ -201,14 +201,6 @@ def test_an_outage_is_no_misconfiguration(wire):
     assert returned(answer, event) == [0]
 
 
-def test_an_event_and_a_lock_in_one_row_are_an_error_that_says_so_and_not_contention():
-    """Otherwise it would wait for itself at each delivery, until the message is in the dead-letter queue."""
-    event = numbered(1)
-    keys: Event = {"dedup_key": "order#{body[n]}", "lock_key": "order#{body[n]}", "scope": ""}
-    with pytest.raises(LockConfigurationError, match="holds the lock 'order#0' already, by an outer @deduplicate"):
-        process_sqs(event, must_not_run, context=Context(), **keys)
-
-
 def test_an_exit_of_the_handler_ends_the_batch():
     def handler(record: Event) -> None:
         if number_of(record) == 1:
@@ -269,25 +261,6 @@ def test_the_context_may_be_the_registered_one():
     register_lambda_context(Context(0.5))
     event = numbered(1)
     assert returned(process_sqs(event, lambda record: None, context=None), event) == [0]
-
-
-def test_with_locks_disabled_each_record_runs(monkeypatch, wire, other):
-    done, event = Done(1), numbered(3)
-    keys: Event = {"dedup_key": "{body[nothing]}", "lock_key": "stock"}
-    with other.acquire("stock"):
-        wire.clear()
-        monkeypatch.setenv("LAMBDA_LOCK_DISABLED", "1")
-        for _ in range(2):
-            assert returned(process_sqs(event, done.handler, context=Context(), **keys), event) == [1]
-        assert wire.operations == []
-    assert done.started == [0, 1, 2] * 2
-
-
-def test_a_client_of_ones_own_is_used(engine, monkeypatch, table):
-    monkeypatch.delenv("LAMBDA_LOCK_TABLE")
-    with LockClient(table) as client:
-        assert process_sqs(numbered(1), lambda record: None, context=Context(), client=client) == NOTHING
-    assert len(engine.scan(table)) == 1
 
 
 def test_the_sample_event_of_a_fifo_queue_and_no_record_at_all_are_batches():

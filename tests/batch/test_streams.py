@@ -88,12 +88,6 @@ def test_a_misconfiguration_is_raised_although_only_the_first_record_was_started
     assert wire.count("UpdateItem") == 1
 
 
-def test_a_misconfiguration_after_a_record_that_was_done_is_returned(batch, wire):
-    event, done = batch("aab"), Done()
-    wire.answer(400, "AccessDeniedException", times=float("inf"), when=lambda _: done.started == [0])
-    assert first_returned(process(event, done.handler, context=Context()), event) == 1
-
-
 def test_a_record_for_which_too_little_time_is_left_stops_the_stream(batch, hands):
     done, event = Taking(hands, *[20] * 4), batch("ABCD")
     assert first_returned(process(event, done.handler, context=Context(60)), event) == 2

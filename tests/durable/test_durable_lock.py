@@ -15,7 +15,6 @@ from aws_durable_execution_sdk_python.types import StepContext
 
 from lambda_lock import AsyncLockClient, LockArgumentError, LockClient, LockError, LockLostError, with_lock
 from lambda_lock.durable import DurableLock, durable_lock
-from rig.engine import EngineError
 from tests.support.waiting import wait_until
 
 from .executions import HOUR, ONCE, SECOND, SOON, error_of, names, outcome, result, within
@@ -241,28 +240,6 @@ def test_another_lock_that_is_lost_in_a_step_is_an_ordinary_error(deploy, client
         return lost.value.error_type
 
     assert deploy(within(client, act)).run() == "lambda_lock.errors.LockLostError"
-
-
-def test_a_transaction_of_a_step_is_refused_once_another_has_the_lock(deploy, make, engine, table):
-    client, taker = make(heartbeat_period=0), make()  # renewals of the short lease stop, as in a freeze
-
-    def put(item: dict[str, Any], key: str) -> str:
-        write = {"Put": {"TableName": table, "Item": {"key": {"S": key}}}}
-        try:
-            engine.dynamodb("TransactWriteItems", {"TransactItems": [item, write]})
-        except EngineError as error:
-            return str(error.code)
-        return "written"
-
-    def work(lock: DurableLock) -> list[str]:
-        item = lock.transact_item()
-        first = put(item, "x")
-        expire(client, "a")
-        taker.acquire("a")
-        return [first, put(item, "y")]
-
-    written = deploy(within(client, lambda _, lock: lock.step(lambda _: work(lock)), lease_duration=1)).run()
-    assert written == ["written", "TransactionCanceledException"]
 
 
 def test_decorators_in_a_step_find_the_deadline(deploy, client, make):

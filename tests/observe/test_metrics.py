@@ -9,13 +9,15 @@ import math
 import re
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from aws_lambda_powertools import Metrics
 
 from lambda_lock import (
     Lock,
+    LockClient,
     LockConfigurationError,
     LockLostError,
     LockNotGrantedError,
@@ -27,6 +29,7 @@ from lambda_lock import (
     with_lock,
 )
 from lambda_lock.observe.metrics import DUPLICATE, FAILED, LOST, METRICS_VARIABLE, NOT_GRANTED
+from lambda_lock.testing import ManualClock, in_memory, lambda_context
 from rig.engine import ROOT
 from rig.wire import Answer
 from tests.support.clients import Make
@@ -153,9 +156,63 @@ def test_where_stdout_cannot_be_written_the_lock_is_none_the_wiser(closed, clien
     assert record.__dict__["lock_event"] == "metric_failed"
 
 
+# Times, and Powertools
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Iterator[ManualClock]:
+    clock = ManualClock()
+    monkeypatch.setenv(METRICS_VARIABLE, "orders")
+    with in_memory(clock=clock):
+        yield clock
+
+
+def lines(capsys: Output) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+def test_times_are_off_by_default(clock, capsys):
+    LockClient(clock=clock).acquire("a").release()
+    assert lines(capsys) == []
+
+
+def test_the_time_waited_and_held_is_measured_if_asked_for(clock, capsys, monkeypatch):
+    monkeypatch.setenv("LAMBDA_LOCK_METRICS_TIMES", "1")
+    client, other = LockClient(clock=clock), LockClient(clock=clock)
+    with client.acquire("a", lease_duration=60):
+        clock.advance(3)
+        with pytest.raises(LockNotGrantedError):
+            other.acquire("a", wait=4)
+    waited, refused, not_granted, held = sorted(lines(capsys), key=lambda line: line["_aws"]["Timestamp"])
+    assert {"LockNotGranted", "LockWaited"} <= refused.keys() | not_granted.keys()
+    assert waited["LockWaited"] == 0
+    assert [round(line["LockWaited"]) for line in (refused, not_granted) if "LockWaited" in line] >= [4000]
+    assert round(held["LockHeld"]) >= 7000  # the clock counts in seconds, with a fraction
+    assert held["lock_key"] == "a"
+    (directive,) = held["_aws"]["CloudWatchMetrics"]
+    assert directive["Metrics"] == [{"Name": "LockHeld", "Unit": "Milliseconds"}]
+
+
+def test_a_function_with_powertools_metrics_writes_ours_with_its_own(clock, capsys, monkeypatch):
+    monkeypatch.setenv(METRICS_VARIABLE, "powertools")
+    metrics = Metrics(namespace="shop", service="orders")
+    handled = deduplicate("{id}", client=LockClient(clock=clock))(lambda event, context: None)
+
+    @metrics.log_metrics
+    def handler(event: Any, context: Any) -> None:
+        metrics.add_metric(name="Orders", unit="Count", value=1)
+        for _ in range(3):
+            handled(event, context)
+
+    handler({"id": "e"}, lambda_context())
+    (line,) = lines(capsys)
+    assert line["Orders"] == [1.0]
+    assert line["DuplicateEvent"] == [1.0, 1.0]
+    assert line["_aws"]["CloudWatchMetrics"][0]["Namespace"] == "shop"
+    assert line["service"] == "orders"
+
+
 # What
-
-
 @pytest.mark.usefixtures("counting")
 def test_each_acquire_that_is_refused_for_contention_is_counted_once_and_none_that_is_granted(
     make, client, rows, capsys

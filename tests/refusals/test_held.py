@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from lambda_lock import (
-    AsyncLock,
     AsyncLockClient,
     ClientClosedError,
     Lock,
@@ -21,11 +20,8 @@ from lambda_lock import (
     LockClient,
     LockFormatError,
     LockLostError,
-    MultiLock,
     OwnerMismatchError,
     SessionMonitorNotSetError,
-    current_lock,
-    with_lock,
 )
 from tests.support.elsewhere import in_child
 
@@ -157,12 +153,6 @@ def test_what_only_python_can_tell_is_an_error_all_the_same(client, told):
 
     told(TypeError, lambda: asyncio.run(awaited()), "Lock")
     told(TypeError, lambda: entered(client.rate_limit("b", 10)), "float")
-
-
-def test_a_lock_of_another_kind_than_asked_for_is_told(client, told):
-    for kind in (AsyncLock, MultiLock):
-        act = with_lock("a")(lambda kind=kind: current_lock(kind))
-        told(TypeError, act, f"the innermost lock is of type {Lock.__name__}, not {kind.__name__}")
 
 
 # -- one key, two kinds -----------------------------------------------------------------------------------------------

@@ -44,27 +44,17 @@ def held(scene: Scene) -> Lock:
     return scene.client.acquire("k", wait=0)
 
 
-def test_a_sleeper_is_called_when_the_lock_is_released_and_goes_on_with_what_was_claimed(scene, held):
-    scene.lies_down("a")
+def test_sleepers_are_called_in_the_order_in_which_they_lay_down_and_go_on_with_what_was_claimed(scene, held):
+    scene.lies_down(*"abc")
     assert scene.waker.handle(lain_down(), None) == {"batchItemFailures": []}
     assert scene.calls.called == []
     held.release()
-    scene.look()
-    assert scene.calls.called == ["token-a"]
-    with pytest.raises(LockNotGrantedError, match="is held by a#"):
-        scene.client.acquire("k", holder="b", wait=0)
-    with scene.client.acquire("k", holder="a", wait=0) as lock:
-        assert lock.owner.startswith("a#")
-
-
-def test_sleepers_are_served_in_the_order_in_which_they_lay_down(scene, held):
-    scene.lies_down(*"abc")
-    scene.look()
-    held.release()
-    for name in "abc":
+    for number, name in enumerate("abc", start=1):
         scene.look()
+        assert scene.calls.called == ["token-a", "token-b", "token-c"][:number]
+        with pytest.raises(LockNotGrantedError, match=f"is held by {name}#"):
+            scene.client.acquire("k", holder="d", wait=0)
         scene.client.acquire("k", holder=name, wait=0).release()
-    assert scene.calls.called == ["token-a", "token-b", "token-c"]
     scene.look()
     assert not {"sleepers", "wakeAt"} & scene.row().keys()
     assert scene.row()["waiters"]["L"] == []

@@ -75,22 +75,17 @@ def test_contention_never_runs_a_call(wait, memory):
         handler()
 
 
-class OutageLater:
-    """A clock of which the sleepers see an outage begin after two seconds."""
-
-    def __init__(self, clock: ManualClock, memory: Memory) -> None:
-        self.clock, self.memory, self.begins = clock, memory, clock.monotonic() + 2
-        self.monotonic, self.boottime, self.wall = clock.monotonic, clock.boottime, clock.wall
-
-    def sleep(self, seconds: float) -> None:
-        self.clock.sleep(seconds)
-        if self.clock.monotonic() > self.begins:
-            self.memory.fail("unreachable", times=None)
-
-
 def later(clock: ManualClock, memory: Memory, **options: Any) -> LockClient:
     """A client whose waits meet an outage after two seconds."""
-    return LockClient(clock=OutageLater(clock, memory), heartbeat_period=0, **options)
+    begins, sleep = clock.monotonic() + 2, clock.sleep
+
+    def sleep_into_the_outage(seconds: float) -> None:
+        sleep(seconds)
+        if clock.monotonic() > begins:
+            memory.fail("unreachable", times=None)
+
+    clock.sleep = sleep_into_the_outage  # type: ignore[method-assign]
+    return LockClient(clock=clock, heartbeat_period=0, **options)
 
 
 @pytest.mark.parametrize("queue", [True, False])
