@@ -171,23 +171,19 @@ def test_what_was_lost_and_is_not_done_is_told_to_be_lost(once, rows, caplog):
 
 
 def test_waiters_on_a_failing_dependency_run_one_after_another_and_each_gets_an_answer_of_its_own(rows):
-    running, most, count = 0, 0, 0
-    changing = threading.Lock()
+    running = threading.Lock()
 
-    def answer(event: object) -> int:
-        nonlocal running, most, count
-        with changing:
-            running, count = running + 1, count + 1
-            most = max(most, running)
+    def answer() -> int:
+        assert running.acquire(blocking=False), "two run at once"
         time.sleep(0.05)
-        with changing:
-            running -= 1
+        running.release()
         return 503
 
-    handler = deduplicate("{id}", scope="", wait=30, refresh_period=0.02, done_if=lambda status: status < 500)(answer)
-    waiting = [in_thread(lambda: handler(EVENT)) for _ in range(4)]
+    options: dict[str, Any] = {"wait": 30, "refresh_period": 0.02, "done_if": lambda status: status < 500}
+    calls = Calls(answer, by=deduplicate("{id}", scope="", **options))
+    waiting = [in_thread(lambda: calls(EVENT)) for _ in range(4)]
     assert [one() for one in waiting] == [503] * 4
-    assert (count, most) == (4, 1)
+    assert calls.count == 4
 
 
 def test_a_window_of_a_moment_shares_a_failure_with_those_who_wait(rows):

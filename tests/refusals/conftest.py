@@ -57,17 +57,3 @@ def told() -> Told:
 def refused(kind: Any, *rows: tuple[Any, ...]) -> list[Any]:
     """Rows for parametrize: what is called or given, and the words of the error of this kind, which are the id."""
     return [pytest.param(wrong, kind, words, id=", ".join(words)[:60]) for wrong, *words in rows]
-
-
-@pytest.fixture
-def sent(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The operations that were sent since the test began or cleared this."""
-    operations: list[str] = []
-    send = Memory.send
-
-    def counted(self: Memory, operation: str, request: dict[str, Any], *, timeout: float) -> Any:
-        operations.append(operation)
-        return send(self, operation, request, timeout=timeout)
-
-    monkeypatch.setattr(Memory, "send", counted)
-    return operations

@@ -47,14 +47,14 @@ CALLS = [
 
 
 @pytest.mark.parametrize(("call", "kind", "words"), CALLS)
-def test_what_cannot_be_acquired_is_told_before_anything_is_sent(call, kind, words, client, sent, told):
+def test_what_cannot_be_acquired_is_told_before_anything_is_sent(call, kind, words, client, memory, told):
     async def main() -> None:
         async with AsyncLockClient() as tasks:
             await call(tasks)
 
     said = told(kind, lambda: call(client), *words)
     assert told(kind, lambda: asyncio.run(main()), *words) == said
-    assert sent == []
+    assert memory.requests == ()
     assert client.held() == ()
 
 

@@ -13,16 +13,17 @@ import pytest
 from lambda_lock import LockClient, deduplicate, default_client, set_default_client
 
 from .clients import KeepingClient
-from .fresh import forget_invocations
+from .fresh import clear_environment, forget_invocations
 
 
 @pytest.fixture(autouse=True)
 def fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A process outside Lambda that has seen no invocation and has no default client."""
+    clear_environment(monkeypatch)
     forget_invocations(monkeypatch)
     set_default_client(None)
     yield
-    default_client().close(release=False)
+    default_client().close(release=False)  # the wire that its requests went over may be gone
     set_default_client(None)
 
 

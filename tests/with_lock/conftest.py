@@ -3,29 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from lambda_lock import LockClient, current_lock, default_client, set_default_client, with_lock
+from lambda_lock import LockClient, current_lock, with_lock
 from rig.engine import Ministack
-from tests.support.decorated import Decorator, as_async, done, other
-from tests.support.fresh import clear_environment, forget_invocations
+from tests.support.decorated import Decorator, as_async, done, fresh_process, other
 
-__all__ = ["other"]
+__all__ = ["fresh_process", "other"]
 
 Locked = Decorator
-
-
-@pytest.fixture(autouse=True)
-def fresh_process(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    clear_environment(monkeypatch)
-    forget_invocations(monkeypatch)
-    set_default_client(None)
-    yield
-    default_client().close(release=False)  # the wire that its requests went over may be gone
-    set_default_client(None)
 
 
 @pytest.fixture(params=["def", "async def"])

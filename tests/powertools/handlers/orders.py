@@ -7,18 +7,12 @@ from typing import Any
 from aws_lambda_powertools import Logger, Metrics, Tracer
 from aws_lambda_powertools.logging.utils import copy_config_to_registered_loggers
 from aws_lambda_powertools.metrics import MetricUnit
-from aws_lambda_powertools.utilities.batch import (
-    AsyncBatchProcessor,
-    BatchProcessor,
-    EventType,
-    async_process_partial_response,
-    process_partial_response,
-)
+from aws_lambda_powertools.utilities.batch import BatchProcessor, EventType, process_partial_response
 from aws_lambda_powertools.utilities.data_classes import EventBridgeEvent, event_source
 from aws_lambda_powertools.utilities.data_classes.sqs_event import SQSRecord
 from aws_lambda_powertools.utilities.typing import LambdaContext
 
-from lambda_lock import AsyncLock, current_dedup, current_lock, deduplicate, register_lambda_context, with_lock
+from lambda_lock import current_dedup, current_lock, deduplicate, with_lock
 
 logger = Logger(service="orders")
 tracer = Tracer()
@@ -48,18 +42,6 @@ def record_handler(record: SQSRecord, lambda_context: LambdaContext) -> None:
 def batch(event: dict[str, Any], context: LambdaContext) -> Any:
     LEASES.clear()
     answer = process_partial_response(event, record_handler, BatchProcessor(EventType.SQS), context)
-    return {**answer, "leases": LEASES}
-
-
-@deduplicate("{messageId}")
-async def async_record_handler(record: SQSRecord) -> None:
-    LEASES.append(current_dedup(AsyncLock).lease_duration)
-
-
-def async_batch(event: dict[str, Any], context: LambdaContext) -> Any:
-    register_lambda_context(context)
-    LEASES.clear()
-    answer = async_process_partial_response(event, async_record_handler, AsyncBatchProcessor(EventType.SQS), context)
     return {**answer, "leases": LEASES}
 
 
