@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import assertions
+from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
 
 from lambda_lock.client.reads import PREWARM_KEY
@@ -35,10 +37,27 @@ def in_an_account() -> cdk.Stack:
     return new_stack(environment=cdk.Environment(account=ACCOUNT, region=REGION))
 
 
-def new_function(stack: cdk.Stack, id: str = "Function", **options: Any) -> lambda_.Function:
+def with_code(**options: Any) -> dict[str, Any]:
+    """The options of a function that has some code."""
     code = lambda_.Code.from_inline("def handler(event, context): pass")
-    usual: dict[str, Any] = {"runtime": lambda_.Runtime.PYTHON_3_12, "handler": "index.handler", "code": code}
-    return lambda_.Function(stack, id, **(usual | options))
+    return {"runtime": lambda_.Runtime.PYTHON_3_12, "handler": "index.handler", "code": code} | options
+
+
+def new_function(stack: cdk.Stack, id: str = "Function", **options: Any) -> lambda_.Function:
+    return lambda_.Function(stack, id, **with_code(**options))
+
+
+def new_role(stack: cdk.Stack, id: str = "Role", **options: Any) -> iam.Role:
+    """A role that functions have."""
+    return iam.Role(stack, id, assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"), **options)
+
+
+def denying() -> iam.PolicyDocument:
+    """A policy of a table, which lets nobody delete it."""
+    deny = iam.PolicyStatement(
+        effect=iam.Effect.DENY, actions=["dynamodb:DeleteTable"], principals=[iam.AnyPrincipal()], resources=["*"]
+    )
+    return iam.PolicyDocument(statements=[deny])
 
 
 def synthesized(stack: cdk.Stack) -> dict[str, Any]:
@@ -97,6 +116,13 @@ def warnings(stack: cdk.Stack) -> list[str]:
     """The texts of the warnings that constructs of the stack are annotated with."""
     found = assertions.Annotations.from_stack(stack).find_warning("*", assertions.Match.any_value())
     return [str(each.entry.data) for each in found]
+
+
+def written(definition: Any) -> Any:
+    """A state machine's definition of a template, as JSON: the partition is all that it leaves to CloudFormation."""
+    assert definition.keys() == {"Fn::Join"}
+    blank, parts = definition["Fn::Join"]
+    return json.loads(blank.join("aws" if part == {"Ref": "AWS::Partition"} else part for part in parts))
 
 
 def in_words(value: Any, names: Mapping[str, str]) -> Any:

@@ -14,7 +14,7 @@ from aws_cdk import aws_sns as sns
 from aws_cdk import aws_stepfunctions as sfn
 
 from lambda_lock.cdk import LockTable
-from tests.cdk.apps import ACCOUNT, REGION
+from tests.cdk.apps import ACCOUNT, REGION, new_role
 
 
 def _python(minor: int) -> lambda_.Runtime:
@@ -24,16 +24,12 @@ def _python(minor: int) -> lambda_.Runtime:
 OLD_PYTHON, NEWEST_PYTHON = _python(13), _python(14)
 
 
-def _role(stack: cdk.Stack) -> iam.Role:
-    return iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
-
-
 def _topic(stack: cdk.Stack) -> sns.ITopic:
     return sns.Topic.from_topic_arn(stack, "Topic", f"arn:aws:sns:{REGION}:{ACCOUNT}:alarms")
 
 
 def plain(stack: cdk.Stack) -> None:
-    LockTable(stack, "Locks").grant(_role(stack))
+    LockTable(stack, "Locks").grant(new_role(stack))
 
 
 def with_all_options(stack: cdk.Stack) -> None:
@@ -53,7 +49,7 @@ def with_all_options(stack: cdk.Stack) -> None:
         dashboard=True,
         parameter_name="/platform/locks",
     )
-    role = _role(stack)
+    role = new_role(stack)
     locks.grant(role, key_prefixes=["invoice#"])
     locks.grant_inspect(role)
     locks.grant_list(role)
@@ -61,7 +57,7 @@ def with_all_options(stack: cdk.Stack) -> None:
 
 
 def to_be_deleted(stack: cdk.Stack) -> None:
-    LockTable(stack, "Locks", removal_policy=cdk.RemovalPolicy.DESTROY, time_to_live=False).grant(_role(stack))
+    LockTable(stack, "Locks", removal_policy=cdk.RemovalPolicy.DESTROY, time_to_live=False).grant(new_role(stack))
 
 
 def with_a_waker(stack: cdk.Stack) -> None:
@@ -71,12 +67,12 @@ def with_a_waker(stack: cdk.Stack) -> None:
 
 
 def of_a_table_by_name(stack: cdk.Stack) -> None:
-    LockTable.from_table_name(stack, "Locks", "locks", alarm_actions=[], dashboard=True).grant(_role(stack))
+    LockTable.from_table_name(stack, "Locks", "locks", alarm_actions=[], dashboard=True).grant(new_role(stack))
 
 
 def of_a_table_of_another_account(stack: cdk.Stack) -> None:
     arn = f"arn:aws:dynamodb:{REGION}:222222222222:table/locks"
-    LockTable.from_table_arn(stack, "Locks", arn, alarm_actions=[]).grant(_role(stack))
+    LockTable.from_table_arn(stack, "Locks", arn, alarm_actions=[]).grant(new_role(stack))
 
 
 def of_a_table_of_the_app(stack: cdk.Stack) -> None:
@@ -90,7 +86,7 @@ def of_a_table_of_the_app(stack: cdk.Stack) -> None:
             point_in_time_recovery_enabled=True
         ),
     )
-    LockTable.from_table(stack, "Locks", table, partition_key_name="id", alarm_actions=[]).grant(_role(stack))
+    LockTable.from_table(stack, "Locks", table, partition_key_name="id", alarm_actions=[]).grant(new_role(stack))
 
 
 FORMS: dict[str, Callable[[cdk.Stack], None]] = {

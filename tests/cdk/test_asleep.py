@@ -21,7 +21,7 @@ from rig import cdk as command_line
 from rig.cdk import DEPLOYED, CdkError, run
 from rig.cloud import ACCOUNT, Cloud
 from rig.engine import REGION, ROOT, Ministack
-from tests.cdk.apps import new_function, resources
+from tests.cdk.apps import new_function, resources, written
 from tests.step_functions import page
 from tests.step_functions.conftest import SHORTER, Shop
 from tests.step_functions.waking import ANSWERS
@@ -63,11 +63,6 @@ def of_the_page() -> dict[str, Any]:
     for text in ("class Orders", "class Asleep"):
         exec(compile(page.code(text), "docs/waiting-asleep.md", "exec"), names)
     return names
-
-
-def written(definition: Any) -> Any:
-    blank, parts = definition["Fn::Join"]
-    return json.loads(blank.join("aws" if part == {"Ref": "AWS::Partition"} else part for part in parts))
 
 
 @pytest.mark.parametrize("permits", [False, True], ids=["lock", "permits"])

@@ -13,7 +13,17 @@ from aws_cdk import aws_logs as logs
 from lambda_lock import LockArgumentError, LockClient, LockConfigurationError
 from lambda_lock.cdk import LockTable
 from lambda_lock.transport import ServiceError
-from tests.cdk.apps import ACCOUNT, for_locks, in_an_account, new_function, new_stack, policies, the_only, warnings
+from tests.cdk.apps import (
+    ACCOUNT,
+    for_locks,
+    in_an_account,
+    new_function,
+    new_stack,
+    policies,
+    the_only,
+    warnings,
+    with_code,
+)
 
 FUNCTION = "AWS::Lambda::Function"
 OTHER = "222222222222"
@@ -159,25 +169,14 @@ def test_a_function_whose_environment_cannot_be_set_is_refused_with_what_to_set(
         locks.connect(function(home))
 
 
-def _singleton(stack: cdk.Stack, **options: Any) -> lambda_.SingletonFunction:
-    return lambda_.SingletonFunction(
-        stack,
-        "Function",
-        uuid="f7d4f730-4ee1-11e8-9c2d-fa7ae01bbebc",
-        runtime=lambda_.Runtime.PYTHON_3_12,
-        handler="index.handler",
-        code=lambda_.Code.from_inline("pass"),
-        **options,
-    )
+def _singleton(stack: cdk.Stack, id: str = "Function", **options: Any) -> lambda_.SingletonFunction:
+    return lambda_.SingletonFunction(stack, id, uuid=id, **with_code(**options))
 
 
-def test_a_singleton_function_can_be_connected(stack):
-    LockTable(stack, "Locks").connect(_singleton(stack))
+def test_a_singleton_function_can_be_connected_and_is_looked_at_like_any_other(stack, locks):
+    locks.connect(_singleton(stack))
     assert _variables(stack)["LAMBDA_LOCK_TABLE"] == {"Ref": "LocksTable84FB9352"}
-
-
-def test_a_singleton_function_is_looked_at_like_any_other(stack):
-    locks, function = LockTable(stack, "Locks"), _singleton(stack, environment={"LAMBDA_LOCK_TABLE": "theirs"})
+    function = _singleton(stack, "Other", environment={"LAMBDA_LOCK_TABLE": "theirs"})
     with pytest.raises(LockArgumentError, match="a circular dependency"):
         locks.grant(function, key_prefixes=[function.function_name])
     with pytest.raises(LockConfigurationError, match="has LAMBDA_LOCK_TABLE='theirs' in its environment"):

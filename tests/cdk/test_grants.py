@@ -30,15 +30,8 @@ from tests.cdk.apps import (
     warnings,
 )
 
-KEY_ACTIONS = [
-    "kms:Decrypt",
-    "kms:DescribeKey",
-    "kms:Encrypt",
-    "kms:GenerateDataKey",
-    "kms:GenerateDataKeyWithoutPlaintext",
-    "kms:ReEncryptFrom",
-    "kms:ReEncryptTo",
-]
+_WRITE = ("Encrypt", "GenerateDataKey", "GenerateDataKeyWithoutPlaintext", "ReEncryptFrom", "ReEncryptTo")
+KEY_ACTIONS = [f"kms:{action}" for action in ("Decrypt", "DescribeKey", *_WRITE)]
 BUT_PREWARM = {"ForAllValues:StringNotEquals": {"dynamodb:LeadingKeys": [PREWARM_KEY]}}
 VIA_DYNAMODB = {"StringEquals": {"kms:ViaService": "dynamodb.eu-central-1.amazonaws.com"}}
 FUNCTION_ARN = f"arn:aws:lambda:eu-central-1:{ACCOUNT}:function:theirs"
@@ -69,10 +62,7 @@ def test_a_customer_managed_key_is_granted_with_its_table(home):
     ("region", "service"),
     [
         ("cn-north-1", "dynamodb.cn-north-1.amazonaws.com.cn"),
-        (
-            None,
-            {"Fn::Join": ["", ["dynamodb.", {"Ref": "AWS::Region"}, ".", {"Ref": "AWS::URLSuffix"}]]},
-        ),
+        (None, {"Fn::Join": ["", ["dynamodb.", {"Ref": "AWS::Region"}, ".", {"Ref": "AWS::URLSuffix"}]]}),
     ],
     ids=["China", "unknown"],
 )

@@ -82,18 +82,6 @@ def test_an_alarm_counts_events_not_samples_takes_silence_for_health_and_says_wh
         assert len(after) > 100
 
 
-def test_one_lost_lock_or_failure_alarms_and_one_throttled_minute_or_refused_start_does_not(alarms):
-    assert {
-        name: (alarm["DatapointsToAlarm"], alarm["EvaluationPeriods"], {each["Period"] for each in _metrics(alarm)})
-        for name, alarm in alarms.items()
-    } == {
-        **dict.fromkeys(LOCKS, (1, 1, {300})),
-        "RateLimited": (7, 12, {300}),
-        "Throttled": (3, 5, {60}),
-        "SystemErrors": (3, 5, {60}),
-    }
-
-
 def test_topics_and_alarm_actions_are_told(stack):
     topics = [sns.Topic(stack, id) for id in ("One", "Other")]
     LockTable(stack, "Locks", alarm_actions=[topics[0], cloudwatch_actions.SnsAction(topics[1])])

@@ -18,7 +18,7 @@ from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 
 from lambda_lock.cdk import LockTable
-from tests.cdk.apps import ACCOUNT, REGION
+from tests.cdk.apps import ACCOUNT, REGION, new_role
 from tests.cdk.forms import FORMS, OLD_PYTHON
 
 PACKS: dict[str, Callable[[cdk.App], Any]] = {
@@ -38,10 +38,6 @@ def _stack(folder: Path, pack: str) -> cdk.Stack:
     return cdk.Stack(app, "Stack", env=cdk.Environment(account=ACCOUNT, region=REGION))
 
 
-def _role(stack: cdk.Stack) -> iam.Role:
-    return iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
-
-
 def _findings(stack: cdk.Stack, folder: Path) -> set[str]:
     """The names of the rules that found something, including warnings, without the pack's name."""
     app = stack.node.root
@@ -58,7 +54,7 @@ def _findings(stack: cdk.Stack, folder: Path) -> set[str]:
 )
 def test_the_construct_has_no_finding_but_that_a_grant_is_an_inline_policy(pack, found, tmp_path):
     stack = _stack(tmp_path, pack)
-    role, key = _role(stack), kms.Key(stack, "Key", enable_key_rotation=True)
+    role, key = new_role(stack), kms.Key(stack, "Key", enable_key_rotation=True)
     topic = sns.Topic.from_topic_arn(stack, "Topic", f"arn:aws:sns:{REGION}:{ACCOUNT}:alarms")
     encryption = dynamodb.TableEncryptionV2.customer_managed_key(key)
     locks = LockTable(stack, "Locks", encryption=encryption, alarm_actions=[topic], dashboard=True)
@@ -86,7 +82,7 @@ def test_the_rules_of_aws_solutions_find_nothing_in_any_form(form, tmp_path):
 def test_the_rules_are_asked(tmp_path):
     stack = _stack(tmp_path, "AwsSolutions")
     statement = iam.PolicyStatement(actions=["dynamodb:*"], resources=[LockTable(stack, "Locks").table.table_arn])
-    _role(stack).add_to_policy(statement)
+    new_role(stack).add_to_policy(statement)
     assert _findings(stack, tmp_path) == {"IAM5[Action::dynamodb:*]"}
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
-from collections.abc import Callable
 from importlib.metadata import version
 from typing import Any
 
@@ -22,9 +19,11 @@ from tests.cdk.apps import (
     REGION,
     allow,
     allow_prewarm,
+    denying,
     document,
     for_locks,
     new_function,
+    new_role,
     only_keys,
     policies,
     the_only,
@@ -79,10 +78,6 @@ def _table_policy(stack: cdk.Stack) -> Any:
     return replica.get("ResourcePolicy", {}).get("PolicyDocument")
 
 
-def _role(stack: cdk.Stack, id: str = "Role", **options: Any) -> iam.Role:
-    return iam.Role(stack, id, assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"), **options)
-
-
 @pytest.fixture
 def named(owner: cdk.Stack) -> LockTable:
     """A lock table whose table has a name."""
@@ -104,21 +99,21 @@ def test_a_function_of_another_account_is_allowed_by_its_own_role_and_by_the_tab
 
 
 @needs_table_policies
-def test_a_role_with_a_name_is_the_only_one_of_its_account_that_the_table_allows(owner, user, named):
-    named.grant(_role(user, role_name="biller"))
+def test_a_role_with_a_name_is_the_only_one_of_its_account_that_table_and_key_allow_and_prefixes_narrow_both_halves(
+    owner, user, encrypted
+):
+    """The CDK's own grants name the role itself, which must be deployed before its table. This lets in nobody else."""
+    encrypted.grant(new_role(user, role_name="biller"), key_prefixes=["invoice#"])
     arn = {"Fn::Join": ["", ["arn:", {"Ref": "AWS::Partition"}, f":iam::{OTHER}:role/biller"]]}
-    only = {"ArnEquals": {"aws:PrincipalArn": arn}}
-    assert _table_policy(owner) == document(allow(FOUR_ACTIONS, ARN, Principal=_account(OTHER), Condition=only))
-    assert policies(user) == [for_locks(ARN)]
-
-
-@needs_table_policies
-def test_key_prefixes_narrow_both_policies(owner, user, named):
-    named.grant(new_function(user), key_prefixes=["invoice#"])
-    (theirs,) = policies(user)
-    condition = theirs["Statement"][0]["Condition"]
-    assert _table_policy(owner)["Statement"][0]["Condition"] == condition
-    assert "invoice#*" in str(condition)
+    only, keys = {"ArnEquals": {"aws:PrincipalArn": arn}}, only_keys(["invoice#*"])
+    on_table, on_row = allow(FOUR_ACTIONS, ARN, Condition=keys), allow_prewarm(ARN)
+    assert policies(user) == [document(on_table, on_row, allow(KEY_ACTIONS, KEYS, Condition=VIA_DYNAMODB))]
+    theirs = [
+        each | {"Condition": each["Condition"] | only, "Principal": _account(OTHER)} for each in (on_table, on_row)
+    ]
+    assert _table_policy(owner) == document(*theirs)
+    (of_key,) = the_only(owner, "AWS::KMS::Key")["Properties"]["KeyPolicy"]["Statement"][1:]
+    assert of_key == allow(KEY_ACTIONS, "*", Principal=_account(OTHER), Condition=VIA_DYNAMODB | only)
 
 
 @needs_table_policies
@@ -170,7 +165,7 @@ def test_the_owner_can_allow_whoever_is_not_in_the_app(owner, named, principal, 
 def test_a_role_in_a_wrapper_is_allowed_by_the_table_alone_so_that_nothing_widens_the_conditions(owner, wrap, name):
     """The CDK would write into the policy of a role that is wrapped, and leave the conditions out."""
     locks = LockTable(owner, "Locks", table_name=name)
-    locks.grant(wrap(_role(owner), OF_ORGANIZATION), key_prefixes=["invoice#"])
+    locks.grant(wrap(new_role(owner), OF_ORGANIZATION), key_prefixes=["invoice#"])
     assert policies(owner) == []
     on_table, on_row = _table_policy(owner)["Statement"]
     assert "invoice#*" in str(on_table["Condition"])
@@ -179,7 +174,7 @@ def test_a_role_in_a_wrapper_is_allowed_by_the_table_alone_so_that_nothing_widen
 
 @needs_table_policies
 def test_a_role_of_another_account_in_a_wrapper_gets_both_halves_of_the_same_width(owner, user, encrypted):
-    role = _role(user, role_name="biller")
+    role = new_role(user, role_name="biller")
     encrypted.grant(iam.PrincipalWithConditions(role, OF_ORGANIZATION), key_prefixes=["invoice#"])
     (theirs,) = policies(user)
     on_table, on_row, on_key = theirs["Statement"]
@@ -197,67 +192,12 @@ def test_everybody_is_no_grantee_because_dynamodb_takes_no_public_policy(named):
         named.grant(iam.AnyPrincipal())
 
 
-def _grant_by_lock_table(owner: cdk.Stack, key: kms.Key, role: iam.Role) -> None:
-    encryption = dynamodb.TableEncryptionV2.customer_managed_key(key)
-    LockTable(owner, "Locks", table_name="locks", encryption=encryption).grant(role)
-
-
-def _grant_by_table_v2(owner: cdk.Stack, key: kms.Key, role: iam.Role) -> None:
-    encryption = dynamodb.TableEncryptionV2.customer_managed_key(key)
-    partition_key = dynamodb.Attribute(name="key", type=dynamodb.AttributeType.STRING)
-    table = dynamodb.TableV2(owner, "Locks", table_name="locks", partition_key=partition_key, encryption=encryption)
-    table.grant_read_write_data(role)
-
-
-def _statements(grant: Callable[[cdk.Stack, kms.Key, iam.Role], None]) -> dict[str, dict[str, Any]]:
-    """What the grant adds to each policy, the actions of a policy's statements together."""
-    owner, user = _two_stacks()
-    grant(owner, kms.Key(owner, "Key"), _role(user, role_name="biller"))
-    (of_role,) = policies(user)
-    of_table, of_key = _table_policy(owner), the_only(owner, "AWS::KMS::Key")["Properties"]["KeyPolicy"]
-    return {
-        "table": _together(of_table["Statement"], "dynamodb:"),
-        "key": _together(of_key["Statement"][1:], "kms:"),
-        "role on table": _together(of_role["Statement"], "dynamodb:"),
-        "role on key": _together(of_role["Statement"], "kms:"),
-    }
-
-
-def _together(statements: list[dict[str, Any]], service: str) -> dict[str, Any]:
-    actions = {id(each): [each["Action"]] if isinstance(each["Action"], str) else each["Action"] for each in statements}
-    about = [each for each in statements if actions[id(each)][0].startswith(service)]
-    (rest,) = {json.dumps({**each, "Action": None}) for each in about}  # all else is the same
-    return {**json.loads(rest), "Action": [action for each in about for action in actions[id(each)]]}
-
-
-@needs_table_policies
-def test_a_grant_across_accounts_reaches_whom_the_tables_own_grant_reaches_with_no_other_action():
-    """TableV2 names the role itself, which must be deployed before its table. The condition lets in nobody else."""
-    ours, theirs = _statements(_grant_by_lock_table), _statements(_grant_by_table_v2)
-    for name in ("table", "key"):
-        role = theirs[name]["Principal"]["AWS"]
-        assert ours[name]["Principal"] == _account(OTHER)
-        assert ours[name]["Condition"].pop("ArnEquals") == {"aws:PrincipalArn": role}
-    assert [ours[name].get("Condition") for name in ours] == [{}, VIA_DYNAMODB, None, VIA_DYNAMODB]
-    assert ours["role on table"]["Resource"] == theirs["role on table"]["Resource"]
-    for name in ours:
-        patterns = [re.compile(pattern.replace("*", ".*")) for pattern in theirs[name]["Action"]]
-        assert all(any(pattern.fullmatch(action) for pattern in patterns) for action in ours[name]["Action"])
-
-
 @pytest.mark.parametrize("known", ["Owner", "User"])
 def test_a_grant_that_may_go_to_another_account_gets_a_warning(known):
     owner, user = _two_stacks(known)
     LockTable(owner, "Locks", table_name="locks").grant(new_function(user))
     (warning,) = warnings(owner)
     assert "Set env= for both stacks" in warning
-
-
-def _denying() -> iam.PolicyDocument:
-    deny = iam.PolicyStatement(
-        effect=iam.Effect.DENY, actions=["dynamodb:DeleteTable"], principals=[iam.AnyPrincipal()], resources=["*"]
-    )
-    return iam.PolicyDocument(statements=[deny])
 
 
 def test_within_one_stack_there_is_nothing_to_warn_of(stack, locks):
@@ -268,7 +208,7 @@ def test_within_one_stack_there_is_nothing_to_warn_of(stack, locks):
 
 @needs_table_policies
 def test_a_policy_that_is_passed_stays_beside_what_grants_add(owner):
-    locks = LockTable(owner, "Locks", table_name="locks", resource_policy=_denying())
+    locks = LockTable(owner, "Locks", table_name="locks", resource_policy=denying())
     locks.grant(iam.AccountPrincipal(OTHER), key_prefixes=["invoice#"])
     locks.grant(iam.AccountPrincipal(OTHER))
     assert [each["Effect"] for each in _table_policy(owner)["Statement"]] == ["Deny", "Allow", "Allow", "Allow"]
@@ -313,12 +253,12 @@ def test_an_existing_table_cannot_be_granted_where_nobody_would_allow_the_other_
 
 @pytest.mark.skipif(not _DROPPED, reason="this CDK keeps the policies of tables")
 def test_a_cdk_that_drops_the_tables_policy_is_told_of(owner):
-    for number, policy in enumerate((None, _denying())):
+    for number, policy in enumerate((None, denying())):
         locks = LockTable(owner, f"Locks{number}", resource_policy=policy)
         for principal in (
             iam.AccountPrincipal(OTHER),
             iam.OrganizationPrincipal("o-a1b2c3d4e5"),
-            iam.PrincipalWithConditions(_role(owner, id=f"Role{number}"), OF_ORGANIZATION),
+            iam.PrincipalWithConditions(new_role(owner, id=f"Role{number}"), OF_ORGANIZATION),
         ):
             with pytest.raises(LockConfigurationError, match=r"Update aws-cdk-lib to 2\.222 or newer"):
                 locks.grant(principal)

@@ -12,7 +12,7 @@ from aws_cdk import aws_kms as kms
 
 from lambda_lock import LockConfigurationError
 from lambda_lock.cdk import LockTable
-from tests.cdk.apps import ACCOUNT, REGION, allow, policies, the_only
+from tests.cdk.apps import ACCOUNT, REGION, allow, new_role, policies, the_only
 from tests.cdk.test_grants import KEY_ACTIONS, VIA_DYNAMODB
 from tests.cdk.test_other_accounts import ARN, KEYS
 
@@ -29,12 +29,10 @@ def _stacks(**options: Any) -> tuple[cdk.Stack, cdk.Stack]:
     return owner, user
 
 
-def _role(stack: cdk.Stack) -> iam.IGrantable:
-    return iam.Role(stack, "Role", assumed_by=iam.ServicePrincipal("lambda.amazonaws.com"))
-
-
 @pytest.mark.parametrize("grant", [LockTable.grant, LockTable.grant_inspect, LockTable.grant_list])
-@pytest.mark.parametrize("grantee", [_role, lambda stack: iam.ManagedPolicy(stack, "Policy")], ids=["role", "policy"])
+@pytest.mark.parametrize(
+    "grantee", [new_role, lambda stack: iam.ManagedPolicy(stack, "Policy")], ids=["role", "policy"]
+)
 def test_a_grant_to_another_region_is_refused_unless_the_table_has_a_name(grant, grantee):
     owner, user = _stacks()
     with pytest.raises(LockConfigurationError, match=REFUSED):
@@ -49,7 +47,7 @@ def test_a_stack_without_an_account_is_another_one_to_the_cdk():
     app = cdk.App()
     owner = cdk.Stack(app, "Owner", env=cdk.Environment(account=ACCOUNT, region=REGION))
     with pytest.raises(LockConfigurationError, match=REFUSED):
-        LockTable(owner, "Locks").grant(_role(cdk.Stack(app, "User")))
+        LockTable(owner, "Locks").grant(new_role(cdk.Stack(app, "User")))
 
 
 def test_an_older_table_without_a_name_is_refused_in_the_same_words():
@@ -57,13 +55,13 @@ def test_an_older_table_without_a_name_is_refused_in_the_same_words():
     key = dynamodb.Attribute(name="key", type=dynamodb.AttributeType.STRING)
     locks = LockTable.from_table(owner, "Locks", dynamodb.Table(owner, "Table", partition_key=key))
     with pytest.raises(LockConfigurationError, match=REFUSED):
-        locks.grant(_role(user))
+        locks.grant(new_role(user))
 
 
 def test_stacks_that_tell_each_other_names_across_regions_need_none():
     """With cross_region_references, the CDK passes the name on at deployment, and the table stays as it is."""
     owner, user = _stacks(cross_region_references=True)
-    LockTable(owner, "Locks").grant(_role(user))
+    LockTable(owner, "Locks").grant(new_role(user))
     assert "TableName" not in the_only(owner, TABLE)["Properties"]
 
 
@@ -86,7 +84,7 @@ def test_of_a_key_of_the_app_a_role_of_another_region_gets_what_dynamodb_uses_th
     """The CDK itself would allow it the use of every key of every account."""
     owner, user = _stacks()
     encryption = dynamodb.TableEncryptionV2.customer_managed_key(kms.Key(owner, "Key"))
-    LockTable(owner, "Locks", table_name="locks", encryption=encryption).grant(_role(user))
+    LockTable(owner, "Locks", table_name="locks", encryption=encryption).grant(new_role(user))
     (policy,) = policies(user)
     assert policy["Statement"][1:] == [allow(KEY_ACTIONS, KEYS, Condition=VIA_DYNAMODB)]
 
@@ -97,4 +95,4 @@ def test_a_key_that_only_its_alias_names_cannot_be_granted_to_another_region_eit
     encryption = dynamodb.TableEncryptionV2.customer_managed_key(alias)
     locks = LockTable(owner, "Locks", table_name="locks", encryption=encryption)
     with pytest.raises(LockConfigurationError, match="use of the key Owner/Alias"):
-        locks.grant(_role(user))
+        locks.grant(new_role(user))

@@ -80,15 +80,19 @@ def test_the_template_is_what_the_construct_makes(file):
         assert function["Policies"] == [policy]
 
 
-def _blocks(kind: str) -> dict[str, Any]:
+def terraform(file: str, kind: str) -> dict[str, Any]:
+    """The blocks of a kind in a configuration of docs/deploy/, by type and name."""
     options = hcl2.SerializationOptions(strip_string_quotes=True, explicit_blocks=False)
-    with (_FOLDER / "terraform.tf").open() as file:
-        found = hcl2.load(file, serialization_options=options)[kind]
-    return {type: body for block in found for type, body in block.items()}
+    with (_FOLDER / file).open() as opened:
+        found = hcl2.load(opened, serialization_options=options)[kind]
+    blocks: dict[str, Any] = {}
+    for type, body in (each for block in found for each in block.items()):
+        blocks.setdefault(type, {}).update(body)
+    return blocks
 
 
 def test_the_terraform_configuration_is_what_the_construct_makes():
-    made, data = _blocks("resource"), _blocks("data")
+    made, data = (terraform("terraform.tf", kind) for kind in ("resource", "data"))
     table, policy, variables = _constructed()
     properties = table["Properties"]
     (key,), ttl = properties["KeySchema"], properties["TimeToLiveSpecification"]
@@ -116,7 +120,7 @@ def test_the_terraform_configuration_is_what_the_construct_makes():
 
 
 def test_the_alarms_of_the_terraform_configuration_are_what_the_construct_makes():
-    written = _blocks("resource")["aws_cloudwatch_metric_alarm"]["locks"]
+    written = terraform("terraform.tf", "resource")["aws_cloudwatch_metric_alarm"]["locks"]
     stack = new_stack()
     table = LockTable(stack, "Locks", alarm_actions=[]).table
     alarms = [each["Properties"] for each in resources(stack, "AWS::CloudWatch::Alarm").values()]

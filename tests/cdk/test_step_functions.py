@@ -13,6 +13,7 @@ from aws_cdk import aws_lambda as lambda_
 
 from rig.cloud import ACCOUNT
 from rig.engine import REGION
+from tests.cdk.apps import written
 from tests.step_functions import page
 from tests.step_functions.conftest import Shop, cloud, is_free, locks, shop
 
@@ -38,13 +39,6 @@ def template(arns: dict[str, str], folder: Path, construct: str = "Orders") -> d
 
 def of(template: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     return [each["Properties"] for each in template["Resources"].values() if each["Type"] == kind]
-
-
-def written(definition: Any) -> Any:
-    """A definition of a template, as JSON: the partition is the only name that it leaves to CloudFormation."""
-    assert definition.keys() == {"Fn::Join"}
-    blank, parts = definition["Fn::Join"]
-    return json.loads(blank.join("aws" if part == {"Ref": "AWS::Partition"} else part for part in parts))
 
 
 def test_the_construct_makes_the_definitions_and_the_rule_of_the_page(tmp_path):

@@ -8,13 +8,12 @@ from typing import Any
 import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_dynamodb as dynamodb
-from aws_cdk import aws_iam as iam
 from aws_cdk import aws_kms as kms
 from aws_cdk import aws_sns as sns
 
 from lambda_lock import LockArgumentError
 from lambda_lock.cdk import LockTable
-from tests.cdk.apps import ACCOUNT, new_function, new_stack, policies, resources, synthesized, the_only
+from tests.cdk.apps import ACCOUNT, denying, new_function, new_stack, policies, synthesized, the_only
 from tests.cdk.snapshot import SNAPSHOT, everyday_stack
 
 TABLE = "AWS::DynamoDB::GlobalTable"  # the CloudFormation type of TableV2, even in one Region
@@ -25,29 +24,8 @@ needs_copies = pytest.mark.skipif(
 )
 
 
-def test_a_new_table_is_on_demand_unnamed_with_time_to_live_and_kept_when_the_stack_goes(stack):
-    LockTable(stack, "Locks")
-    assert the_only(stack, TABLE) == {
-        "Type": TABLE,
-        "DeletionPolicy": "Retain",
-        "UpdateReplacePolicy": "Retain",
-        "Properties": {
-            "AttributeDefinitions": [{"AttributeName": "key", "AttributeType": "S"}],
-            "BillingMode": "PAY_PER_REQUEST",
-            "KeySchema": [{"AttributeName": "key", "KeyType": "HASH"}],
-            "Replicas": [
-                {
-                    "Region": {"Ref": "AWS::Region"},
-                    "DeletionProtectionEnabled": True,
-                    "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
-                }
-            ],
-            "TimeToLiveSpecification": {"AttributeName": "ttl", "Enabled": True},
-        },
-    }
-
-
 def test_every_option_reaches_the_table(home):
+    """What it is like without options, the snapshot says."""
     key = kms.Key(home, "Key")
     LockTable(
         home,
@@ -59,6 +37,13 @@ def test_every_option_reaches_the_table(home):
         encryption=dynamodb.TableEncryptionV2.customer_managed_key(key),
         tags={"team": "orders", "stage": "test"},
         removal_policy=cdk.RemovalPolicy.DESTROY,
+        billing=dynamodb.Billing.on_demand(max_read_request_units=100, max_write_request_units=200),
+        table_class=dynamodb.TableClass.STANDARD_INFREQUENT_ACCESS,
+        point_in_time_recovery=False,
+        contributor_insights=True,
+        time_to_live=False,
+        resource_policy=denying(),
+        parameter_name="/platform/locks/table",
     )
     assert the_only(home, TABLE) == {
         "Type": TABLE,
@@ -68,23 +53,25 @@ def test_every_option_reaches_the_table(home):
             "TableName": "customer-locks",
             "AttributeDefinitions": [{"AttributeName": name, "AttributeType": "S"} for name in ("pk", "sk")],
             "BillingMode": "PAY_PER_REQUEST",
-            "KeySchema": [
-                {"AttributeName": "pk", "KeyType": "HASH"},
-                {"AttributeName": "sk", "KeyType": "RANGE"},
-            ],
+            "KeySchema": [{"AttributeName": "pk", "KeyType": "HASH"}, {"AttributeName": "sk", "KeyType": "RANGE"}],
             "Replicas": [
                 {
                     "Region": "eu-central-1",
+                    "ContributorInsightsSpecification": {"Enabled": True},
                     "DeletionProtectionEnabled": True,
-                    "PointInTimeRecoverySpecification": {"PointInTimeRecoveryEnabled": True},
+                    "ReadOnDemandThroughputSettings": {"MaxReadRequestUnits": 100},
+                    "ResourcePolicy": {"PolicyDocument": home.resolve(denying())},
                     "SSESpecification": {"KMSMasterKeyId": home.resolve(key.key_arn)},
+                    "TableClass": "STANDARD_INFREQUENT_ACCESS",
                     "Tags": [{"Key": "team", "Value": "orders"}, {"Key": "stage", "Value": "test"}],
                 }
             ],
             "SSESpecification": {"SSEEnabled": True, "SSEType": "KMS"},
-            "TimeToLiveSpecification": {"AttributeName": "ttl", "Enabled": True},
+            "WriteOnDemandThroughputSettings": {"MaxWriteRequestUnits": 200},
         },
     }
+    parameter = the_only(home, "AWS::SSM::Parameter")["Properties"]
+    assert (parameter["Name"], parameter["Value"]) == ("/platform/locks/table", {"Ref": "LocksTable84FB9352"})
 
 
 @pytest.mark.parametrize(
@@ -101,34 +88,6 @@ def test_every_option_reaches_the_table(home):
 def test_a_table_that_is_retained_is_protected_unless_told_otherwise(options, protected, stack):
     LockTable(stack, "Locks", **options)
     assert the_only(stack, TABLE)["Properties"]["Replicas"][0]["DeletionProtectionEnabled"] is protected
-
-
-def test_capacity_class_recovery_insights_and_policy_are_those_of_the_table_and_a_parameter_tells_its_name(stack):
-    deny = iam.PolicyStatement(
-        effect=iam.Effect.DENY, actions=["dynamodb:DeleteTable"], resources=["*"], principals=[iam.AnyPrincipal()]
-    )
-    LockTable(
-        stack,
-        "Locks",
-        billing=dynamodb.Billing.on_demand(max_read_request_units=100, max_write_request_units=200),
-        table_class=dynamodb.TableClass.STANDARD_INFREQUENT_ACCESS,
-        point_in_time_recovery=False,
-        contributor_insights=True,
-        time_to_live=False,
-        resource_policy=iam.PolicyDocument(statements=[deny]),
-        parameter_name="/platform/locks/table",
-    )
-    properties = the_only(stack, TABLE)["Properties"]
-    (replica,) = properties["Replicas"]
-    assert properties["WriteOnDemandThroughputSettings"] == {"MaxWriteRequestUnits": 200}
-    assert replica["ReadOnDemandThroughputSettings"] == {"MaxReadRequestUnits": 100}
-    assert replica["TableClass"] == "STANDARD_INFREQUENT_ACCESS"
-    assert "PointInTimeRecoverySpecification" not in replica
-    assert replica["ContributorInsightsSpecification"]["Enabled"] is True
-    assert "TimeToLiveSpecification" not in properties
-    assert replica["ResourcePolicy"]["PolicyDocument"]["Statement"][0]["Effect"] == "Deny"
-    parameter = the_only(stack, "AWS::SSM::Parameter")["Properties"]
-    assert (parameter["Name"], parameter["Value"]) == ("/platform/locks/table", {"Ref": "LocksTable84FB9352"})
 
 
 @pytest.mark.skipif(not hasattr(dynamodb, "WarmThroughput"), reason="this CDK has no warm throughput")
@@ -258,12 +217,6 @@ def test_an_argument_of_the_wrong_type_is_refused_by_its_name(use, said, stack):
         use(LockTable, stack, _older_table(stack))
 
 
-def test_tags_of_the_stack_reach_the_table(stack):
-    LockTable(stack, "Locks")
-    cdk.Tags.of(stack).add("team", "orders")
-    assert the_only(stack, TABLE)["Properties"]["Replicas"][0]["Tags"] == [{"Key": "team", "Value": "orders"}]
-
-
 def test_the_template_with_its_logical_ids_is_the_one_of_the_snapshot():
     """A table with another logical id is another table, and for a while both would grant the same locks.
 
@@ -277,19 +230,6 @@ def test_alarms_and_dashboard_leave_the_ids_of_everything_else_alone(stack, lock
     LockTable(watched, "Locks", alarm_actions=[], dashboard=True)
     before, after = synthesized(stack)["Resources"], synthesized(watched)["Resources"]
     assert {id: after[id] for id in before} == before
-
-
-def test_an_existing_table_is_not_made_again(stack):
-    arn = "arn:aws:dynamodb:us-east-1:111111111111:table/locks"
-    LockTable.from_table_name(stack, "Named", "locks").connect(new_function(stack, "One"))
-    LockTable.from_table_arn(stack, "Given", arn).connect(new_function(stack, "Another"))
-    assert resources(stack, TABLE) == {}
-
-
-def test_replicas_are_refused_with_the_reason():
-    replicas = [dynamodb.ReplicaTableProps(region="us-east-1")]
-    with pytest.raises(LockArgumentError, match=r"two Regions would each grant the same lock\. .* strong consistency"):
-        LockTable(new_stack(), "Locks", replicas=replicas)
 
 
 def _add_replica(stack: cdk.Stack) -> None:
@@ -325,6 +265,10 @@ def test_replicas_that_the_table_has_or_gets_are_refused_when_synthesizing(make,
         ({"sort_key_name": "key"}, "sort_key_name='key' is already the partition key"),
         ({"table_name": "no name"}, "table_name='no name' is not a valid table name"),
         ({"table_name": ""}, "is not a valid table name"),
+        (
+            {"replicas": [dynamodb.ReplicaTableProps(region="us-east-1")]},
+            r"two Regions would each grant the same lock\. .* strong consistency",
+        ),
         ({"table_name": "arn:aws:dynamodb:us-east-1:111111111111:table/locks"}, "use LockTable.from_table_arn"),
     ],
 )

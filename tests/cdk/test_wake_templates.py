@@ -7,7 +7,6 @@ import re
 from typing import Any
 
 import aws_cdk as cdk
-import hcl2
 import pytest
 from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
@@ -17,6 +16,7 @@ from aws_cdk.cloudformation_include import CfnInclude
 from lambda_lock.cdk import LockTable
 from rig.engine import ROOT
 from tests.cdk.apps import as_of_one_region, in_words, new_function, new_stack, synthesized
+from tests.cdk.test_other_tools import terraform
 
 _FOLDER = ROOT / "docs" / "deploy"
 _KINDS = {  # the resources of the construct, by what the templates call them
@@ -83,6 +83,10 @@ def test_the_sam_template_makes_this_as_the_construct_does(made, sam, name):
     assert sam[name] == made[name]
 
 
+def test_the_sleeping_function_of_the_sam_template_knows_of_the_waker(made, sam):
+    assert sam["Durable"]["Environment"] == made["Durable"]["Environment"]
+
+
 def test_the_waker_of_the_sam_template_is_that_of_the_construct(made, sam):
     waker, theirs = dict(made["Waker"]), dict(sam["Waker"])
     for name in ("Description", "Role"):
@@ -93,21 +97,6 @@ def test_the_waker_of_the_sam_template_is_that_of_the_construct(made, sam):
     wanted = [each for each in made["statements"]["all"] if each["Resource"] != _LOG]
     assert sorted(document["Statement"], key=str) == wanted
     assert theirs == waker
-
-
-def test_the_sleeping_function_of_the_sam_template_knows_of_the_waker(made, sam):
-    assert sam["Durable"]["Environment"] == made["Durable"]["Environment"]
-
-
-def _terraform(kind: str) -> dict[str, Any]:
-    options = hcl2.SerializationOptions(strip_string_quotes=True, explicit_blocks=False)
-    with (_FOLDER / "wake-terraform.tf").open() as file:
-        found = hcl2.load(file, serialization_options=options)[kind]
-    blocks: dict[str, Any] = {}
-    for block in found:
-        for type, body in block.items():
-            blocks.setdefault(type, {}).update(body)
-    return blocks
 
 
 _IN_TERRAFORM = {
@@ -152,7 +141,7 @@ def _capitals(block: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_terraform_configuration_makes_the_table_with_its_stream_and_the_queues(made):
-    resources = _words(_terraform("resource"))
+    resources = _words(terraform("wake-terraform.tf", "resource"))
     table, queue = resources["aws_dynamodb_table"]["locks"], resources["aws_sqs_queue"]["waker"]
     dead, log = resources["aws_sqs_queue"]["waker_dead_letters"], resources["aws_cloudwatch_log_group"]["waker"]
     assert table["stream_enabled"] is True
@@ -171,7 +160,7 @@ def test_the_terraform_configuration_makes_the_table_with_its_stream_and_the_que
 
 
 def test_the_terraform_configuration_allows_what_the_construct_allows(made):
-    documents = _words(_terraform("data")["aws_iam_policy_document"])
+    documents = _words(terraform("wake-terraform.tf", "data")["aws_iam_policy_document"])
     assert sorted(map(_statement, documents["waker"]["statement"]), key=str) == made["statements"]["all"]
     (denied,) = documents["waker_queue"]["statement"]
     (written,) = made["WakerQueuePolicy"]["PolicyDocument"]["Statement"]
@@ -187,7 +176,7 @@ def test_the_terraform_configuration_allows_what_the_construct_allows(made):
 
 
 def test_the_waker_of_the_terraform_configuration_is_that_of_the_construct(made):
-    resources, data = _words(_terraform("resource")), _terraform("data")
+    resources, data = _words(terraform("wake-terraform.tf", "resource")), terraform("wake-terraform.tf", "data")
     waker, theirs = made["Waker"], resources["aws_lambda_function"]["waker"]
     found = _capitals(theirs | resources["aws_lambda_function_recursion_config"]["waker"])
     found["Environment"] = {"Variables": theirs["environment"][0]["variables"]}
@@ -206,7 +195,7 @@ def _pattern(expression: str) -> Any:
 
 
 def test_the_mappings_of_the_terraform_configuration_are_those_of_the_construct(made):
-    mappings = _words(_terraform("resource")["aws_lambda_event_source_mapping"])
+    mappings = _words(terraform("wake-terraform.tf", "resource")["aws_lambda_event_source_mapping"])
     for name, theirs in (("WakerStream", mappings["waker_stream"]), ("WakerDue", mappings["waker_due"])):
         expected, filters = dict(made[name]), theirs.pop("filter_criteria", [])
         assert theirs.pop("metrics_config") == [{"metrics": expected.pop("MetricsConfig")["Metrics"]}]
@@ -229,8 +218,8 @@ def _check_alarm(alarm: dict[str, Any], ours: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("name", _ALARMS)
 def test_the_alarms_of_the_terraform_configuration_are_those_of_the_construct(made, name):
-    alarm, ours = _terraform("resource")["aws_cloudwatch_metric_alarm"]["waker"], made[name]
-    found = _terraform("locals")
+    alarm, ours = terraform("wake-terraform.tf", "resource")["aws_cloudwatch_metric_alarm"]["waker"], made[name]
+    found = terraform("wake-terraform.tf", "locals")
     kind = found["waker_alarms"][ours["MetricName"]]
     (dimension,) = ours["Dimensions"]
     _check_alarm(alarm | kind | {"metric_name": ours["MetricName"]}, ours)
@@ -240,7 +229,10 @@ def test_the_alarms_of_the_terraform_configuration_are_those_of_the_construct(ma
 
 @pytest.mark.parametrize("name", _OFF)
 def test_a_mapping_of_the_terraform_configuration_that_is_off_raises_the_alarm_of_the_construct(made, name):
-    alarm, ours = _words(_terraform("resource")["aws_cloudwatch_metric_alarm"]["waker_off"]), made[name]
+    alarm, ours = (
+        _words(terraform("wake-terraform.tf", "resource")["aws_cloudwatch_metric_alarm"]["waker_off"]),
+        made[name],
+    )
     (dimension,) = ours["Dimensions"]
     assert dimension["Value"] in alarm["for_each"].values()
     _check_alarm(alarm, ours)
