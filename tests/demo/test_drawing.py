@@ -9,7 +9,7 @@ import pytest
 
 from demo import svg, terminal
 from demo.evidence import Evidence
-from demo.timeline import Mark, Span, Story, TakeOver, tell
+from demo.timeline import Span, Story, TakeOver, tell
 from demo.verify import verify
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -79,15 +79,6 @@ def test_a_terminal_of_any_width_shows_every_lane_and_every_note_and_is_not_over
     assert "\x1b" not in drawn
 
 
-def test_colours_change_nothing_but_colours(story):
-    def lanes(drawn: str) -> str:
-        return drawn.partition("waiting")[0]  # the legend names the colours, where there are some
-
-    painted = terminal.draw(story, 100, colour=True)
-    assert "\x1b[31m✕\x1b[0m" in painted
-    assert lanes(re.sub(r"\x1b\[\d+m", "", painted)) == lanes(terminal.draw(story, 100, colour=False))
-
-
 def test_a_kill_on_the_terminal_ends_its_bar_with_a_cross(story):
     lane = next(line for line in terminal.draw(story, 100, colour=False).splitlines() if line.startswith("invoices 1"))
     assert re.fullmatch(r"invoices 1 +█a█+✕ +≡", lane)
@@ -128,9 +119,3 @@ def test_the_picture_keeps_within_its_bounds(picture):
 def test_text_in_the_picture_is_escaped(evidence):
     evidence.events["e-1"] = "<o&1>"
     assert any("<o&1>" in text for text in texts(ET.fromstring(svg.draw(tell(evidence), []))))
-
-
-def test_notes_of_a_lane_never_lie_on_each_other_on_a_terminal():
-    marks = tuple(Mark("a 1", "returned", at, f"note number {at}") for at in (0.0, 0.1, 0.2, 9.9))
-    drawn = terminal.draw(Story(("a 1",), 10, (), (), marks, ()), 80, colour=False)
-    assert all(mark.note in drawn for mark in marks)

@@ -36,13 +36,6 @@ def layer(assembly: Assembly) -> dict[str, Any]:
     return content
 
 
-def test_the_layer_is_that_of_the_construct_with_this_checkouts_sources(account):
-    """What else it has and leaves out is the construct's matter: tests/cdk/test_layer.py."""
-    found = sources(asset(account, layer(account)) / "python" / "lambda_lock", "lambda_lock")
-    assert found.items() <= sources(ROOT / "lambda_lock", "lambda_lock").items()
-    assert {"lambda_lock/__init__.py", "lambda_lock/py.typed"} <= found.keys()
-
-
 def test_functions_can_import_every_module_of_the_layer(account):
     folder = asset(account, layer(account)) / "python"
     names = [path.relative_to(folder).with_suffix("").parts for path in sorted(folder.rglob("*.py"))]
@@ -55,10 +48,6 @@ def test_the_functions_share_one_package_without_anything_that_is_for_an_engine(
     codes = [each["Code"] for each in account.of("AWS::Lambda::Function").values()]
     assert all(code == codes[0] for code in codes)
     assert contents(asset(account, codes[0])) == sources(ROOT / "infra" / "functions", "functions")
-
-
-def test_the_same_checkout_gives_the_same_layer(account, local):
-    assert layer(account)["S3Key"] == layer(local)["S3Key"]
 
 
 def test_every_handler_is_there(account):

@@ -126,12 +126,7 @@ def fails(*_: object) -> Audit:
 
 @pytest.mark.parametrize(
     ("found", "code", "required"),
-    [
-        (Audit(3), 0, 0),
-        (Audit(3, ["some.txt: a 1 has X"]), 1, 1),
-        (Audit(3, [], ["some.txt: b"]), 0, 1),
-        (None, 0, 1),
-    ],
+    [(Audit(3), 0, 0), (Audit(3, ["some.txt: a 1 has X"]), 1, 1), (Audit(3, [], ["some.txt: b"]), 0, 1), (None, 0, 1)],
 )
 def test_what_was_found_and_what_was_not_asked_is_said(found, code, required, monkeypatch, capsys):
     for name in ("python", "npm"):

@@ -100,17 +100,6 @@ def test_a_fifo_batch_has_groups_and_rising_sequence_numbers():
     assert len({each["MessageDeduplicationId"] for each in attributes}) == 3
 
 
-def test_two_batches_share_no_id():
-    def ids() -> set[str]:
-        streams = [*events.kinesis([("c", {})])["Records"], *events.dynamodb_stream([ITEM])["Records"]]
-        queued = [*events.sqs([{}])["Records"], *events.sqs_fifo([("g", {})])["Records"]]
-        sent = [events.sns({})["Records"][0]["Sns"], events.sns_envelope({})]
-        found = [*(record["eventID"] for record in streams), *(record["messageId"] for record in queued)]
-        return {*found, *(notification["MessageId"] for notification in sent), events.eventbridge({})["id"]}
-
-    assert len(ids() | ids()) == 14
-
-
 def test_a_message_redelivered_has_its_id_and_one_receive_more():
     first = events.sqs_fifo(FIFO[:1])
     (before,), (after,) = first["Records"], events.redelivered(first)["Records"]

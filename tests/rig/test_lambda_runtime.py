@@ -98,26 +98,6 @@ def test_the_process_can_be_frozen_between_invocations(start):
     assert environment.cold_starts == 1
 
 
-def test_a_freeze_that_an_invocation_ends_at_once_returns(start):
-    environment = start()
-    environment.invoke({}, LONG).result()
-    over = threading.Event()
-
-    def thaw() -> None:
-        while not over.is_set():
-            environment.thaw()
-
-    thawing = threading.Thread(target=thaw)
-    thawing.start()
-    try:
-        environment.freeze()
-    finally:
-        over.set()
-        thawing.join()
-    environment.thaw()
-    assert environment.invoke({}, LONG).result()["pid"] == environment.pid
-
-
 def test_a_snap_start_function_can_be_frozen_between_its_snapshot_and_its_restore(start):
     states: list[str] = []
 

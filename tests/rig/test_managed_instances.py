@@ -42,11 +42,3 @@ def test_an_invocation_that_is_late_fails_for_its_caller_and_its_process_goes_on
     (tmp_path / "go-on").touch()
     pids = {instance.invoke({"until": str(tmp_path / "go-on")}, LONG).result()["pid"] for _ in range(4)}
     assert len(pids) <= 2
-
-
-def test_the_others_go_on_where_a_process_has_ended(instance):
-    ended = instance.invoke({"exit": 1}, 2.0)
-    pids = {instance.invoke({}, LONG).result()["pid"] for _ in range(4)}
-    assert len(pids) == 1
-    with pytest.raises(TimedOut):  # nobody answers for it
-        ended.result()

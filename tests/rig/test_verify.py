@@ -101,8 +101,7 @@ _CASES += [([*CHECKS][-1], number, []) for number in _SIGNALS]
 
 
 @pytest.mark.parametrize(
-    ("check", "number", "options"),
-    [*_CASES[:2], *(pytest.param(*case, marks=pytest.mark.slow) for case in _CASES[2:])],
+    ("check", "number", "options"), [*_CASES[:2], *(pytest.param(*case, marks=pytest.mark.slow) for case in _CASES[2:])]
 )
 def test_an_interrupted_run_reports_what_it_found_and_removes_all(cloud, check, number, options):
     process = start(cloud.engine.url, "--yes", *options)

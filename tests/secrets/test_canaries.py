@@ -418,8 +418,7 @@ _OTHERS = [each for each in itertools.product(SOURCES, KINDS) if each not in _QU
 
 
 @pytest.mark.parametrize(
-    ("source", "kind"),
-    [*sampled(5, _QUICK), *(pytest.param(*each, marks=pytest.mark.prove) for each in _OTHERS)],
+    ("source", "kind"), [*sampled(5, _QUICK), *(pytest.param(*each, marks=pytest.mark.prove) for each in _OTHERS)]
 )
 def test_no_operation_shows_a_secret(source, kind, sweep):
     assert sweep(source, kind) == []
