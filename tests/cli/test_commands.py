@@ -16,7 +16,7 @@ from lambda_lock import PYTHON, LockClient
 from rig.engine import ROOT
 from tests.support.sampled import sampled
 
-from .conftest import FOREIGN, FREE, check_ended, done_until, parsed, through_shell, waiting
+from .conftest import FOREIGN, FREE, Rows, check_ended, done_until, parsed, through_shell, waiting
 
 ESCAPE = "\x1b"
 
@@ -24,25 +24,19 @@ ESCAPE = "\x1b"
 # get
 
 
-def test_get_shows_who_holds_the_lock_and_until_when(run):
-    with LockClient(owner_prefix="worker-7") as client, client.acquire("a", data=b"half way") as lock:
-        said = run("get", "a").stdout
-        assert re.search(r"^state +held, \d+ s left$", said, re.MULTILINE)
-        assert re.search(rf"^owner +{re.escape(lock.owner)}$", said, re.MULTILINE)
-        assert re.search(rf"^fencing token +{lock.fencing_token}$", said, re.MULTILINE)
-        assert re.search(r"^data +half way$", said, re.MULTILINE)
-
-
-def test_get_as_json_has_everything(run):
+def test_get_shows_who_holds_the_lock_and_until_when_and_as_json_it_has_everything(run):
     attributes = {"n": 1, "half": 0.5, "tags": {"x", "y"}, "raw": b"\x00", "deep": {"a": [None, True]}}
-    with LockClient() as client, client.acquire("a", data=b"\x00\xff", attributes=attributes) as lock:
-        found = parsed(run("get", "a", "--json"))
-    assert found["state"] == "held"
-    assert found["owner"] == lock.owner
-    assert found["fencing_token"] == lock.fencing_token
-    assert found["version"] == lock.version
+    options: dict[str, Any] = {"data": b"half way", "attributes": attributes}
+    with LockClient(owner_prefix="worker-7") as client, client.acquire("a", **options) as lock:
+        said, found = run("get", "a").stdout, parsed(run("get", "a", "--json"))
+    assert re.search(r"^state +held, \d+ s left$", said, re.MULTILINE)
+    for name, value in (("owner", lock.owner), ("fencing token", lock.fencing_token), ("data", "half way")):
+        assert re.search(rf"^{name} +{re.escape(str(value))}$", said, re.MULTILINE)
+    assert [found[name] for name in ("state", "owner", "fencing_token", "version")] == [
+        *("held", lock.owner, lock.fencing_token, lock.version)
+    ]
     assert 0 < found["seconds_left"] <= 23
-    assert found["data"] == "AP8="
+    assert found["data"] == "aGFsZiB3YXk="
     assert found["attributes"] == {"n": 1, "half": 0.5, "tags": ["x", "y"], "raw": "AA==", "deep": {"a": [None, True]}}
 
 
@@ -484,15 +478,19 @@ def test_a_rate_limit_is_shown_and_listed_and_nobody_holds_it(run):
     assert [row["key"] for row in parsed(run("ls", "--state", "rate", "--json"))] == ["api"]
 
 
-def test_a_rate_limit_shows_its_next_start_and_how_many_wait(run, rows):
-    def of(rate: str, ahead: float) -> tuple[str, Any]:
-        rows.put("api", **row | {"rate": {"S": rate}, "nextAt": {"N": str(int((time.time() + ahead) * 1e6))}})
-        return run("get", "api").stdout, parsed(run("get", "api", "--json"))
-
+@pytest.fixture
+def limit(rows: Rows) -> dict[str, Any]:
+    """The attributes of the row of a rate limit ``api`` of one start an hour."""
     with LockClient() as client:
         client.rate_limit("api", 1, per=3600)
-    row = rows["api"]
-    del row["key"]
+    return {name: value for name, value in rows["api"].items() if name != "key"}
+
+
+def test_a_rate_limit_shows_its_next_start_and_how_many_wait(run, rows, limit):
+    def of(rate: str, ahead: float) -> tuple[str, Any]:
+        rows.put("api", **limit | {"rate": {"S": rate}, "nextAt": {"N": str(int((time.time() + ahead) * 1e6))}})
+        return run("get", "api").stdout, parsed(run("get", "api", "--json"))
+
     text, found = of("1/3600/1", 3 * 3600 - 100)
     assert found["waiters"] == 2
     assert 2.9 * 3600 < found["next_start"] - found["read_at"] < 3 * 3600
@@ -508,29 +506,14 @@ def test_a_rate_limit_shows_its_next_start_and_how_many_wait(run, rows):
         assert "next start" not in of(odd, 10)[0]
 
 
-def test_a_forced_release_deletes_the_row_of_a_rate_limit(run, rows):
-    with LockClient() as client:
-        client.rate_limit("api", 1, per=86_400)
+def test_a_forced_release_deletes_the_row_of_a_rate_limit_also_of_a_damaged_one(run, rows, limit):
     refused = run("release", "api", "--force", stdin="no\n")
     assert (refused.returncode, "the limit begins anew" in refused.stderr) == (1, True)
     assert rows["api"]
     done = run("release", "api", "--force", "--yes")
     assert (done.returncode, rows.get("api")) == (0, None)
     assert "deleted the row of rate limit 'api'" in done.stderr + done.stdout
-
-
-def test_no_command_runs_under_a_key_that_is_a_rate_limit(run_apart):
-    with LockClient() as client:
-        client.rate_limit("api", 1)
-    check_ended(run_apart("run", "api", "--", "true"), 78, "'api' is a rate limit, not a lock")
-
-
-def test_a_damaged_rate_limit_is_shown_as_such_and_begins_anew_when_released_by_force(run, rows):
-    with LockClient() as client:
-        client.rate_limit("api", 1, per=3600)
-    row = rows["api"]
-    del row["key"]
-    rows.put("api", **row | {"nextAt": {"S": "x"}})
+    rows.put("api", **limit | {"nextAt": {"S": "x"}})
     assert parsed(run("get", "api", "--json"))["state"] == "unreadable"
     assert run("release", "api", "--force", "--yes").returncode == 0
     assert rows.get("api") is None

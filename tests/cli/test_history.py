@@ -14,7 +14,7 @@ from lambda_lock.cli.dashboard import Watcher
 from lambda_lock.core.outcome import Reply
 from lambda_lock.testing import ManualClock, in_memory
 
-from .conftest import FREE, waiting
+from .conftest import FOREIGN, FREE, waiting
 
 
 class Readings:
@@ -182,28 +182,19 @@ class ManyRows:
     PAGE = 4000
 
     def __init__(self, count: int) -> None:
-        self._count = count
-        self._pages = 0
+        self._rows = [
+            {"key": {"S": f"lock-{number:06d}"}, **(FOREIGN if number % 1000 == 7 else FREE)} for number in range(count)
+        ]
         self.before_page: dict[int, Callable[[], object]] = {}
 
     def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
         assert operation == "Scan"
-        self._pages += 1
-        self.before_page.get(self._pages, lambda: None)()
         start = int(request["ExclusiveStartKey"]["key"]["S"][5:]) + 1 if "ExclusiveStartKey" in request else 0
-        end = min(start + self.PAGE, self._count)
-        page: dict[str, Any] = {"Items": [self._row(number) for number in range(start, end)]}
-        if end < self._count:
-            page["LastEvaluatedKey"] = {"key": {"S": self._key(end - 1)}}
+        self.before_page.get(start // self.PAGE + 1, lambda: None)()
+        page: dict[str, Any] = {"Items": self._rows[start : start + self.PAGE]}
+        if start + self.PAGE < len(self._rows):
+            page["LastEvaluatedKey"] = {"key": page["Items"][-1]["key"]}
         return Reply(page, int(time.time()))
-
-    @staticmethod
-    def _key(number: int) -> str:
-        return f"lock-{number:06d}"
-
-    def _row(self, number: int) -> dict[str, Any]:
-        row = {"key": {"S": self._key(number)}, "recordVersionNumber": {"S": "v"}, "ownerName": {"S": "java"}}
-        return row | ({"leaseDuration": {"S": "20000"}} if number % 1000 == 7 else {"isReleased": {"S": "1"}})
 
 
 @pytest.mark.long

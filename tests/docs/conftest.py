@@ -12,16 +12,12 @@ from pathlib import Path
 import pytest
 
 from rig.engine import ROOT, inherited_environment
-from tests.support.installed import finish
+from tests.support.installed import build_wheel
 
 
 @pytest.fixture(scope="session")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("dist")
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT]
-    finish(build, inherited_environment())
-    (built,) = folder.glob("*.whl")
-    return built
+    return build_wheel(tmp_path_factory.mktemp("dist"))
 
 
 @pytest.fixture

@@ -95,26 +95,3 @@ def test_only_a_run_that_was_killed_at_its_end_may_be_repeated_and_once(notes, m
         broken_again = [note for note in AGAIN if note["what"] == "entered" or note["order"] == "o-3"]
         twice = {"o-1": {"effects": 2}, "o-3": ONCE}
         assert kinds([FIRST, OTHER], [*notes, *broken_again], twice) == {"miscounted"}
-
-
-def test_what_was_committed_may_not_be_repeated_though_its_process_was_killed():
-    order = FIRST | {"commit": True}
-    for left in (None, 2):
-        notes = [*BEGAN, *run(order, 1, left, then="committed")]
-        once = {"effects": 1, "committed": 1}
-        assert kinds([order], notes, {"o-1": once}) == set()
-        twice = {"o-1": once | {"effects": 2}, "o-3": ONCE}
-        assert kinds([order, OTHER], [*notes, *AGAIN], twice) == {"miscounted"}
-
-
-def test_a_run_may_be_killed_before_it_breaks_off_as_planned():
-    order = FIRST | {"plan": ["raise between"]}
-    again = run(order, 3, 4, run="2")
-    killed, as_planned = [*BEGAN, *run(order, 1, None), *again], [*run(order, 1, None, then="breaks off"), *again]
-    for notes, effects, wrong in (
-        ([*BEGAN, *again], 1, set()),  # before its first note
-        *((killed, effects, set()) for effects in (1, 2)),
-        (as_planned, 1, {"miscounted"}),
-        (as_planned, 2, set()),
-    ):
-        assert kinds([order], notes, {"o-1": {"effects": effects}}) == wrong

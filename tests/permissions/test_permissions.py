@@ -29,7 +29,7 @@ from lambda_lock import (
     set_default_client,
     with_lock,
 )
-from lambda_lock.batch import process_sqs, process_stream
+from lambda_lock.batch import process_sqs
 from lambda_lock.client.explain import explain
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.requests import Place
@@ -166,10 +166,6 @@ def _wait_for_several(key: str) -> None:
     _let_wait(f"{key}-2", held, lambda: client.acquire_all([key, f"{key}-2"], wait=30))
 
 
-def _commit_under_several(key: str) -> None:
-    default_client().acquire_all([key, f"{key}-2"]).commit([_ITEM])
-
-
 def _transact(key: str) -> None:
     client = default_client()
     with client.acquire(key) as lock:
@@ -249,11 +245,6 @@ def _do_a_batch(key: str) -> None:
         process_sqs(batch, print, context=Context(30), lock_key="{body[customer]}")
 
 
-def _do_a_stream(key: str) -> None:
-    with _raising_what_is_logged():
-        process_stream(events.kinesis([(key, {"id": 1})]), print, context=Context(30))
-
-
 @contextlib.contextmanager
 def _raising_what_is_logged() -> Iterator[None]:
     """A batch returns the records that failed, and logs why."""
@@ -283,18 +274,6 @@ def _start_at_a_rate(key: str) -> None:
         cold.rate_limit(key, 100, wait=20)
 
 
-def _do_a_batch_at_a_rate(key: str) -> None:
-    rate = ("{body[customer]}", 100, 1.0)
-    with _raising_what_is_logged(), LockClient() as cold:
-        batch = events.sqs([{"customer": key}])
-        process_sqs(batch, print, context=Context(30), dedup_key=None, rate=rate, client=cold)
-
-
-def _delete_a_rate_by_command(key: str) -> None:
-    _start_at_a_rate(key)
-    _command("release", key, "--force", "--yes")
-
-
 def _release_by_command(key: str) -> None:
     client = LockClient()
     try:
@@ -316,17 +295,17 @@ def _command(*arguments: str, expected: tuple[int, ...] = (0,)) -> None:
 _NEEDS: dict[tuple[str, ...], list[Callable[[str], None]]] = {
     ("UpdateItem",): [
         *(_acquire, _take_permits, _correct_a_permit, _renew, _hand_over, _resume, _commit, _close, _await, _decorate),
-        *(_acquire_several, _commit_under_several, _transact, _deduplicate, _deduplicate_in_a_transaction),
-        *(_do_a_batch, _do_a_stream, _run_a_command),
+        *(_acquire_several, _transact, _deduplicate, _deduplicate_in_a_transaction),
+        *(_do_a_batch, _run_a_command),
     ],
     ("GetItem",): [_get, _prewarm, _forget_by_command, _get_by_command],
     ("UpdateItem", "GetItem"): [
         *(_wait, _wait_for_a_permit, _replace_a_dead_holder, _wait_for_several, _forget, _forget_a_dead_run),
-        *(_release_by_command, _start_at_a_rate, _do_a_batch_at_a_rate),
+        *(_release_by_command, _start_at_a_rate),
     ],
     ("UpdateItem", "DeleteItem"): [_acquire_and_delete],
     ("GetItem", "PutItem", "UpdateItem"): [_acquire_in_place_of_what_is_there],
-    ("UpdateItem", "GetItem", "DeleteItem"): [_erase, _erase_by_command, _delete_a_rate_by_command],
+    ("UpdateItem", "GetItem", "DeleteItem"): [_erase, _erase_by_command],
 }
 _OPERATIONS = [(act, needs) for needs, acts in _NEEDS.items() for act in acts]
 named = pytest.mark.parametrize(
@@ -395,13 +374,6 @@ def _policy(statements: list[Any]) -> str:
 
 def _key() -> str:
     return f"k-{uuid.uuid4().hex}"
-
-
-@pytest.mark.long
-@named
-def test_the_four_permissions_are_enough(act, needs, become):
-    become(*ACTIONS)
-    act(_key())
 
 
 @named

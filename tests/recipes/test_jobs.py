@@ -72,21 +72,6 @@ def test_a_run_that_is_delivered_twice_is_done_once_and_one_that_failed_again():
     assert done == ["a", "b"]
 
 
-def test_without_the_lock_two_runs_are_at_work_at_once():
-    """What the recipe protects from."""
-    app = program("cron")
-    app.report = work = Work()
-    bare = app.handler.__wrapped__.__wrapped__
-
-    def second() -> None:
-        work.is_in.clear()
-        beside(lambda: bare({}, None), lambda: seen.append((work.begun, work.ended)), work)
-
-    seen: list[tuple[int, int]] = []
-    beside(lambda: bare({}, None), second, work)
-    assert seen == [(2, 0)]
-
-
 def _digest(tenant: str, time: str = "2026-11-24T18:05:00Z") -> dict[str, Any]:
     return {"detail": {"tenant": tenant}, "time": time}
 

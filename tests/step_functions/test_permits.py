@@ -59,25 +59,6 @@ def test_a_third_execution_waits_by_its_retries_until_one_of_two_has_ended(shop,
     assert holders() == set()
 
 
-def test_states_that_are_killed_are_tried_again_with_the_same_permit(shop, machine, holders):
-    execution = started(shop, machine, reserve=["kill", "kill"], reserve_answers=["kill"], ship=["kill"])
-    assert execution.has_succeeded(1)
-    attempts = shop.notes(execution.order, "reserve") + shop.notes(execution.order, "ship")
-    assert len({note["owner"] for note in attempts}) == len(attempts) == 6
-    assert len({note["token"] for note in attempts}) == 1
-    assert holders() == set()
-
-
-def test_a_state_that_fails_for_good_and_a_token_that_is_failed_free_the_permit(shop, machine, holders):
-    failed = started(shop, machine, reserve=["raise", "kill", "raise", "raise"])
-    refused = started(shop, machine)
-    refused.refuse(refused.asked(), "Declined")
-    for execution in (failed, refused):
-        assert execution.end()[:2] == ("FAILED", "OrderFailed")
-        assert execution.states()[-2:] == ["GiveUp", "Failed"]
-    assert holders() == set()
-
-
 def test_an_aborted_execution_is_followed_by_the_release_of_its_permit_alone(shop, machine_and_rule, holders):
     aborted, other = (started(shop, machine_and_rule) for _ in range(2))
     task = other.asked()

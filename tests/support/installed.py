@@ -13,11 +13,17 @@ from rig.engine import ROOT, inherited_environment
 _SECONDS = 240  # pip and venv take seconds, and beside other load minutes
 
 
+def build_wheel(folder: Path) -> Path:
+    """Build this checkout's wheel into ``folder``."""
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, ROOT]
+    finish(build, inherited_environment())
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
 def install_alone(folder: Path) -> Path:
     """Build the wheel and install it alone into a new environment in ``folder``. Returns the environment's Python."""
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder / "dist", ROOT]
-    finish(build, inherited_environment())
-    (wheel,) = (folder / "dist").glob("*.whl")
+    wheel = build_wheel(folder / "dist")
     bare = folder / "bare"
     venv.create(bare, with_pip=False, symlinks=True)
     python = bare / "bin" / "python"
