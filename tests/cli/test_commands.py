@@ -16,7 +16,7 @@ from lambda_lock import PYTHON, LockClient
 from rig.engine import ROOT
 from tests.support.sampled import sampled
 
-from .conftest import FOREIGN, FREE, Rows, check_ended, done_until, parsed, through_shell, waiting
+from .conftest import FOREIGN, FREE, check_ended, done_until, parsed, through_shell, waiting
 
 ESCAPE = "\x1b"
 
@@ -479,16 +479,16 @@ def test_a_rate_limit_is_shown_and_listed_and_nobody_holds_it(run):
 
 
 @pytest.fixture
-def limit(rows: Rows) -> dict[str, Any]:
-    """The attributes of the row of a rate limit ``api`` of one start an hour."""
+def limit(table: str) -> None:
+    """A rate limit ``api`` of one start an hour, which has just been used."""
     with LockClient() as client:
         client.rate_limit("api", 1, per=3600)
-    return {name: value for name, value in rows["api"].items() if name != "key"}
 
 
-def test_a_rate_limit_shows_its_next_start_and_how_many_wait(run, rows, limit):
+@pytest.mark.usefixtures("limit")
+def test_a_rate_limit_shows_its_next_start_and_how_many_wait(run, rows):
     def of(rate: str, ahead: float) -> tuple[str, Any]:
-        rows.put("api", **limit | {"rate": {"S": rate}, "nextAt": {"N": str(int((time.time() + ahead) * 1e6))}})
+        rows.change("api", rate={"S": rate}, nextAt={"N": str(int((time.time() + ahead) * 1e6))})
         return run("get", "api").stdout, parsed(run("get", "api", "--json"))
 
     text, found = of("1/3600/1", 3 * 3600 - 100)
@@ -506,14 +506,16 @@ def test_a_rate_limit_shows_its_next_start_and_how_many_wait(run, rows, limit):
         assert "next start" not in of(odd, 10)[0]
 
 
-def test_a_forced_release_deletes_the_row_of_a_rate_limit_also_of_a_damaged_one(run, rows, limit):
+@pytest.mark.usefixtures("limit")
+def test_a_forced_release_deletes_the_row_of_a_rate_limit_also_of_a_damaged_one(run, rows):
+    damaged = rows["api"] | {"nextAt": {"S": "x"}}
     refused = run("release", "api", "--force", stdin="no\n")
     assert (refused.returncode, "the limit begins anew" in refused.stderr) == (1, True)
     assert rows["api"]
     done = run("release", "api", "--force", "--yes")
     assert (done.returncode, rows.get("api")) == (0, None)
     assert "deleted the row of rate limit 'api'" in done.stderr + done.stdout
-    rows.put("api", **limit | {"nextAt": {"S": "x"}})
+    rows.put(damaged.pop("key")["S"], **damaged)
     assert parsed(run("get", "api", "--json"))["state"] == "unreadable"
     assert run("release", "api", "--force", "--yes").returncode == 0
     assert rows.get("api") is None

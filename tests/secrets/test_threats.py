@@ -34,7 +34,7 @@ def test_who_forges_the_date_of_replies_makes_a_client_take_a_lock_that_is_held(
 def test_who_may_write_the_row_gives_a_held_lock_to_another_and_the_holder_learns_it_at_its_renewal(rows):
     with LockClient() as honest, LockClient() as other:
         held = honest.acquire("a")
-        rows.put("a", **{name: value for name, value in rows["a"].items() if name != "key"}, isReleased={"S": "1"})
+        rows.change("a", isReleased={"S": "1"})
         taken = other.try_acquire("a")
         assert taken is not None
         assert held.is_held

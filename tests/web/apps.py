@@ -21,8 +21,6 @@ from django.urls import path as django_path  # type: ignore[import-untyped]
 from fastapi import FastAPI, Request
 from fastapi import Response as FastResponse
 from mangum import Mangum
-from starlette.applications import Starlette
-from starlette.routing import Route
 
 from lambda_lock.testing import lambda_context
 from lambda_lock.web import IdempotencyMiddleware, IdempotencyWsgi, idempotent_request
@@ -149,12 +147,6 @@ def fastapi(calls: Calls, **options: Any) -> Ask:
     return by_mangum(app)
 
 
-def starlette(calls: Calls, **options: Any) -> Ask:
-    app = Starlette(routes=[Route(path, _order(calls), methods=["POST"]) for path in PATHS])
-    app.add_middleware(IdempotencyMiddleware, **options)
-    return by_mangum(app)
-
-
 def of_flask(calls: Calls, **options: Any) -> Ask:
     app = flask.Flask(__name__)
     app.wsgi_app = IdempotencyWsgi(app.wsgi_app, **options)  # type: ignore[method-assign]
@@ -233,7 +225,6 @@ FRONTS: dict[str, Callable[..., Ask]] = {
     "a route of Powertools": powertools_route,
     "a middleware of Powertools": powertools_middleware,
     "FastAPI": fastapi,
-    "Starlette": starlette,
     "Flask": of_flask,
     "Django, WSGI": django_wsgi,
     "Django, ASGI": django_asgi,

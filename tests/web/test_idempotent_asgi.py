@@ -15,7 +15,7 @@ from fastapi import BackgroundTasks, FastAPI
 from fastapi.responses import FileResponse, StreamingResponse
 from werkzeug.test import Client, create_environ
 
-from lambda_lock.web import IdempotencyMiddleware, IdempotencyWsgi, LambdaContextMiddleware
+from lambda_lock.web import IdempotencyMiddleware, IdempotencyWsgi
 
 pytestmark = pytest.mark.usefixtures("table")
 
@@ -109,11 +109,6 @@ class App:
             tasks.add_task(lambda: self.notes.append("later"))
             return {"n": self.count}
 
-        @self.app.post("/fails")
-        async def fails() -> Any:
-            self.count += 1
-            raise RuntimeError("boom")
-
 
 @pytest.mark.parametrize("path", ["/plain", "/file"])
 def test_a_plain_answer_that_an_inner_middleware_sends_in_parts_and_a_file_are_kept(path):
@@ -145,14 +140,6 @@ def test_a_background_task_runs_after_the_answer_of_which_the_request_is_done_th
     assert exchange.body == b'{"n":1}'
     assert ask(app.app, "/later").replayed
     assert app.notes.count("later") == 1
-
-
-def test_an_error_of_the_application_is_raised_and_the_next_request_is_carried_out():
-    app = App()
-    for _ in range(2):
-        with pytest.raises(RuntimeError, match="boom"):
-            ask(app.app, "/fails")
-    assert app.count == 2
 
 
 def test_what_has_no_key_or_another_method_passes_untouched():
@@ -292,14 +279,6 @@ def test_callers_may_be_named_by_a_function_of_the_scope_and_keys_never_run_toge
     assert asked("b", "k") == b"b"
     assert asked("a#k", "k") == asked("a#k", "k", "/#k") == b"a#k"
     assert asked("", "k").startswith(b'{"title": "Bad Request"')
-
-
-def test_an_invocation_s_deadline_ends_the_claim():
-    """The middleware of the context stands outside."""
-    app = FastAPI()
-    app.add_middleware(IdempotencyMiddleware)
-    app.add_middleware(LambdaContextMiddleware)
-    assert ask(app, "/none").status == 404
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import json
-import subprocess
-import sys
+import re
 import threading
 import time
 from collections.abc import Iterator
@@ -20,7 +19,7 @@ from lambda_lock.runtime import invocation
 from lambda_lock.runtime.invocation import Invocation, find, initializing, snapstart_initializing, tenant_id
 from lambda_lock.web import LambdaContextMiddleware, LambdaContextWsgi
 from tests.support.context import Context
-from tests.support.elsewhere import in_thread
+from tests.support.elsewhere import in_thread, ran
 
 HEADER = "x-amzn-lambda-context"
 CONTEXT = Context(9)
@@ -36,13 +35,9 @@ class Asgi:
         self.seen.append(find((), {}))
 
 
-def ask_asgi(app: Any, scope: dict[str, Any]) -> None:
-    asyncio.run(app({"type": "http", "headers": [], **scope}, None, None))
-
-
 def seen_by_asgi(scope: dict[str, Any], **options: Any) -> Invocation | None:
     app = Asgi()
-    ask_asgi(LambdaContextMiddleware(app, **options), scope)
+    asyncio.run(LambdaContextMiddleware(app, **options)({"type": "http", "headers": [], **scope}, ignore, ignore))
     return app.seen[0]
 
 
@@ -90,20 +85,19 @@ def in_lambda(monkeypatch: pytest.MonkeyPatch) -> None:
 # The adapters' own objects
 
 
-@pytest.mark.parametrize("name", ["aws.context", "lambda.context"])
-@pytest.mark.parametrize("scope", ["http", "websocket"])
-def test_the_context_that_an_adapter_puts_into_a_scope_is_the_one_of_the_request(name, scope):
-    found = seen_by_asgi({"type": scope, name: CONTEXT})
+@pytest.mark.parametrize(
+    ("seen_by", "request_"),
+    [
+        *((seen_by_asgi, {"type": kind, "aws.context": CONTEXT}) for kind in ("http", "websocket")),
+        (seen_by_asgi, {"lambda.context": CONTEXT}),
+        *((seen_by_wsgi, {f"{name}.context": CONTEXT}) for name in ("serverless", "apig_wsgi", "awsgi", "lambda")),
+    ],
+)
+def test_the_context_that_an_adapter_puts_into_a_scope_or_an_environ_is_the_one_of_the_request(seen_by, request_):
+    found = seen_by(request_)
     assert found is not None
     assert found.context is CONTEXT
     assert found.deadline is not None
-
-
-@pytest.mark.parametrize("name", ["serverless.context", "apig_wsgi.context", "awsgi.context", "lambda.context"])
-def test_the_context_that_an_adapter_puts_into_an_environ_is_the_one_of_the_request(name):
-    found = seen_by_wsgi({name: CONTEXT})
-    assert found is not None
-    assert found.context is CONTEXT
 
 
 @pytest.mark.parametrize("stand_in", [None, {}, object()])
@@ -379,9 +373,9 @@ def test_what_is_no_application_and_no_answer_to_whether_the_header_can_be_trust
 # What it costs
 
 
-def test_the_middlewares_load_nothing_but_the_context_s_module():
+@pytest.mark.parametrize("name", ["LambdaContextMiddleware", "LambdaContextWsgi"])
+def test_who_uses_the_context_alone_loads_nothing_but_its_module(name):
     code = "import sys, __future__, json, os, time, logging, functools; before = set(sys.modules); "
-    code += "import lambda_lock.web; "
-    code += "print(sorted(name for name in set(sys.modules) - before if 'lambda_lock' not in name))"
-    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert loaded.strip() in ("[]", "['_contextvars', 'contextvars']")
+    code += f"from lambda_lock.web import {name}; print(*(set(sys.modules) - before))"
+    loaded = [each for each in ran(code).split() if not re.match(r"lambda_lock\b(?!\.web|\.dec)|_?contextvars", each)]
+    assert sorted(loaded) == ["lambda_lock.web", "lambda_lock.web.context"]

@@ -46,15 +46,6 @@ def test_the_lock_of_a_request_ends_with_its_answer_and_of_a_killed_one_with_the
     assert said(environment.invoke(event({"id": "late"}), LONG).result())["lease"] == 20
 
 
-@pytest.mark.long
-def test_an_async_endpoint_finds_its_context_too(start):
-    environment = start("fastapi_app.handler")
-    event = http({"id": "a"}, "/async")
-    answer = said(environment.invoke(event, 9.0, request_id="request-1").result())
-    assert answer["owner"].startswith("orders/request-1#")
-    assert answer["lease"] <= 9
-
-
 def test_an_event_function_of_chalice_finds_its_context_by_the_same_middleware(start):
     environment = start("chalice_app.of_a_queue")
     event = events.load("sqs")

@@ -76,10 +76,6 @@ def test_what_a_route_returns_is_given_back_as_what_it_is(result, cache_size, on
     assert caplog.records == []
 
 
-def without_key(item: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in item.items() if name != "key"}
-
-
 def parts() -> Iterator[bytes]:
     yield b"a"
 
@@ -133,7 +129,7 @@ def test_a_type_with_a_response_in_it_is_refused_when_decorating(kind):
 def test_a_stored_text_that_says_of_no_result_is_an_error(text, rows):
     handler = deduplicate("{id}", scope="", result="json")(lambda event: 1)
     handler(EVENT)
-    rows.put("e-1", **{**without_key(rows["e-1"]), "result": {"S": text}})
+    rows.change("e-1", result={"S": text})
     with pytest.raises(LockFormatError, match="'e-1' cannot be loaded"):
         handler(EVENT)
 
@@ -143,5 +139,5 @@ def test_a_class_that_is_no_response_is_never_made(rows):
     handler(EVENT)
     text = rows["e-1"]["result"]["S"].replace('["starlette.responses","PlainTextResponse"]', '["subprocess","Popen"]')
     assert "Popen" in text
-    rows.put("e-1", **{**without_key(rows["e-1"]), "result": {"S": text}})
+    rows.change("e-1", result={"S": text})
     assert type(handler(EVENT)) is Response

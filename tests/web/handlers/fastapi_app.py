@@ -8,7 +8,7 @@ from typing import Any
 from fastapi import FastAPI
 from mangum import Mangum
 
-from lambda_lock import AsyncLockClient, LockConfigurationError, LockError, default_client
+from lambda_lock import LockConfigurationError, LockError, default_client
 from lambda_lock.web import LambdaContextMiddleware
 from tests.web.handlers.orders import work
 
@@ -31,12 +31,6 @@ def ready() -> str:
 @app.post("/orders")
 def in_a_thread(order: dict[str, Any]) -> dict[str, Any]:
     return work(order)
-
-
-@app.post("/async")
-async def on_the_loop(order: dict[str, Any]) -> dict[str, Any]:
-    async with AsyncLockClient() as client, client.acquire(order["id"]) as lock:
-        return {"owner": lock.owner, "lease": lock.lease_duration, "pid": os.getpid()}
 
 
 @app.post("/elsewhere")
