@@ -7,26 +7,8 @@ import re
 import pytest
 
 from lambda_lock import LockClient
-from tests.support.waiting import wait_until
 
 from .conftest import check_ended, parsed
-
-
-@pytest.mark.long
-def test_run_lets_n_commands_in_and_no_more(start, tmp_path):
-    over = tmp_path / "over"
-    command = ("sh", "-c", f"while [ ! -e {over} ]; do sleep 0.05; done")
-    inside = [start("run", "encode", "--permits", "2", "--", *command) for _ in range(2)]
-    with LockClient() as client:
-        wait_until(lambda: (record := client.get("encode")) is not None and len(record.holders) == 2)
-        refused = start("run", "encode", "--permits", "2", "--wait", "0", "--", "true")
-        assert "semaphore 'encode' has no free permit: 2 of 2 are held, by " in refused.communicate()[1]
-        assert refused.returncode == 75
-        over.touch()
-        for process in inside:
-            process.communicate()
-            assert process.returncode == 0
-        assert start("run", "encode", "--permits", "2", "--wait", "0", "--", "true").wait() == 0
 
 
 @pytest.mark.long
@@ -81,14 +63,6 @@ def test_commands_are_readers_and_a_writer(run, run_apart):
 def test_permits_that_do_not_fit_are_refused_and_the_error_names_the_options(run, options, said):
     for command in (("acquire", "gpus", *options), ("run", "gpus", *options, "--", "true")):
         check_ended(run(*command), 2, said)
-
-
-def test_ls_counts_what_holders_take_and_get_says_that_a_writer_holds(run):
-    with LockClient() as client, client.acquire("gpus", permits=5, take=3), client.acquire("gpus", permits=5, take=1):
-        (seen,) = parsed(run("ls", "--json"))
-        assert (seen["taken"], [holder["take"] for holder in seen["holders"]]) == (4, [3, 1])
-        with client.acquire("config", shared=False):
-            assert "held by a writer" in run("get", "config").stdout
 
 
 BY_FORCE = ("--force", "--yes")

@@ -303,21 +303,6 @@ def test_a_message_that_cannot_be_written_keeps_no_command_alive(run, tmp_path, 
     wait_gone(pid)
 
 
-def test_another_holders_row_is_left_alone_after_the_loss(start, rows):
-    process = ready(start, "--lease", "1")
-    rows.put_lock("a", owner="the-other")
-    theirs = rows["a"]
-    assert process.wait(DEADLINE) == 76
-    assert rows["a"] == theirs
-
-
-@pytest.mark.long
-def test_a_lock_that_cannot_be_renewed_is_lost_with_its_validity(wire, start):
-    process = ready(start, "--lease", "2")
-    wire.unavailable("UpdateItem", times=float("inf"))
-    assert process.wait(DEADLINE) == 76
-
-
 @pytest.mark.long
 def test_a_command_that_ended_although_its_lock_was_lost_keeps_its_exit_code(run, start, tmp_path):
     """Its work is done, and another exit code could cause it to be repeated.

@@ -9,10 +9,9 @@ import pytest
 
 from lambda_lock import LockClient, LockLostError, LockNotGrantedError
 from rig.engine import Engine
-from tests.recipes.pages import program, program_of
+from tests.recipes.pages import program
 from tests.support.context import Context
 from tests.support.elsewhere import in_thread
-from tests.support.waiting import wait_until
 
 
 def at_once(count: int, function: Callable[[], Any]) -> list[Any]:
@@ -134,20 +133,6 @@ def test_a_state_that_never_got_its_string_out_is_released_by_the_name_of_its_ex
     states.release({"order": "7", "execution": "e-1"}, Context())
     states.reserve_stock = lambda order: None
     assert states.reserve({"order": "7", "execution": "e-2"}, Context())["lock"]
-
-
-def test_many_who_want_one_token_at_once_fetch_it_once(wire):
-    app = program_of("compute-once.md", "## An OAuth token")
-    fetched: list[str] = []
-
-    def fetch(account: str) -> dict[str, Any]:
-        fetched.append(account)
-        wait_until(lambda: wire.count() >= 3)  # others have asked
-        return {"access_token": "t", "expires_in": 3600}
-
-    app.fetch_token = fetch
-    assert at_once(5, lambda: app.token("acme")) == [{"access_token": "t", "expires_in": 3600}] * 5
-    assert fetched == ["acme"]
 
 
 @pytest.mark.parametrize("kind", ["provisioned-concurrency", "on-demand"])

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from lambda_lock import LockClient, LockNotGrantedError
 from rig.engine import Engine, EngineError
 from tests.support.rows import rows
 
@@ -39,22 +38,6 @@ def test_the_expression_of_a_version_has_its_expiry_in_ms_and_32_hex_digits():
     assert values[":lease"] == {"S": str(lease * 1000)}
     assert f"$millis() + {lease * 1000})" in values[":version"]["S"]
     assert re.search(r"LEASE = (\d+)", page.code("def acquire_parts"))[1] == str(lease)  # type: ignore[index]
-
-
-def test_a_lock_that_never_was_or_was_released_is_claimed_as_by_a_client(engine, table):
-    with LockClient() as client:
-        first = claim(engine, table, "a")
-        with pytest.raises(LockNotGrantedError) as refused:
-            client.acquire("a", wait=0)
-        assert refused.value.holder == OWNER
-        assert client.release(key="a", owner=OWNER, fencing_token=int(first["fencingToken"]["N"]))
-        again = claim(engine, table, "a")
-        assert int(again["fencingToken"]["N"]) == int(first["fencingToken"]["N"]) + 1
-        assert "isReleased" not in again
-        with client.resume(key="a", owner=OWNER, fencing_token=int(again["fencingToken"]["N"])):
-            pass
-        with client.acquire("a", wait=0) as lock:
-            assert lock.fencing_token == int(again["fencingToken"]["N"]) + 1
 
 
 HELD = {"ownerName": {"S": "java"}, "leaseDuration": {"S": "1000"}}
