@@ -8,7 +8,6 @@ import aws_cdk as cdk
 import pytest
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-from aws_cdk import aws_logs as logs
 
 from lambda_lock import LockArgumentError, LockClient, LockConfigurationError
 from lambda_lock.cdk import LockTable
@@ -211,15 +210,6 @@ def test_another_table_in_the_functions_own_environment_is_refused_and_the_same_
     with pytest.raises(LockConfigurationError, match="Stack/Other has LAMBDA_LOCK_TABLE='theirs' in its environment"):
         locks.connect(new_function(stack, "Other", environment={"LAMBDA_LOCK_TABLE": "theirs"}))
     assert warnings(stack) == []
-
-
-def test_a_class_of_logs_without_metrics_gets_a_warning(stack):
-    group = logs.LogGroup(stack, "Logs", log_group_class=logs.LogGroupClass.INFREQUENT_ACCESS)
-    LockTable(stack, "Locks").connect(new_function(stack, log_group=group))
-    LockTable(stack, "Silent", metrics_namespace=None).connect(new_function(stack, "Other", log_group=group))
-    (warning,) = warnings(stack)
-    assert "class INFREQUENT_ACCESS" in warning
-    assert "LockLost cannot go off" in warning
 
 
 def test_a_log_level_that_drops_the_metrics_gets_a_warning(stack, locks):

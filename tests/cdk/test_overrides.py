@@ -16,6 +16,7 @@ from lambda_lock.cdk import LockTable
 from tests.cdk.apps import in_an_account, new_function, synthesized, warnings
 
 STRING = dynamodb.AttributeType.STRING
+REPLICA, DELETED = "Properties.Replicas.0", {"removal_policy": cdk.RemovalPolicy.DESTROY}
 FUNCTION, TABLE, GROUP = lambda_.CfnFunction, dynamodb.CfnGlobalTable, logs.CfnLogGroup
 
 
@@ -56,23 +57,15 @@ def test_what_lets_two_hold_one_lock_fails_the_synthesis(kind, path, value, said
     ("kind", "path", "value", "options", "said"),
     [
         (FUNCTION, "Properties.LoggingConfig.ApplicationLogLevel", "ERROR", {}, None),
-        (
-            FUNCTION,
-            "Properties.LoggingConfig",
-            {"LogFormat": "JSON", "ApplicationLogLevel": "ERROR"},
-            {},
-            "logs in JSON at level ERROR",
-        ),
         (FUNCTION, "Properties.Environment.Variables.LAMBDA_LOCK_METRICS", "mine", {}, "LAMBDA_LOCK_METRICS='mine'"),
-        (FUNCTION, "Properties.Runtime", "python3.10", {}, "runs on python3.10, and lambda_lock needs Python 3.11"),
         (FUNCTION, "Properties.Runtime", "nodejs22.x", {}, "runs on nodejs22.x, and lambda_lock needs Python 3.11"),
         (GROUP, "Properties.LogGroupClass", "INFREQUENT_ACCESS", {}, "of the class INFREQUENT_ACCESS"),
         (
             TABLE,
-            "Properties.Replicas.0.DeletionProtectionEnabled",
+            f"{REPLICA}.DeletionProtectionEnabled",
             True,
-            {"removal_policy": cdk.RemovalPolicy.DESTROY},
-            "the table of Stack/Locks is to be deleted with its stack",
+            DELETED,
+            "table of Stack/Locks is to be deleted with its",
         ),
         (TABLE, "DeletionPolicy", "Delete", {}, "deleting the stack fails. Pass deletion_protection=False"),
     ],
@@ -80,16 +73,6 @@ def test_what_lets_two_hold_one_lock_fails_the_synthesis(kind, path, value, said
 def test_what_makes_locks_or_alarms_useless_gets_its_warning(kind, path, value, options, said):
     found = warnings(_overridden(kind, path, value, **options))
     assert [said in each for each in found] == [True] if said else found == []
-
-
-def test_a_time_to_live_that_a_table_of_the_app_gets_later_is_judged(home):
-    table = dynamodb.TableV2(home, "Table", partition_key=dynamodb.Attribute(name="key", type=STRING))
-    LockTable.from_table(home, "Locks", table)
-    cdk.Aspects.of(home).add(
-        _Override(TABLE, "Properties.TimeToLiveSpecification", {"Enabled": True, "AttributeName": "expires"})
-    )
-    with pytest.raises(RuntimeError, match="ttl='ttl', but the time to live of Stack/Table is on 'expires'"):
-        synthesized(home)
 
 
 def test_a_table_and_a_function_in_a_nested_stack_are_judged_too(home):

@@ -158,9 +158,7 @@ def test_the_executions_of_a_function_that_is_named_may_be_called_back_in_each_v
     locks.wake(qualified(new_function(stack)))
     arn = {"Fn::Join": ["", [{"Fn::GetAtt": ["Function76856677", "Arn"]}, ":*"]]}
     assert called(stack) == [allow("lambda:SendDurableExecutionCallbackSuccess", arn)]
-    assert (
-        len(properties(stack, "AWS::IAM::Policy")) == 2
-    )  # the waker's own, and that for the function: the sleeper gets none
+    assert len(properties(stack, "AWS::IAM::Policy")) == 2  # the waker's own, and that for the function
 
 
 def test_a_sleeper_of_another_stack_is_woken_without_a_circle_of_stacks(stack, locks):
@@ -197,39 +195,25 @@ def test_without_alarm_actions_the_waker_has_no_alarm(locks):
     assert locks.alarms == ()
 
 
-def of_a_python_that_cannot(_: LockTable, stack: cdk.Stack) -> None:
-    LockTable(stack, "Others", wake=lambda_.Runtime.PYTHON_3_12).wake(new_function(stack))
+def test_what_cannot_be_woken_is_refused(home):
+    locks = LockTable(home, "Locks", wake=True)
+    arn = "arn:aws:states:eu-central-1:222222222222:stateMachine:orders"
+    with pytest.raises(TypeError, match=r"target must be a StateMachine .* or a Function .*from_state_machine_arn"):
+        locks.wake(arn)  # type: ignore[arg-type]
+    with pytest.raises(LockConfigurationError, match="Theirs is in another account or Region than Stack/Locks"):
+        locks.wake(sfn.StateMachine.from_state_machine_arn(home, "Theirs", arn))
+    with pytest.raises(LockArgumentError, match=r"Machine is an Express workflow, .* Use a Standard workflow"):
+        locks.wake(new_machine(home, state_machine_type=sfn.StateMachineType.EXPRESS))
+    older = LockTable(home, "Others", wake=lambda_.Runtime.PYTHON_3_12)
+    with pytest.raises(LockConfigurationError, match=r"runs on python3\.12.* wake=lambda_\.Runtime\.PYTHON_3_13"):
+        older.wake(new_function(home))
 
 
-EXPRESS = sfn.StateMachineType.EXPRESS
-MACHINE_ARN = "arn:aws:states:eu-central-1:222222222222:stateMachine:orders"
-
-
-@pytest.mark.parametrize(
-    ("call", "error", "says"),
-    [
-        (
-            lambda locks, stack: locks.wake(MACHINE_ARN),
-            TypeError,
-            r"target must be a StateMachine .* or a Function .*from_state_machine_arn",
-        ),
-        (of_a_python_that_cannot, LockConfigurationError, r"runs on python3\.12.* wake=lambda_\.Runtime\.PYTHON_3_13"),
-        (
-            lambda locks, stack: locks.wake(new_machine(stack, state_machine_type=EXPRESS)),
-            LockArgumentError,
-            "Machine is an Express workflow, .* Use a Standard workflow",
-        ),
-        (
-            lambda locks, stack: locks.wake(sfn.StateMachine.from_state_machine_arn(stack, "Theirs", MACHINE_ARN)),
-            LockConfigurationError,
-            "Theirs is in another account or Region than Stack/Locks",
-        ),
-    ],
-    ids=["a text", "a Python that cannot", "an Express workflow", "another account"],
-)
-def test_what_cannot_be_woken_is_refused(call, error, says, home):
-    with pytest.raises(error, match=says):
-        call(LockTable(home, "Locks", wake=True), home)
+def test_a_table_on_which_nobody_can_sleep_is_refused(stack):
+    with pytest.raises(TypeError, match=r"wake must be True, False or a Runtime of aws_lambda, not 'yes' \(str\)"):
+        LockTable(stack, "Text", wake="yes")  # type: ignore[arg-type]
+    with pytest.raises(LockArgumentError, match=r"sort_key_name='part': .* without a sort key only"):
+        LockTable(stack, "Sorted", wake=True, sort_key_name="part")
 
 
 def test_a_waker_that_may_wake_nobody_is_told_and_one_that_may_is_not():
@@ -240,22 +224,6 @@ def test_a_waker_that_may_wake_nobody_is_told_and_one_that_may_is_not():
     (said,) = warnings(alone)
     assert re.search(r"Locks/Waker may wake nobody.* Call wake\(target\)", said)
     assert warnings(served) == []
-
-
-@pytest.mark.parametrize(
-    ("options", "error", "says"),
-    [
-        ({"wake": "yes"}, TypeError, r"wake must be True, False or a Runtime of aws_lambda, not 'yes' \(str\)"),
-        (
-            {"wake": True, "sort_key_name": "part"},
-            LockArgumentError,
-            "sort_key_name='part': .* without a sort key only",
-        ),
-    ],
-)
-def test_a_table_on_which_nobody_can_sleep_is_refused(options, error, says):
-    with pytest.raises(error, match=says):
-        LockTable(new_stack(), "Locks", **options)
 
 
 def test_a_table_without_a_waker_says_where_to_have_one(stack):

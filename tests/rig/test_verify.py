@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import math
-import os
-import pty
 import re
 import signal
 import subprocess
@@ -26,6 +23,7 @@ from rig.verify.checks import CHECKS, dates
 from rig.verify.claims import CLAIMS, NOT_ON_AN_ENGINE
 from rig.verify.report import BROKEN, HOLDS, NOT_CHECKED, RESULTS, Report
 from rig.wire import Answer, Wire
+from tests.cli.conftest import Terminal
 
 _SECONDS = 120
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -126,26 +124,18 @@ def test_a_run_without_a_terminal_creates_nothing_unless_it_is_told_to(cloud):
     assert left(cloud).keys() <= {"log groups"}
 
 
-def on_a_terminal(url: str, answer: bytes) -> tuple[int, str]:
-    """Run it on a terminal at which this is typed. Returns its status, and what it showed."""
-    master, slave = pty.openpty()
-    process, screen = start(url, stdin=slave, stdout=slave, stderr=slave), b""
-    os.close(slave)
-    os.write(master, answer)
-    with contextlib.suppress(OSError):  # Linux says so that nobody has the terminal open any more
-        while said := os.read(master, 65536):
-            screen += said
-    os.close(master)
-    return process.wait(_SECONDS), screen.decode()
-
-
 def test_on_a_terminal_it_shows_what_it_would_create_and_takes_no_for_an_answer(cloud):
-    status, screen = on_a_terminal(cloud.engine.url, b"\n")
+    variables = inherited_environment() | client_environment(cloud.engine.url)
+    shown = Terminal([sys.executable, "-m", "rig.verify"], 120, variables)
+    shown.wait_for("[y/N]")
+    shown.type("\n")
+    status, screen = shown.wait(), shown.text
+    shown.close()
     (run,) = set(re.findall(r"lambda-lock-verify-\w{6}", screen))
     kinds = re.findall(rf"^  (\w+) +{run}", screen, re.MULTILINE)
     assert kinds == ["table"] * 3 + ["role"] * 3 + ["function"] * 2
     assert re.search(r"At most 1500 requests, 20 minutes and \$\d\.\d\d.*Create this\? \[y/N\] ", screen, re.DOTALL)
-    assert screen.endswith("Nothing was created.\r\n")
+    assert screen.endswith("Nothing was created.\n")
     assert status == 2
     assert left(cloud).keys() <= {"log groups"}
 

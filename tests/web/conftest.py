@@ -29,7 +29,6 @@ _ADAPTER = (sys.executable, "-m", "rig.web_adapter", sys.executable, "-m")
 UVICORN = (*_ADAPTER, "uvicorn", "fastapi_app:app", "--port", "{port}", "--log-level", "warning")
 FLASK = (*_ADAPTER, "flask", "--app", "flask_app", "run", "--port", "{port}")
 ONCE_UVICORN = (*_ADAPTER, "uvicorn", "once_app:fast", "--port", "{port}", "--log-level", "warning")
-ONCE_FLASK = (*_ADAPTER, "flask", "--app", "once_app:flat", "run", "--port", "{port}")
 
 
 @pytest.fixture

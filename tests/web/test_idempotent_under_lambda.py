@@ -9,14 +9,12 @@ import pytest
 
 from rig.lambda_runtime import TimedOut
 
-from .conftest import LONG, ONCE_FLASK, ONCE_UVICORN, http
+from .conftest import LONG, ONCE_UVICORN, http
 
 FRONTS: dict[str, tuple[str, tuple[str, ...] | None]] = {
     "a plain handler": ("once_app.plain", None),
     "Mangum and FastAPI": ("once_app.mangum", None),
-    "serverless-wsgi and Flask": ("once_app.of_flask", None),
     "the Lambda Web Adapter and FastAPI": ("run.sh", ONCE_UVICORN),
-    "the Lambda Web Adapter and Flask": ("run.sh", ONCE_FLASK),
 }
 
 

@@ -1,4 +1,4 @@
-"""One API that answers each request once: as a handler, in FastAPI and in Flask, behind adapters and as servers."""
+"""One API that answers each request once: as a handler, and in FastAPI behind an adapter and as a server."""
 
 from __future__ import annotations
 
@@ -8,16 +8,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-import flask
-import serverless_wsgi
 from fastapi import FastAPI, Response
 from mangum import Mangum
 
 from lambda_lock.web import (
     IdempotencyMiddleware,
-    IdempotencyWsgi,
     LambdaContextMiddleware,
-    LambdaContextWsgi,
     idempotent_request,
 )
 
@@ -46,27 +42,6 @@ def ready() -> str:
 def order(order: dict[str, Any], response: Response) -> dict[str, Any]:
     response.headers["Location"] = f"/orders/{order['id']}"
     return work(order)
-
-
-flat = flask.Flask(__name__)
-flat.wsgi_app = LambdaContextWsgi(  # type: ignore[method-assign]
-    IdempotencyWsgi(flat.wsgi_app, wait=30), web_adapter=ADAPTER
-)
-
-
-@flat.get("/")
-def ready_too() -> str:
-    return "ready"
-
-
-@flat.post("/orders")
-def order_too() -> Any:
-    order = flask.request.get_json()
-    return work(order), 201, {"Location": f"/orders/{order['id']}"}
-
-
-def of_flask(event: dict[str, Any], context: Any) -> Any:
-    return serverless_wsgi.handle_request(flat, event, context)
 
 
 @idempotent_request("{headers[idempotency-key]}", wait=30)
