@@ -60,13 +60,7 @@ def test_what_lets_two_hold_one_lock_fails_the_synthesis(kind, path, value, said
         (FUNCTION, "Properties.Environment.Variables.LAMBDA_LOCK_METRICS", "mine", {}, "LAMBDA_LOCK_METRICS='mine'"),
         (FUNCTION, "Properties.Runtime", "nodejs22.x", {}, "runs on nodejs22.x, and lambda_lock needs Python 3.11"),
         (GROUP, "Properties.LogGroupClass", "INFREQUENT_ACCESS", {}, "of the class INFREQUENT_ACCESS"),
-        (
-            TABLE,
-            f"{REPLICA}.DeletionProtectionEnabled",
-            True,
-            DELETED,
-            "table of Stack/Locks is to be deleted with its",
-        ),
+        (TABLE, f"{REPLICA}.DeletionProtectionEnabled", True, DELETED, "Stack/Locks is to be deleted with its stack"),
         (TABLE, "DeletionPolicy", "Delete", {}, "deleting the stack fails. Pass deletion_protection=False"),
     ],
 )

@@ -377,7 +377,8 @@ def _key() -> str:
 
 
 @named
-def test_what_an_operation_does_not_need_it_does_not_ask_for(act, needs, become):
+def test_the_four_permissions_are_enough(act, needs, become):
+    """What an operation does not need of them it does not ask for."""
     become(*(f"dynamodb:{action}" for action in needs))
     act(_key())
 
