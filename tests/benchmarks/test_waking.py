@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from benchmarks.waking.report import DRAWN, PICTURE, judge, measure, overlaps, picture, table
+from benchmarks.waking.report import DRAWN, PICTURE, judge, overlaps, picture
 from benchmarks.waking.world import LOADS, Load, Run, World, size
 
 SMALL = Load("8 executions", 5.0, executions=8)
@@ -63,13 +61,6 @@ def test_more_than_may_hold_it_are_noticed():
 def test_the_size_of_an_item_is_that_of_its_names_and_values():
     assert size({"key": {"S": "abc"}}) == 6
     assert size({"l": {"L": [{"S": "ab"}]}}) == 1 + 3 + 1 + 2
-
-
-def test_the_table_has_both_ways_of_each_load_and_the_result_is_json():
-    result, _ = measure([SMALL])
-    assert json.loads(json.dumps(result)) == result
-    rows = [line for line in table(result).splitlines() if re.match(r"\|.*\| (asleep|polling) \|", line)]
-    assert len(rows) == 2
 
 
 def test_the_picture_of_the_page_is_of_these_loads_and_can_be_read():

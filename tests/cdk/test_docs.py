@@ -1,4 +1,4 @@
-"""The CDK snippets of the pages about deploying and of README.md run as they stand, each in a stack of its own."""
+"""The CDK snippets of the pages about deploying and packaging and of README.md run, each in a stack of its own."""
 
 from __future__ import annotations
 
@@ -6,19 +6,23 @@ import re
 from importlib.metadata import version
 
 import aws_cdk as cdk
+import pytest
 from aws_cdk import aws_kms as kms
+from aws_cdk import aws_lambda as lambda_
 from aws_cdk import aws_sns as sns
 
 from lambda_lock.cdk import LockTable
 from lambda_lock.client import settings
 from lambda_lock.observe import metrics
 from rig.engine import ROOT
-from tests.cdk.apps import FOUR_ACTIONS, in_an_account, new_function, resources, synthesized
+from tests.cdk.apps import FOUR_ACTIONS, in_an_account, new_function, policies, resources, synthesized, the_only
 
 _PAGE = "\n".join((ROOT / "docs" / name).read_text() for name in ("deploy.md", "deploy-cdk.md", "recipes/cron.md"))
 _BLOCK = re.compile(r"^```py\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _SNIPPETS = _BLOCK.findall(_PAGE)
 _README_SNIPPETS = _BLOCK.findall((ROOT / "README.md").read_text())
+
+_PACKAGING = (ROOT / "docs" / "packaging.md").read_text()
 
 _OLDEST = version("aws-cdk-lib").startswith("2.166.")
 _NEWER = ("from_lookup", "AccountPrincipal")  # what the oldest CDK lacks
@@ -82,3 +86,19 @@ def test_the_page_names_every_option_of_the_construct():
     assert "partition_key_name" in options
     for option in options:
         assert re.search(rf"^\| .*`{option}`", _PAGE, re.MULTILINE), option
+
+
+@pytest.mark.skipif(not hasattr(lambda_.Runtime, "PYTHON_3_13"), reason="the oldest CDK does not know Python 3.13")
+def test_the_snippet_deploys_the_folder_and_connects_the_function(tmp_path):
+    (tmp_path / "package").mkdir()
+    (tmp_path / "package" / "app.py").write_text((ROOT / "docs" / "packaging" / "app.py").read_text())
+    (snippet,) = re.findall(r"^```py\n((?:(?!^```).)*?aws_cdk.*?)^```$", _PACKAGING, re.MULTILINE | re.DOTALL)
+    snippet = snippet.replace('"package"', repr(str(tmp_path / "package")))  # Node has a working directory of its own
+    stack = cdk.Stack(cdk.App(outdir=str(tmp_path / "out"), analytics_reporting=False), "Stack")
+    exec(compile(snippet, "docs/packaging.md", "exec"), {"self": stack})
+    properties = the_only(stack, "AWS::Lambda::Function")["Properties"]
+    assert properties["Architectures"] == ["arm64"]
+    assert "LAMBDA_LOCK_TABLE" in properties["Environment"]["Variables"]
+    assert policies(stack)
+    (asset,) = (tmp_path / "out").glob("asset.*/app.py")
+    assert asset.read_text() == (tmp_path / "package" / "app.py").read_text()

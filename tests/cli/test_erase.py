@@ -38,18 +38,6 @@ def test_force_shows_the_row_and_asks_for_the_key(run, rows):
     assert rows.get("a") is None
 
 
-def test_force_erases_no_newer_holder_than_the_one_shown(terminal, rows):
-    rows.put_lock("a")
-    shown = terminal("erase", "a", "--force", columns=300)
-    shown.wait_for("Type the key")
-    rows.put_lock("a", owner="the-next", nonce="d" * 32)
-    before = rows.get("a")
-    shown.type("a\n")
-    assert shown.wait() == 1
-    assert "not erased: somebody took or renewed it meanwhile" in shown.text
-    assert rows.get("a") == before
-
-
 def test_a_damaged_row_exits_with_78_and_goes_by_force(run, rows):
     rows.put("a", recordVersionNumber={"N": "1"})
     check_ended(run("erase", "a"), 78, "not a string")

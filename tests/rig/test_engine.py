@@ -67,3 +67,11 @@ def test_an_engine_answers_no_web_page(services):
                 asked = urllib.request.Request(engine.url + path, method=method, headers=headers)
                 with pytest.raises(urllib.error.HTTPError, match="403"):
                     urllib.request.urlopen(asked)
+
+
+@pytest.mark.dynamodb_local_only
+def test_dynamodb_local_listens_on_one_loopback_address_only(engine):
+    # A server that listens on all interfaces would answer on all of 127.0.0.0/8.
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.2", engine.port), timeout=5)
+    socket.create_connection(("127.0.0.1", engine.port), timeout=5).close()
