@@ -11,7 +11,6 @@ from aws_cdk import aws_lambda as lambda_
 
 from lambda_lock import LockArgumentError, LockClient, LockConfigurationError
 from lambda_lock.cdk import LockTable
-from lambda_lock.transport import ServiceError
 from tests.cdk.apps import (
     ACCOUNT,
     for_locks,
@@ -115,23 +114,13 @@ def test_a_table_of_another_stack_can_be_connected(stack, locks):
     assert policies(functions) == [for_locks(exported)]
 
 
-class _Recorder:
-    """A transport that records the requests of a client."""
-
-    def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Any:
-        self.request = request
-        raise ServiceError("AccessDeniedException", "this transport only records requests")
-
-
 def test_a_client_in_that_environment_uses_that_table_and_its_keys(monkeypatch):
     locks = LockTable.from_table_name(new_stack(), "Locks", "theirs", partition_key_name="pk", sort_key_name="sk")
     for name, value in locks.environment.items():
         monkeypatch.setenv(name, value)
-    transport = _Recorder()
-    with LockClient(transport=transport) as client, pytest.raises(LockConfigurationError):
-        client.acquire("invoice#7", sort_key="pdf", wait=0)
-    assert transport.request["TableName"] == "theirs"
-    assert transport.request["Key"] == {"pk": {"S": "invoice#7"}, "sk": {"S": "pdf"}}
+    with LockClient() as client:
+        place = client.__session__.settings.place("invoice#7", "pdf")
+    assert (place.table, place.item_key) == ("theirs", {"pk": {"S": "invoice#7"}, "sk": {"S": "pdf"}})
 
 
 def test_connecting_twice_changes_nothing():

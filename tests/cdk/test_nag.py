@@ -108,11 +108,3 @@ def test_what_the_rules_would_say_of_the_same_table_if_they_looked_at_it(pack, r
         ),
     )
     assert _findings(stack, tmp_path) == found
-
-
-def test_no_rule_looks_at_the_recovery_of_a_table_v2(tmp_path):
-    """If this fails, cdk-nag has learnt to: say so in docs/deploy.md."""
-    stack = _stack(tmp_path, "AwsSolutions")
-    key = dynamodb.Attribute(name="key", type=dynamodb.AttributeType.STRING)
-    dynamodb.TableV2(stack, "Table", partition_key=key)
-    assert _findings(stack, tmp_path) == set()

@@ -50,12 +50,6 @@ def test_a_lock_that_somebody_else_has_since_is_not_released(run, rows):
         assert rows.is_held("deploy")
 
 
-def test_a_permit_is_taken_by_one_command_and_released_by_another(run):
-    strings = [run("acquire", "api", "--permits", "2").stdout.strip() for _ in range(2)]
-    assert run("acquire", "api", "--permits", "2", "--wait", "0").returncode == 75
-    assert [run("release", string).returncode for string in (*strings, strings[0])] == [0, 0, 76]
-
-
 def test_the_next_acquire_of_the_same_holder_goes_on_with_a_lock_whose_string_was_lost(run):
     lost, again = (run("acquire", "deploy", "--holder", "job-7", "--wait", "0") for _ in range(2))
     assert (lost.returncode, again.returncode) == (0, 0)

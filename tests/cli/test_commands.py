@@ -141,15 +141,6 @@ def test_ls_in_a_pipe_gives_a_line_a_lock_without_colour_and_leaves_out_what_is_
     assert [lock["key"] for lock in parsed(run("ls", "--held", "--json"))] == ["b", "c"]
 
 
-def test_ls_reads_all_pages(run, wire, rows):
-    """50 rows of 30 KB exceed the megabyte that fits in one page."""
-    keys = [f"lock-{number:02d}" for number in range(50)]
-    for key in keys:
-        rows.put_lock(key, padding={"S": "x" * 30_000})
-    assert sorted(line.partition("\t")[0] for line in run("ls").stdout.splitlines()) == keys  # as the table has them
-    assert wire.count("Scan") >= 2
-
-
 def test_ls_of_one_partition_is_a_query(run, engine, wire, table):
     name = engine.create_table(f"{table}-sorted", sort_key="range")
     with LockClient(name, sort_key_name="range") as client:

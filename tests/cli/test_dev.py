@@ -255,13 +255,6 @@ def test_a_port_that_is_taken_is_an_error_that_says_so(shell):
         check_ended(cli(shell, "dev", "--port", str(port)), 69, f"port {port} is taken", "--port")
 
 
-@pytest.mark.long
-def test_a_given_port_is_used(start_dev):
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    assert printed(start_dev("--port", str(port)))["AWS_ENDPOINT_URL"] == f"http://127.0.0.1:{port}"
-
-
 def test_without_the_extra_it_says_what_to_install(shell):
     said = ("pip install 'lambda-lock[local,cli]'", "beside the extra 'durable' or another botocore, install it apart")
     check_ended(cli(shell | {"PATH": "/nonexistent"}, "dev"), 78, *said)

@@ -110,14 +110,6 @@ def test_a_lock_that_is_held_is_not_granted_and_the_holder_is_named(run_apart, r
     check_ended(run_apart("run", "a", "--wait", wait, "--", "echo", "ran"), 75, "the-other", "--wait")
 
 
-def test_the_lock_is_waited_for_and_held_while_the_command_runs(run_apart, start):
-    first = start("run", "a", "--", "sh", "-c", "echo in; sleep 1; echo out")
-    assert line(first) == "in"
-    second = run_apart("run", "a", "--wait", "60", "--", "echo", "mine")
-    assert (second.returncode, second.stdout) == (0, "mine\n")
-    assert first.wait(DEADLINE) == 0
-
-
 @pytest.mark.long
 def test_the_lock_is_renewed_while_the_command_runs(run_apart, start, rows):
     process = start("run", "a", "--lease", "2", "--", "sh", "-c", "exec sleep 600")
