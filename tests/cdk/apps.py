@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from typing import Any
 
 import aws_cdk as cdk
 from aws_cdk import assertions
 from aws_cdk import aws_iam as iam
 from aws_cdk import aws_lambda as lambda_
-
-from lambda_lock.client.reads import PREWARM_KEY
 
 ACCOUNT = "111111111111"
 REGION = "eu-central-1"
@@ -20,8 +16,6 @@ _CONTEXT = {"@aws-cdk/core:validateAgainstDefaultRules": True}
 _NO_FILES: dict[str, Any] = {"aws:cdk:bundling-stacks": []}  # as `cdk ls` says it: no layer is written and compiled
 
 Resources = dict[str, dict[str, Any]]
-
-FOUR_ACTIONS = ["dynamodb:GetItem", "dynamodb:PutItem", "dynamodb:UpdateItem", "dynamodb:DeleteItem"]
 
 
 def new_stack(*, environment: cdk.Environment | None = None, files: bool = False) -> cdk.Stack:
@@ -74,76 +68,13 @@ def the_only(stack: cdk.Stack, kind: str) -> dict[str, Any]:
     return resource
 
 
-def as_of_one_region(properties: dict[str, Any]) -> None:
-    """Give the properties of a GlobalTable in one Region the form of the same AWS::DynamoDB::Table."""
-    (replica,) = properties.pop("Replicas")
-    for name in ("DeletionProtectionEnabled", "PointInTimeRecoverySpecification"):
-        properties[name] = replica[name]
-    if "SSESpecification" in replica:
-        properties["SSESpecification"] |= replica["SSESpecification"]
-
-
 def policies(stack: cdk.Stack) -> list[dict[str, Any]]:
     """All policy documents of the stack that are attached to a principal."""
     kinds = ("AWS::IAM::Policy", "AWS::IAM::ManagedPolicy")
     return [each["Properties"]["PolicyDocument"] for kind in kinds for each in resources(stack, kind).values()]
 
 
-def allow(actions: str | list[str], resource: Any, **more: Any) -> dict[str, Any]:
-    return {"Effect": "Allow", "Action": actions, "Resource": resource, **more}
-
-
-def only_keys(patterns: list[Any]) -> dict[str, Any]:
-    """The condition that limits a statement to rows with these keys."""
-    return {"ForAllValues:StringLike": {"dynamodb:LeadingKeys": patterns}}
-
-
-def allow_prewarm(resource: Any) -> dict[str, Any]:
-    """The statement for the row that all who have key prefixes read, and that none of them may write."""
-    return allow("dynamodb:GetItem", resource, Condition=only_keys([PREWARM_KEY]))
-
-
-def document(*statements: dict[str, Any]) -> dict[str, Any]:
-    return {"Version": "2012-10-17", "Statement": [*statements]}
-
-
-def for_locks(arn: Any) -> dict[str, Any]:
-    """The policy that allows to use all locks of the table with this ARN, and nothing else."""
-    return document(allow(FOUR_ACTIONS, arn))
-
-
 def warnings(stack: cdk.Stack) -> list[str]:
     """The texts of the warnings that constructs of the stack are annotated with."""
     found = assertions.Annotations.from_stack(stack).find_warning("*", assertions.Match.any_value())
     return [str(each.entry.data) for each in found]
-
-
-def written(definition: Any) -> Any:
-    """A state machine's definition of a template, as JSON: the partition is all that it leaves to CloudFormation."""
-    assert definition.keys() == {"Fn::Join"}
-    blank, parts = definition["Fn::Join"]
-    return json.loads(blank.join("aws" if part == {"Ref": "AWS::Partition"} else part for part in parts))
-
-
-def in_words(value: Any, names: Mapping[str, str]) -> Any:
-    """A template with texts in place of functions: ``${Locks.Arn}`` for each way to say it.
-
-    names: what logical ids are called in these texts.
-    """
-    match value:
-        case {"Ref": str(name)}:
-            return f"${{{names.get(name, name)}}}"
-        case {"Fn::GetAtt": [str(name), str(attribute)]}:
-            return f"${{{names.get(name, name)}.{attribute}}}"
-        case {"Fn::GetAtt": str(both)}:
-            return f"${{{both}}}"
-        case {"Fn::Sub": str(text)}:
-            return text
-        case {"Fn::Join": ["", [*parts]]}:
-            return "".join(in_words(part, names) for part in parts)
-        case dict():
-            return {name: in_words(each, names) for name, each in value.items()}
-        case list():
-            return [in_words(each, names) for each in value]
-        case _:
-            return value

@@ -21,7 +21,8 @@ from rig import cdk as command_line
 from rig.cdk import DEPLOYED, CdkError, run
 from rig.cloud import ACCOUNT, Cloud
 from rig.engine import REGION, ROOT, Ministack
-from tests.cdk.apps import new_function, resources, written
+from tests.cdk.apps import new_function, resources
+from tests.cdk.words import written
 from tests.step_functions import page
 from tests.step_functions.conftest import SHORTER, Shop
 from tests.step_functions.waking import ANSWERS

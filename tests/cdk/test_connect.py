@@ -11,17 +11,8 @@ from aws_cdk import aws_lambda as lambda_
 
 from lambda_lock import LockArgumentError, LockClient, LockConfigurationError
 from lambda_lock.cdk import LockTable
-from tests.cdk.apps import (
-    ACCOUNT,
-    for_locks,
-    in_an_account,
-    new_function,
-    new_stack,
-    policies,
-    the_only,
-    warnings,
-    with_code,
-)
+from tests.cdk.apps import ACCOUNT, in_an_account, new_function, new_stack, policies, the_only, warnings, with_code
+from tests.cdk.statements import for_locks
 
 FUNCTION = "AWS::Lambda::Function"
 OTHER = "222222222222"

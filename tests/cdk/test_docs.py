@@ -15,7 +15,8 @@ from lambda_lock.cdk import LockTable
 from lambda_lock.client import settings
 from lambda_lock.observe import metrics
 from rig.engine import ROOT
-from tests.cdk.apps import FOUR_ACTIONS, in_an_account, new_function, policies, resources, synthesized, the_only
+from tests.cdk.apps import in_an_account, new_function, policies, resources, synthesized, the_only
+from tests.cdk.statements import FOUR_ACTIONS
 
 _PAGE = "\n".join((ROOT / "docs" / name).read_text() for name in ("deploy.md", "deploy-cdk.md", "recipes/cron.md"))
 _BLOCK = re.compile(r"^```py\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -15,20 +15,8 @@ from aws_cdk import aws_lambda as lambda_
 from lambda_lock import LockArgumentError, LockConfigurationError
 from lambda_lock.cdk import ACTIONS, LockTable
 from lambda_lock.client.reads import PREWARM_KEY
-from tests.cdk.apps import (
-    ACCOUNT,
-    FOUR_ACTIONS,
-    allow,
-    allow_prewarm,
-    document,
-    for_locks,
-    new_function,
-    new_stack,
-    only_keys,
-    policies,
-    the_only,
-    warnings,
-)
+from tests.cdk.apps import ACCOUNT, new_function, new_stack, policies, the_only, warnings
+from tests.cdk.statements import FOUR_ACTIONS, allow, allow_prewarm, document, for_locks, only_keys
 
 _WRITE = ("Encrypt", "GenerateDataKey", "GenerateDataKeyWithoutPlaintext", "ReEncryptFrom", "ReEncryptTo")
 KEY_ACTIONS = [f"kms:{action}" for action in ("Decrypt", "DescribeKey", *_WRITE)]

@@ -13,22 +13,8 @@ from aws_cdk import aws_kms as kms
 
 from lambda_lock import LockConfigurationError
 from lambda_lock.cdk import LockTable
-from tests.cdk.apps import (
-    ACCOUNT,
-    FOUR_ACTIONS,
-    REGION,
-    allow,
-    allow_prewarm,
-    denying,
-    document,
-    for_locks,
-    new_function,
-    new_role,
-    only_keys,
-    policies,
-    the_only,
-    warnings,
-)
+from tests.cdk.apps import ACCOUNT, REGION, denying, new_function, new_role, policies, the_only, warnings
+from tests.cdk.statements import FOUR_ACTIONS, allow, allow_prewarm, document, for_locks, only_keys
 from tests.cdk.test_grants import KEY_ACTIONS, VIA_DYNAMODB
 
 OTHER = "222222222222"

@@ -12,7 +12,8 @@ from aws_cdk import aws_kms as kms
 
 from lambda_lock import LockConfigurationError
 from lambda_lock.cdk import LockTable
-from tests.cdk.apps import ACCOUNT, REGION, allow, new_role, policies, the_only
+from tests.cdk.apps import ACCOUNT, REGION, new_role, policies, the_only
+from tests.cdk.statements import allow
 from tests.cdk.test_grants import KEY_ACTIONS, VIA_DYNAMODB
 from tests.cdk.test_other_accounts import ARN, KEYS
 

@@ -24,9 +24,7 @@ from rig.engine import ROOT
 from tests.cdk.apps import (
     ACCOUNT,
     REGION,
-    as_of_one_region,
     in_an_account,
-    in_words,
     new_function,
     new_stack,
     policies,
@@ -34,6 +32,7 @@ from tests.cdk.apps import (
     synthesized,
     the_only,
 )
+from tests.cdk.words import as_of_one_region, in_words
 
 _PAGES = [
     (ROOT / "docs" / f"{name}.md").read_text()

@@ -13,7 +13,7 @@ from aws_cdk import aws_lambda as lambda_
 
 from rig.cloud import ACCOUNT
 from rig.engine import REGION
-from tests.cdk.apps import written
+from tests.cdk.words import written
 from tests.step_functions import page
 from tests.step_functions.conftest import Shop, cloud, is_free, locks, shop
 

@@ -15,8 +15,9 @@ from aws_cdk.cloudformation_include import CfnInclude
 
 from lambda_lock.cdk import LockTable
 from rig.engine import ROOT
-from tests.cdk.apps import as_of_one_region, in_words, new_function, new_stack, synthesized
+from tests.cdk.apps import new_function, new_stack, synthesized
 from tests.cdk.test_other_tools import terraform
+from tests.cdk.words import as_of_one_region, in_words
 
 _FOLDER = ROOT / "docs" / "deploy"
 _KINDS = {  # the resources of the construct, by what the templates call them

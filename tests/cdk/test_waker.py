@@ -18,7 +18,8 @@ from aws_cdk import aws_stepfunctions as sfn
 from lambda_lock import LockArgumentError, LockConfigurationError
 from lambda_lock.cdk import LockTable
 from lambda_lock.waker.function import FILTERS
-from tests.cdk.apps import FOUR_ACTIONS, allow, new_function, new_stack, resources, warnings
+from tests.cdk.apps import new_function, new_stack, resources, warnings
+from tests.cdk.statements import FOUR_ACTIONS, allow
 
 MAPPING = "AWS::Lambda::EventSourceMapping"
 QUEUE_ARN = {"Fn::GetAtt": ["LocksWakerQueue983F63F6", "Arn"]}

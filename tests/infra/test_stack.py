@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from tests.cdk.apps import FOUR_ACTIONS, allow, allow_prewarm, document, only_keys
 from tests.cdk.snapshot import SNAPSHOT
+from tests.cdk.statements import FOUR_ACTIONS, allow, allow_prewarm, document, only_keys
 
 FUNCTIONS = ("Invoices", "Orders", "Payments", "Report")
 CONSUMERS = ("Orders", "Payments")

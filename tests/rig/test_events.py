@@ -7,18 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from aws_lambda_powertools.utilities.parser.models import (
-    APIGatewayProxyEventV2Model,
-    DynamoDBStreamModel,
-    EventBridgeModel,
-    KafkaMskEventModel,
-    KafkaSelfManagedEventModel,
-    KinesisDataStreamModel,
-    S3Model,
-    SnsModel,
-    SnsNotificationModel,
-    SqsModel,
-)
+from aws_lambda_powertools.utilities.parser import models
 from pydantic import BaseModel
 
 from rig import events
@@ -27,25 +16,25 @@ ITEM = {"order_id": {"S": "o-1"}, "customer_id": {"S": "c-1"}}
 DATA = {"a": 1}
 FIFO = [("g", DATA), ("h", {"a": 2}), ("g", {"a": 3})]
 SAMPLES: dict[str, type[BaseModel]] = {
-    "api_gateway_http": APIGatewayProxyEventV2Model,
-    "dynamodb_stream": DynamoDBStreamModel,
-    **dict.fromkeys(("eventbridge", "schedule"), EventBridgeModel),
-    "kafka": KafkaMskEventModel,
-    "kinesis": KinesisDataStreamModel,
-    "s3": S3Model,
-    "sns": SnsModel,
-    **dict.fromkeys(("sqs", "sqs_eventbridge", "sqs_fifo", "sqs_sns"), SqsModel),
+    "api_gateway_http": models.APIGatewayProxyEventV2Model,
+    "dynamodb_stream": models.DynamoDBStreamModel,
+    **dict.fromkeys(("eventbridge", "schedule"), models.EventBridgeModel),
+    "kafka": models.KafkaMskEventModel,
+    "kinesis": models.KinesisDataStreamModel,
+    "s3": models.S3Model,
+    "sns": models.SnsModel,
+    **dict.fromkeys(("sqs", "sqs_eventbridge", "sqs_fifo", "sqs_sns"), models.SqsModel),
 }
 MADE: list[tuple[type[BaseModel], Any]] = [
-    (EventBridgeModel, events.eventbridge(DATA)),
-    (SnsModel, events.sns(DATA)),
-    (SnsNotificationModel, events.sns_envelope(DATA)),
-    (SqsModel, events.sqs([events.sns_envelope(DATA), events.eventbridge(DATA)])),
-    (SqsModel, events.sqs_fifo(FIFO)),
-    (KafkaMskEventModel, events.kafka([("t-0", "c-1", DATA), ("t-1", None, {"a": 2})])),
-    (KafkaSelfManagedEventModel, events.kafka([("t-0", "c-1", DATA)], eventSource="SelfManagedKafka")),
-    (KinesisDataStreamModel, events.kinesis([("c-1", DATA), ("c-1", {"a": 2}), ("c-2", {"a": 3})])),
-    (DynamoDBStreamModel, events.dynamodb_stream([ITEM, ITEM])),
+    (models.EventBridgeModel, events.eventbridge(DATA)),
+    (models.SnsModel, events.sns(DATA)),
+    (models.SnsNotificationModel, events.sns_envelope(DATA)),
+    (models.SqsModel, events.sqs([events.sns_envelope(DATA), events.eventbridge(DATA)])),
+    (models.SqsModel, events.sqs_fifo(FIFO)),
+    (models.KafkaMskEventModel, events.kafka([("t-0", "c-1", DATA), ("t-1", None, {"a": 2})])),
+    (models.KafkaSelfManagedEventModel, events.kafka([("t-0", "c-1", DATA)], eventSource="SelfManagedKafka")),
+    (models.KinesisDataStreamModel, events.kinesis([("c-1", DATA), ("c-1", {"a": 2}), ("c-2", {"a": 3})])),
+    (models.DynamoDBStreamModel, events.dynamodb_stream([ITEM, ITEM])),
 ]
 ALL = [*((model, events.load(name)) for name, model in SAMPLES.items()), *MADE]
 
@@ -56,7 +45,7 @@ def test_powertools_strict_models_accept_the_samples_and_what_is_made_from_them(
         model.model_validate(event)
 
 
-@pytest.mark.parametrize("event", [event for model, event in ALL if model is SqsModel])
+@pytest.mark.parametrize("event", [event for model, event in ALL if model is models.SqsModel])
 def test_a_message_carries_the_digest_of_its_body_and_ids_of_its_own(event):
     for record in event["Records"]:
         assert record["md5OfBody"] == hashlib.md5(record["body"].encode()).hexdigest()  # noqa: S324 - of SQS
@@ -65,7 +54,7 @@ def test_a_message_carries_the_digest_of_its_body_and_ids_of_its_own(event):
 
 
 @pytest.mark.parametrize(
-    "event", [event for model, event in ALL if model in (KinesisDataStreamModel, DynamoDBStreamModel)]
+    "event", [event for model, event in ALL if model in (models.KinesisDataStreamModel, models.DynamoDBStreamModel)]
 )
 def test_records_of_a_stream_have_ids_and_rising_sequence_numbers(event):
     records = event["Records"]

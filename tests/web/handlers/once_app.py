@@ -11,11 +11,7 @@ from typing import Any
 from fastapi import FastAPI, Response
 from mangum import Mangum
 
-from lambda_lock.web import (
-    IdempotencyMiddleware,
-    LambdaContextMiddleware,
-    idempotent_request,
-)
+from lambda_lock.web import IdempotencyMiddleware, LambdaContextMiddleware, idempotent_request
 
 ADAPTER = "BEHIND_THE_ADAPTER" in os.environ
 
