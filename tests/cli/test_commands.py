@@ -152,24 +152,6 @@ def test_ls_of_one_partition_is_a_query(run, engine, wire, table):
     assert wire.operations == ["Query"]
 
 
-def test_ls_watch_shows_changes_until_ctrl_c(terminal, rows):
-    rows.put_lock("first")
-    shown = terminal("ls", "--watch", "--interval", "0.2")
-    shown.wait_for("first")
-    rows.put_lock("second")
-    shown.wait_for("second")
-    shown.type("\x03")
-    assert shown.wait() == 0
-    assert "Traceback" not in shown.text
-
-
-def test_ls_watch_in_a_pipe_gives_an_array_a_line(start, rows):
-    rows.put_lock("a")
-    process = start("ls", "--watch", "--interval", "0.1", "--json")
-    for _ in range(3):
-        assert [lock["key"] for lock in json.loads(process.stdout.readline())] == ["a"]
-
-
 # On a terminal
 
 

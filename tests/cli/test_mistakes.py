@@ -51,7 +51,7 @@ def test_run_goes_on_at_once_with_the_lock_of_an_earlier_run_that_died(run_apart
     assert not rows.is_held("nightly")
 
 
-def test_ls_watch_survives_a_table_that_does_not_answer(start, wire, rows):
+def test_ls_watch_in_a_pipe_gives_an_array_a_line_and_survives_a_table_that_does_not_answer(start, wire, rows):
     rows.put_lock("first")
     process = start("ls", "--watch", "--interval", "0.1", "--json")
     assert [lock["key"] for lock in json.loads(process.stdout.readline())] == ["first"]
@@ -77,7 +77,7 @@ def test_a_list_that_breaks_off_does_not_run_into_the_next(capsys):
     assert [lock["key"] for lock in json.loads(whole)] == ["second"]
 
 
-def test_ls_watch_on_a_terminal_survives_a_refused_scan(terminal, wire, rows):
+def test_ls_watch_on_a_terminal_shows_changes_until_ctrl_c_and_survives_a_refused_scan(terminal, wire, rows):
     rows.put_lock("first")
     shown = terminal("ls", "--watch", "--interval", "0.2")
     shown.wait_for("first")

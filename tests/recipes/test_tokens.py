@@ -1,22 +1,20 @@
-"""The recipe for OAuth tokens: a token that many find revoked is refreshed once, in threads, tasks and processes."""
+"""The recipe for OAuth tokens: a token that many find revoked is refreshed once, by threads, by tasks and by both."""
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
+import asyncio
+import functools
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
-from rig.engine import ROOT
-from rig.loopback import Handler, LoopbackServer
-from tests.support.waiting import DEADLINE, wait_until
+from tests.support.elsewhere import in_thread
+from tests.support.waiting import wait_until
 
 from .pages import program_of
-from .token_callers import ask
 
 _PLAIN, _ASYNC = "## An OAuth token", "### A token in asyncio"
 _CALLERS = 20
@@ -36,13 +34,13 @@ class Provider:
         self.served: list[str] = []
         self._guard = threading.Lock()
 
-    def refresh(self) -> str:
+    def refresh(self, account: str) -> dict[str, Any]:
         with self._guard:
             self.refreshes += 1
             token = self.good = f"t{self.refreshes}"
         if token != "t1" and not self.late:
             wait_until(lambda: self.refused >= _CALLERS)
-        return token
+        return {"access_token": token, "expires_in": 3600}
 
     def call(self, token: str) -> int:
         if token != self.good:
@@ -62,50 +60,38 @@ class Provider:
         with self._guard:
             self.refused += 1
 
-    @contextmanager
-    def serving(self) -> Iterator[str]:
-        provider = self
 
-        class Answers(Handler):
-            def do_POST(self) -> None:
-                self.body()
-                _, what, *token = self.path.split("/")
-                if what == "call":
-                    self.reply(provider.call(*token), b"null")
-                else:
-                    found = {"access_token": provider.refresh(), "expires_in": 3600}
-                    self.reply(200, json.dumps(found).encode())
+def callers(heading: str, provider: Provider, count: int) -> list[int]:
+    """What so many callers are answered, on threads or as tasks. Their program is their own, as in another process."""
+    app = program_of("compute-once.md", heading)
+    with ThreadPoolExecutor(2 * count) as pool:
+        if heading == _PLAIN:
+            app.fetch_token = provider.refresh
+            return list(pool.map(lambda _: app.call("acme", provider.call), range(count)))
 
-        with LoopbackServer(Answers) as server:
-            yield server.url
+        def on_a_thread(function: Callable[[str], Any]) -> Any:
+            return lambda argument: asyncio.get_running_loop().run_in_executor(pool, function, argument)
+
+        async def call_all() -> list[int]:
+            return await asyncio.gather(*(app.call("acme", on_a_thread(provider.call)) for _ in range(count)))
+
+        app.fetch_token = on_a_thread(provider.refresh)
+        return asyncio.run(call_all())
 
 
 @pytest.mark.usefixtures("table")
 @pytest.mark.parametrize("late", [False, True], ids=["a slow refresh", "late refusals"])
 @pytest.mark.parametrize(
-    "headings",
-    [(_PLAIN,), (_ASYNC,), (_PLAIN, _ASYNC) * 2],
-    ids=["threads", "tasks", "processes of threads and of tasks"],
+    "headings", [(_PLAIN,), (_ASYNC,), (_PLAIN, _ASYNC) * 2], ids=["threads", "tasks", "threads and tasks"]
 )
 def test_callers_that_find_one_token_revoked_refresh_it_once(headings, late):
     provider = Provider(late)
-    with provider.serving() as url:
-        app = program_of("compute-once.md", _PLAIN)
-        app.fetch_token = lambda account: ask(f"{url}/refresh")[1]
-        assert app.token("acme")["access_token"] == "t1"
-        provider.good = ""  # revoked
-        count = _CALLERS // len(headings)
-        processes = [
-            subprocess.Popen(
-                [sys.executable, "-m", "tests.recipes.token_callers", heading, url, str(count)],
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                text=True,
-                cwd=ROOT,
-            )
-            for heading in headings
-        ]
-        said = [process.communicate(timeout=4 * DEADLINE) for process in processes]
-    assert [json.loads(out or "null") for out, _ in said] == [[200] * count] * len(headings), said
+    app = program_of("compute-once.md", _PLAIN)
+    app.fetch_token = provider.refresh
+    assert app.token("acme")["access_token"] == "t1"
+    provider.good = ""  # revoked
+    count = _CALLERS // len(headings)
+    ends = [in_thread(functools.partial(callers, heading, provider, count)) for heading in headings]
+    assert [end() for end in ends] == [[200] * count] * len(headings)
     assert provider.refreshes == 2
     assert provider.served == ["t2"] * _CALLERS
