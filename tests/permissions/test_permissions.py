@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import itertools
 import json
-import logging
 import re
 import subprocess
 import sys
@@ -29,17 +27,14 @@ from lambda_lock import (
     set_default_client,
     with_lock,
 )
-from lambda_lock.batch import process_sqs
 from lambda_lock.client.explain import explain
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.requests import Place
 from lambda_lock.core.schema import JAVA
 from lambda_lock.permissions import ACTIONS, IN_WORDS
-from rig import events
 from rig.cloud import ACCOUNT, SERVICES, Cloud
 from rig.engine import REGION, ROOT, Ministack, client_environment
 from tests.support.clocks import SkewedClock
-from tests.support.context import Context
 from tests.support.sampled import sampled
 from tests.support.waiting import wait_until
 
@@ -237,29 +232,6 @@ def _erase_by_command(key: str) -> None:
     _command("erase", key)
 
 
-def _do_a_batch(key: str) -> None:
-    batch = events.sqs([{"customer": key}])
-    with _raising_what_is_logged():
-        process_sqs(batch, print, context=Context(30), lock_key="{body[customer]}", dedup_key=None)
-    with _raising_what_is_logged():
-        process_sqs(batch, print, context=Context(30), lock_key="{body[customer]}")
-
-
-@contextlib.contextmanager
-def _raising_what_is_logged() -> Iterator[None]:
-    """A batch returns the records that failed, and logs why."""
-    seen: list[logging.LogRecord] = []
-    handler = logging.Handler(logging.ERROR)
-    handler.emit = seen.append  # type: ignore[assignment, method-assign]
-    logging.getLogger("lambda_lock").addHandler(handler)
-    try:
-        yield
-    finally:
-        logging.getLogger("lambda_lock").removeHandler(handler)
-    for error in (record.exc_info[1] for record in seen if record.exc_info):
-        raise error or AssertionError(seen)
-
-
 def _run_a_command(key: str) -> None:
     _command("run", key, "--", sys.executable, "-c", "")
 
@@ -296,7 +268,7 @@ _NEEDS: dict[tuple[str, ...], list[Callable[[str], None]]] = {
     ("UpdateItem",): [
         *(_acquire, _take_permits, _correct_a_permit, _renew, _hand_over, _resume, _commit, _close, _await, _decorate),
         *(_acquire_several, _transact, _deduplicate, _deduplicate_in_a_transaction),
-        *(_do_a_batch, _run_a_command),
+        _run_a_command,
     ],
     ("GetItem",): [_get, _prewarm, _forget_by_command, _get_by_command],
     ("UpdateItem", "GetItem"): [

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -105,33 +104,24 @@ def test_nobody_reads_from_a_cache_that_is_half_rebuilt(started):
 
 
 def test_readers_of_a_configuration_see_both_parts_of_one_version(started):
-    app, seen, stop = program_of(PAGE, "## A configuration that is read by many"), [], threading.Event()
-
-    def read(number: int) -> None:
-        while not stop.is_set():
-            seen.append(app.read(f"reader {number}"))
+    app, half = program_of(PAGE, "## A configuration that is read by many"), Work()
 
     class Slow(dict[str, int]):
-        """A configuration whose parts do not change at once: others look in between."""
+        """A configuration whose parts do not change at once: others ask in between."""
 
         def __setitem__(self, name: str, value: int) -> None:
-            before = len(seen)
-            stop.wait(0.05)
-            assert len(seen) - before <= 3  # those that had read, and had not noted it
             super().__setitem__(name, value)
+            half()
 
+    assert app.read("reader") == (1, 1)
     app.config = Slow(app.config)
-    for number in range(3):
-        started(lambda number=number: read(number))
-    try:
-        wait_until(lambda: len(seen) > 3)
-        for version in (2, 3):
-            app.change(version)
-        wait_until(lambda: (3, 3) in seen)
-    finally:
-        stop.set()
-    assert {each for each in seen if each[0] != each[1]} == set()
-    assert not any(taken(f"config#{stripe}") == 100 for stripe in range(app.STRIPES))
+    started(lambda: app.change(2))
+    assert half.is_in.wait(30)
+    readers = [started(lambda number=number: app.read(f"reader {number}")) for number in range(3)]
+    wait_until(lambda: sum(waiters(f"config#{stripe}") for stripe in range(app.STRIPES)) == 3)
+    half.go_on.set()
+    assert [reader() for reader in readers] == [(2, 2)] * 3
+    app.client.close()
 
 
 def test_a_system_drains_pauses_and_goes_on(started):
