@@ -8,19 +8,27 @@ import os
 import socket
 import ssl
 import threading
-import time
 import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import boto3
 import pytest
 
-from lambda_lock.transport import HttpsTransport
+from lambda_lock import LockClient
+from lambda_lock.transport import BotoTransport, HttpsTransport, Reply, TransportError
+from lambda_lock.transport.boto import own_transport
 from lambda_lock.transport.credentials import Credentials
+from rig.loopback import Handler, LoopbackServer
+from tests.histories.storm import Message
+from tests.support.clocks import LeapingClock
 
 Say = Callable[["Stub", socket.socket], bool]
+Connect = Callable[..., HttpsTransport]
 DATE = "Sat, 21 Nov 2026 04:49:13 GMT"
 EPOCH = 1795236553
+ITEM = {"key": {"S": "a"}}
+KEYS = Credentials("AKIDEXAMPLE", "secret")
 
 
 def answer(body: object = None, status: int = 200, *, headers: dict[str, str] | None = None) -> bytes:
@@ -69,95 +77,105 @@ def drip(stub: Stub, connection: socket.socket) -> bool:
     return False
 
 
-class Stub:
+def get(transport: HttpsTransport | BotoTransport, timeout: float = 20.0) -> Reply:
+    return transport.send("GetItem", {"TableName": "locks", "Key": ITEM}, timeout=timeout)
+
+
+def fails(transport: HttpsTransport | BotoTransport, *, ambiguous: bool, timeout: float = 20.0) -> TransportError:
+    with pytest.raises(TransportError) as caught:
+        get(transport, timeout)
+    assert caught.value.ambiguous is ambiguous
+    return caught.value
+
+
+class Stub(LoopbackServer):
     """Answers each request with the next entry of ``script``. After the last one, ``otherwise`` answers ({})."""
 
     def __init__(self, tls: ssl.SSLContext | None = None) -> None:
         self.script: list[Say] = []
         self.otherwise: Say = say(answer())
         self.requests: list[bytes] = []
-        self.carriers: list[int] = []  # the number of the connection that each request came on, from 1
-        self.connections = 0
+        self.carriers: list[int] = []  # the client's port of the connection that each request came on
         self.closed = threading.Semaphore(0)  # released once for each connection that the server has closed
         self.hung_up = threading.Event()
         self.stopped = threading.Event()
-        self._tls = tls
-        self._threads: list[threading.Thread] = []
-        self._open: set[socket.socket] = set()
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port: int = self._listener.getsockname()[1]
-        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}"
-        self._spawn(self._accept)
+        stub, self._scheme = self, "https" if tls else "http"
+
+        class Speaker(Handler):
+            def handle(self) -> None:
+                with (
+                    self.unless_gone(),
+                    tls.wrap_socket(self.request, server_side=True) if tls else self.request as connection,
+                    connection.makefile("rb") as sent,
+                ):
+                    while (request := Message.read(sent)) and stub._answered(
+                        request, self.client_address[1], connection
+                    ):
+                        pass
+
+        super().__init__(Speaker)
+
+    @property
+    def url(self) -> str:
+        return f"{self._scheme}://127.0.0.1:{self.port}"
 
     def bodies(self) -> list[Any]:
         return [json.loads(request.partition(b"\r\n\r\n")[2] or b"null") for request in self.requests]
 
     def close(self) -> None:
         self.stopped.set()
-        for sock in (self._listener, *list(self._open)):
-            with contextlib.suppress(OSError):
-                sock.shutdown(socket.SHUT_RDWR)
-        for thread in self._threads:
-            thread.join(5)
-        self._listener.close()
+        super().close()
 
-    def _spawn(self, target: Callable[..., None], *arguments: object) -> None:
-        thread = threading.Thread(target=target, args=arguments, daemon=True)
-        self._threads.append(thread)
-        thread.start()
-
-    def _accept(self) -> None:
-        while not self.stopped.is_set():
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            self.connections += 1
-            self._spawn(self._serve, connection, self.connections)
-
-    def _serve(self, connection: socket.socket, number: int) -> None:
-        self._open.add(connection)
-        with contextlib.suppress(OSError):
-            if self._tls:
-                plain, connection = connection, self._tls.wrap_socket(connection, server_side=True)
-                self._open = self._open - {plain} | {connection}
-            while request := self._read(connection):
-                self.requests.append(request)
-                self.carriers.append(number)
-                act = self.script.pop(0) if self.script else self.otherwise
-                if not act(self, connection):
-                    break
-        self._open.discard(connection)
-        connection.close()
+    def shutdown_request(self, request: Any) -> None:
+        super().shutdown_request(request)
         self.closed.release()
 
-    def _read(self, connection: socket.socket) -> bytes:
-        data = b""
-        while b"\r\n\r\n" not in data:
-            more = connection.recv(65536)
-            if not more:
-                return b""
-            data += more
-        head, _, body = data.partition(b"\r\n\r\n")
-        length = next((int(line[15:]) for line in head.split(b"\r\n") if line.startswith(b"Content-Length:")), 0)
-        while len(body) < length:
-            body += connection.recv(65536)
-        return head + b"\r\n\r\n" + body
+    def _answered(self, request: Message, carrier: int, connection: socket.socket) -> bool:
+        """Answer a request. Returns whether its connection goes on."""
+        self.requests.append(request.whole)
+        self.carriers.append(carrier)
+        return (self.script.pop(0) if self.script else self.otherwise)(self, connection)
 
 
 @pytest.fixture
 def stub() -> Iterator[Stub]:
-    server = Stub()
-    yield server
-    server.close()
+    with Stub() as server:
+        yield server
 
 
 @pytest.fixture
-def https(stub: Stub) -> Iterator[HttpsTransport]:
+def connect() -> Iterator[Connect]:
+    """Makes transports over HTTPS to an URL, and closes them at the end of the test."""
+    with contextlib.ExitStack() as made:
+
+        def new(url: str, keys: Any = KEYS, **more: Any) -> HttpsTransport:
+            return made.enter_context(contextlib.closing(HttpsTransport("eu-west-1", url, keys, **more)))
+
+        yield new
+
+
+@pytest.fixture
+def https(stub: Stub, connect: Connect) -> HttpsTransport:
     """The HTTPS transport, connected to the stub over plain HTTP."""
-    transport = HttpsTransport("eu-west-1", stub.url, Credentials("AKIDEXAMPLE", "secret"), time.time)
-    yield transport
-    transport.close()
+    return connect(stub.url)
+
+
+def over_boto3(url: str) -> BotoTransport:
+    return own_transport(boto3.Session(), "eu-west-1", url, reason="a test")
+
+
+def patient(transport: HttpsTransport | BotoTransport) -> LockClient:
+    """A client whose pauses take no time."""
+    return LockClient("locks", transport=transport, clock=LeapingClock(), heartbeat_period=0)
+
+
+@pytest.fixture(params=["https", "boto3"])
+def client(request: pytest.FixtureRequest, stub: Stub, keys: pytest.MonkeyPatch) -> Iterator[LockClient]:
+    """A client over each transport, connected to the stub. Its pauses take no time."""
+    with contextlib.closing(over_boto3(stub.url)) as boto:
+        made = patient(boto if request.param == "boto3" else request.getfixturevalue("https"))
+        yield made
+        made.close(release=False)
 
 
 @pytest.fixture

@@ -77,23 +77,22 @@ def theirs() -> Any:
 
 
 def main() -> None:
-    server = Stub()
-    server.otherwise = say(answer(KEYS))
     bare = {name: value for name, value in os.environ.items() if name in ("PATH", "PYTHONPATH", "LANG", "LC_ALL")}
     said = []
-    for case in json.load(sys.stdin):
-        with tempfile.TemporaryDirectory() as home:
-            for path, text in case["files"].items():
-                file = pathlib.Path(home, path)
-                file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_bytes(text.encode("latin-1"))
-            given = {name: value.replace("@", f"{server.url}/") for name, value in case["environ"].items()}
-            os.environ.clear()
-            os.environ.update({**bare, "HOME": home, "HERE": home, "AWS_EC2_METADATA_DISABLED": "true", **given})
-            chosen = ours()
-            said.append([chosen, theirs() if isinstance(chosen, list) else None])
+    with Stub() as server:
+        server.otherwise = say(answer(KEYS))
+        for case in json.load(sys.stdin):
+            with tempfile.TemporaryDirectory() as home:
+                for path, text in case["files"].items():
+                    file = pathlib.Path(home, path)
+                    file.parent.mkdir(parents=True, exist_ok=True)
+                    file.write_bytes(text.encode("latin-1"))
+                given = {name: value.replace("@", f"{server.url}/") for name, value in case["environ"].items()}
+                os.environ.clear()
+                os.environ.update({**bare, "HOME": home, "HERE": home, "AWS_EC2_METADATA_DISABLED": "true", **given})
+                chosen = ours()
+                said.append([chosen, theirs() if isinstance(chosen, list) else None])
     json.dump(said, sys.stdout)
-    server.close()
 
 
 if __name__ == "__main__":

@@ -5,36 +5,17 @@ from __future__ import annotations
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
-import boto3
 import pytest
 
-from lambda_lock import LockClient
 from lambda_lock.errors import TransportError
-from lambda_lock.transport import BotoTransport, Credentials, HttpsTransport, ServiceError
-from lambda_lock.transport.boto import own_transport
-from tests.support.clocks import LeapingClock
+from lambda_lock.transport import ServiceError
 
 from .conftest import Stub, answer, say
 
 HANDFUL = 30  # requests of one call: a few sends for a decision of 5 s, and as many to release what may have landed
-
-
-@pytest.fixture(params=["https", "boto3"])
-def client(request: pytest.FixtureRequest, stub: Stub) -> Iterator[LockClient]:
-    """A client that uses the stub over this transport. Its pauses take no time."""
-    transport: HttpsTransport | BotoTransport
-    if request.param == "https":
-        transport = HttpsTransport("eu-west-1", stub.url, Credentials("a", "b"), time.time)
-    else:
-        session = boto3.Session(aws_access_key_id="a", aws_secret_access_key="b")
-        transport = own_transport(session, "eu-west-1", stub.url, reason="a test")
-    made = LockClient("locks", transport=transport, clock=LeapingClock(), heartbeat_period=0)
-    yield made
-    made.close(release=False)
-    transport.close()
 
 
 def row(key: str = "a", **attributes: Any) -> dict[str, Any]:
@@ -83,12 +64,6 @@ def test_a_decision_sends_a_handful_of_requests_whatever_the_server_says(stub, c
     assert len(stub.requests) <= HANDFUL * (2 + wait)  # releasing the claim is a decision of its own
 
 
-def test_an_error_inside_a_200_is_no_answer(stub, client):
-    stub.otherwise = say(now({"__type": "ns#ThrottlingException", "message": "slow down"}))
-    fails(lambda: client.get("a"))
-    fails(lambda: client.acquire("a", wait=0))
-
-
 def test_the_row_of_another_lock_is_no_answer_to_a_read(stub, client):
     stub.otherwise = say(now({"Item": row("b")}))
     fails(lambda: client.get("a"), "not DynamoDB")
@@ -102,7 +77,10 @@ def test_what_is_not_an_item_is_no_answer(stub, client, item):
     fails(lambda: client.get("a"))
 
 
-def test_a_page_without_items_is_no_answer(stub, client):
+def test_an_error_inside_a_200_and_a_page_without_items_are_no_answers(stub, client):
+    stub.otherwise = say(now({"__type": "ns#ThrottlingException", "message": "slow down"}))
+    for call in (lambda: client.get("a"), lambda: client.acquire("a", wait=0), lambda: list(client.list())):
+        fails(call)
     stub.otherwise = say(now({"message": "welcome"}))
     fails(lambda: list(client.list()))
 
@@ -164,8 +142,6 @@ MALFORMED = [
     *({}, {"S": "a", "N": "1"}, {"S": 5}, {"N": 5}, {"B": 5}, {"X": "a"}),
     *({"SS": [[1]]}, {"L": 5}, {"L": [{"S": 5}]}, {"M": {"a": {}}}),
 ]
-
-
 over_https = pytest.mark.parametrize("client", ["https"], indirect=True)  # boto3 reads answers by its own model
 
 

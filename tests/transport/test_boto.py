@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 import os
-import socket
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import boto3
@@ -13,37 +13,25 @@ from lambda_lock import LockClient
 from lambda_lock.errors import LockConfigurationError
 from lambda_lock.transport import BotoTransport, ConditionFailed, ServiceError, TransactionCanceled, TransportError
 from lambda_lock.transport.boto import own_transport
+from rig.engine import free_port
 
-from .conftest import EPOCH, Stub, answer, cut, error, say, silence
+from .conftest import EPOCH, ITEM, Stub, answer, cut, error, fails, get, over_boto3, say, silence
 
-REQUEST = {"TableName": "locks", "Key": {"key": {"S": "a"}}}
-
+REQUEST = {"TableName": "locks", "Key": ITEM}
 
 pytestmark = pytest.mark.usefixtures("keys")
 
 
 @pytest.fixture
 def own(stub: Stub) -> Iterator[BotoTransport]:
-    transport = own_transport(None, "eu-west-1", stub.url, reason="a test")
-    yield transport
-    transport.close()
+    with closing(over_boto3(stub.url)) as transport:
+        yield transport
 
 
-@pytest.fixture
-def users(stub: Stub) -> Iterator[BotoTransport]:
+def users(url: str) -> BotoTransport:
     """A transport whose client itself sends up to three times."""
     config = Config(retries={"total_max_attempts": 3, "mode": "standard"}, read_timeout=1)
-    transport = BotoTransport(boto3.client("dynamodb", region_name="eu-west-1", endpoint_url=stub.url, config=config))
-    yield transport
-    transport.close()
-
-
-def fails(transport: BotoTransport, *, ambiguous: bool) -> TransportError:
-    with pytest.raises(TransportError) as caught:
-        transport.send("GetItem", REQUEST, timeout=3)
-    assert caught.value.ambiguous is ambiguous
-    assert caught.value.__cause__ is not None or ambiguous
-    return caught.value
+    return BotoTransport(boto3.client("dynamodb", region_name="eu-west-1", endpoint_url=url, config=config))
 
 
 def test_an_own_client_says_who_it_is_and_sends_once(stub, own):
@@ -67,7 +55,7 @@ def test_an_own_client_says_who_it_is_and_sends_once(stub, own):
 )
 def test_an_answer_that_is_not_dynamodbs_word_is_ambiguous(stub, own, failure):
     stub.script = [failure]
-    fails(own, ambiguous=True)
+    fails(own, ambiguous=True, timeout=3)
     assert len(stub.requests) == 1
 
 
@@ -86,12 +74,9 @@ def test_a_refusal_that_is_nested_too_deep_is_not_a_usable_answer(stub, own):
 
 
 def test_a_refused_connection_is_not_ambiguous_unless_the_client_may_have_sent_before():
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        url = f"http://127.0.0.1:{server.getsockname()[1]}"
-    fails(own_transport(None, "eu-west-1", url, reason="a test"), ambiguous=False)
-    config = Config(retries={"total_max_attempts": 2})
-    client = boto3.client("dynamodb", region_name="eu-west-1", endpoint_url=url, config=config)
-    fails(BotoTransport(client), ambiguous=True)
+    url = f"http://127.0.0.1:{free_port()}"
+    assert fails(over_boto3(url), ambiguous=False).__cause__
+    fails(users(url), ambiguous=True)
 
 
 def test_a_refusal_is_the_same_as_over_https(stub, own):
@@ -105,7 +90,7 @@ def test_a_refusal_is_the_same_as_over_https(stub, own):
         say(error("ValidationException", "why")),
     ]
     with pytest.raises(ConditionFailed) as failed:
-        own.send("GetItem", REQUEST, timeout=3)
+        get(own)
     assert (failed.value.item, failed.value.date) == (item, EPOCH)
     with pytest.raises(TransactionCanceled) as cancelled:
         own.send("TransactWriteItems", {"TransactItems": [{"Delete": REQUEST}]}, timeout=3)
@@ -116,17 +101,17 @@ def test_a_refusal_is_the_same_as_over_https(stub, own):
         ("ValidationException", False),
     ]:
         with pytest.raises(ServiceError) as refused:
-            own.send("GetItem", REQUEST, timeout=3)
+            get(own)
         assert (refused.value.code, refused.value.retryable, refused.value.date) == (code, retryable, EPOCH)
 
 
-def test_a_failed_condition_after_a_retry_inside_the_client_is_ambiguous_and_one_without_is_none(stub, users):
+def test_a_failed_condition_after_a_retry_inside_the_client_is_ambiguous_and_one_without_is_none(stub):
     stub.script = [cut, *[say(error("ConditionalCheckFailedException"))] * 2]
-    caught = fails(users, ambiguous=True)
-    assert "after 1 retries" in str(caught)
-    assert len(stub.requests) == 2
-    with pytest.raises(ConditionFailed):
-        users.send("GetItem", REQUEST, timeout=3)
+    with closing(users(stub.url)) as transport:
+        assert "after 1 retries" in str(fails(transport, ambiguous=True))
+        assert len(stub.requests) == 2
+        with pytest.raises(ConditionFailed):
+            get(transport)
 
 
 def test_binary_values_go_both_ways_at_any_depth(stub, own):
@@ -137,12 +122,10 @@ def test_binary_values_go_both_ways_at_any_depth(stub, own):
         "empty": {"B": ""},
         "list": {"L": [{"B": "AA=="}, {"M": {"B": {"S": "x"}, "BS": {"N": "1"}, "deep": {"B": "/w=="}}}]},
     }
-    stub.script = [say(answer({"Item": item}))]
+    stub.script = [say(answer()), say(answer({"Item": item}))]
     own.send("PutItem", {"TableName": "locks", "Item": item}, timeout=3)
-    assert own.send("GetItem", REQUEST, timeout=3).item is None
     assert stub.bodies()[0]["Item"] == item
-    stub.script = [say(answer({"Item": item}))]
-    assert own.send("GetItem", REQUEST, timeout=3).item == item
+    assert get(own).item == item
 
 
 def test_a_request_that_boto3_does_not_take_is_a_configuration_error(stub, own):
@@ -152,10 +135,10 @@ def test_a_request_that_boto3_does_not_take_is_a_configuration_error(stub, own):
 
 
 def test_a_forked_child_does_not_use_its_parents_connection(stub, own):
-    own.send("GetItem", REQUEST, timeout=3)
+    get(own)
     own._pid = os.getpid() + 1  # as it is in a child
-    own.send("GetItem", REQUEST, timeout=3)
-    own.send("GetItem", REQUEST, timeout=3)
+    get(own)
+    get(own)
     assert stub.connections == 2
 
 

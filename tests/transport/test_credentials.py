@@ -10,10 +10,10 @@ import botocore.session
 import pytest
 
 from lambda_lock.errors import LockConfigurationError, TransportError
-from lambda_lock.transport import HttpsTransport, ServiceError
+from lambda_lock.transport import ServiceError
 from lambda_lock.transport.credentials import ContainerCredentials, Credentials, EnvironmentCredentials
 
-from .conftest import EPOCH, Say, Stub, answer, cut, error, say
+from .conftest import EPOCH, Say, Stub, answer, cut, error, get, say
 
 KEYS = {"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_SESSION_TOKEN": "token"}
 
@@ -32,6 +32,18 @@ def grant(name: str, ends: str = "2026-11-21T05:49:13Z", token: str | None = "to
 def container(stub: Stub, **environ: str) -> ContainerCredentials:
     full = {"AWS_CONTAINER_CREDENTIALS_FULL_URI": f"{stub.url}/role?a=b"}
     return ContainerCredentials(full | environ, logging.getLogger("lambda_lock"))
+
+
+def held_up(said: Say) -> tuple[threading.Event, threading.Event, list[Say]]:
+    """An answer that is held up: an event for its request, and one that lets it go."""
+    asked, go_on = threading.Event(), threading.Event()
+
+    def hold(stub: Stub, connection: socket.socket) -> bool:
+        asked.set()
+        assert go_on.wait(20)
+        return said(stub, connection)
+
+    return asked, go_on, [hold]
 
 
 # Static and environment
@@ -60,7 +72,7 @@ def test_credentials_that_were_badly_copied_are_refused_without_showing_them(acc
         Credentials(access_key, secret_key, token)
 
 
-def test_the_environment_is_read_again_at_each_use():
+def test_the_environment_is_read_again_at_each_use_and_badly_copied_keys_are_refused_until_they_are_correct():
     environ = dict(KEYS)
     source = EnvironmentCredentials(environ)
     first = source.get(0, soon())
@@ -72,12 +84,6 @@ def test_the_environment_is_read_again_at_each_use():
     assert source.get(0, soon()) is second  # nothing has changed, so nothing is checked again
     environ |= KEYS
     assert source.get(0, soon()).token == "token"
-
-
-def test_badly_copied_keys_are_refused_at_each_use_until_they_are_correct():
-    environ = dict(KEYS)
-    source = EnvironmentCredentials(environ)
-    source.get(0, soon())
     environ["AWS_SECRET_ACCESS_KEY"] = "not a secret"
     for _ in range(2):
         with pytest.raises(LockConfigurationError, match="secret key"):
@@ -126,23 +132,17 @@ def test_the_endpoint_is_asked_once_and_then_again_before_the_end(stub):
     assert b"Authorization" not in stub.requests[0]
 
 
-def test_the_authorization_token_is_sent(stub):
-    stub.script = [grant("a")]
-    container(stub, AWS_CONTAINER_AUTHORIZATION_TOKEN="Basic abc").get(EPOCH, soon())
-    assert b"\r\nAuthorization: Basic abc\r\n" in stub.requests[0]
-
-
-def test_the_token_file_comes_first_and_is_read_at_each_fetch(stub, tmp_path):
-    stub.script = [grant("a"), grant("b")]
+def test_the_authorization_token_is_sent_and_its_file_comes_first_and_is_read_at_each_fetch(stub, tmp_path):
+    stub.otherwise = grant("a")
     file = tmp_path / "token"
+    container(stub, AWS_CONTAINER_AUTHORIZATION_TOKEN="Basic abc").get(EPOCH, soon())
     source = container(stub, AWS_CONTAINER_AUTHORIZATION_TOKEN="x", AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE=str(file))
-    file.write_text("one")
-    source.get(EPOCH, soon())
-    file.write_text("two")
-    source.expire()
-    source.get(EPOCH, soon())
-    for request, token in zip(stub.requests, (b"one", b"two"), strict=True):
-        assert b"Authorization: %s\r\n" % token in request
+    for token in ("one", "two"):
+        file.write_text(token)
+        source.get(EPOCH, soon())
+        source.expire()
+    for request, sent in zip(stub.requests, (b"Basic abc", b"one", b"two"), strict=True):
+        assert b"\r\nAuthorization: %s\r\n" % sent in request
 
 
 @pytest.mark.parametrize("content", [None, "a\nb"])
@@ -226,17 +226,11 @@ def test_credentials_that_are_still_good_are_used_with_a_warning_while_the_endpo
 
 
 def test_only_one_of_many_threads_asks_for_new_credentials(stub):
-    waiting = threading.Event()
-
-    def hold(_: Stub, connection: socket.socket) -> bool:
-        assert waiting.wait(20)
-        return grant("a")(stub, connection)
-
-    stub.script = [hold]
+    _, go_on, stub.script = held_up(grant("a"))
     source = container(stub)
     with ThreadPoolExecutor(8) as threads:
         results = [threads.submit(source.get, EPOCH, soon()) for _ in range(8)]
-        waiting.set()
+        go_on.set()
         assert {result.result().access_key for result in results} == {"a"}
     assert len(stub.requests) == 1
 
@@ -260,14 +254,8 @@ def test_a_thread_without_time_left_does_not_wait_for_the_one_that_asks(stub):
 
 
 def test_a_thread_does_not_wait_for_a_refresh_while_there_are_good_credentials(stub):
-    asked, go_on = threading.Event(), threading.Event()
-
-    def hold(_: Stub, connection: socket.socket) -> bool:
-        asked.set()
-        assert go_on.wait(20)
-        return grant("b", ends="2026-11-21T06:49:13Z")(stub, connection)
-
-    stub.script = [grant("a"), hold]
+    asked, go_on, held = held_up(grant("b", ends="2026-11-21T06:49:13Z"))
+    stub.script = [grant("a"), *held]
     source = container(stub)
     source.get(EPOCH, soon())
     source._asked -= 3600
@@ -280,20 +268,18 @@ def test_a_thread_does_not_wait_for_a_refresh_while_there_are_good_credentials(s
         assert refreshing.result().access_key == "b"
 
 
-def test_credentials_that_dynamodb_calls_expired_are_fetched_anew(stub):
+def test_credentials_that_dynamodb_calls_expired_are_fetched_anew(stub, connect):
     stub.script = [grant("a"), say(error("ExpiredTokenException")), grant("b"), say(answer())]
-    transport = HttpsTransport("eu-west-1", stub.url, container(stub), lambda: EPOCH)
+    transport = connect(stub.url, container(stub), now=lambda: EPOCH)
     with pytest.raises(ServiceError) as caught:
-        transport.send("GetItem", {}, timeout=20)
+        get(transport)
     assert caught.value.retryable is True
-    transport.send("GetItem", {}, timeout=20)
-    transport.close()
+    get(transport)
     assert b"Credential=b/" in stub.requests[3]
 
 
-def test_a_request_is_not_sent_when_its_credentials_cannot_be_had(stub):
+def test_a_request_is_not_sent_when_its_credentials_cannot_be_had(stub, connect):
     stub.script = [say(answer({}, 404))]
-    transport = HttpsTransport("eu-west-1", stub.url, container(stub), lambda: EPOCH)
     with pytest.raises(LockConfigurationError, match="404"):
-        transport.send("GetItem", {}, timeout=20)
+        get(connect(stub.url, container(stub), now=lambda: EPOCH))
     assert len(stub.requests) == 1  # the endpoint's

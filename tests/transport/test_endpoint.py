@@ -23,18 +23,12 @@ def test_botocore_knows_enough_regions_to_compare_with():
     assert len(REGIONS) > 40
 
 
-@pytest.mark.parametrize(("fips", "dualstack"), list(itertools.product([False, True], repeat=2)))
 @pytest.mark.parametrize("name", REGIONS + UNKNOWN)
-def test_each_region_has_the_endpoint_that_botocore_gives_it(name, fips, dualstack):
-    expected = RULES.resolve_endpoint(Region=name, UseFIPS=fips, UseDualStack=dualstack).url
-    flags = {"AWS_USE_FIPS_ENDPOINT": str(fips), "AWS_USE_DUALSTACK_ENDPOINT": str(dualstack)}
-    assert resolve(name, None, flags) == expected
-
-
-def test_the_flags_are_read_from_the_environment():
-    flags = {"AWS_USE_FIPS_ENDPOINT": "true", "AWS_USE_DUALSTACK_ENDPOINT": "True"}
-    assert resolve("eu-west-1", None, flags) == "https://dynamodb-fips.eu-west-1.api.aws"
-    assert resolve("eu-west-1", None, dict.fromkeys(flags, "no")) == "https://dynamodb.eu-west-1.amazonaws.com"
+def test_each_region_has_the_endpoint_that_botocore_gives_it(name):
+    for fips, dualstack in itertools.product([False, True], repeat=2):
+        expected = RULES.resolve_endpoint(Region=name, UseFIPS=fips, UseDualStack=dualstack).url
+        flags = {"AWS_USE_FIPS_ENDPOINT": str(fips), "AWS_USE_DUALSTACK_ENDPOINT": "true" if dualstack else "no"}
+        assert resolve(name, None, flags) == expected
 
 
 @pytest.mark.parametrize("name", ["aws-global", "eu-west1", "euwest", "eu-west-1a", "EU-WEST-1", "localhost"])

@@ -63,21 +63,19 @@ VALUES = {"ExpressionAttributeNames": {"#d": "data"}, "ExpressionAttributeValues
 
 
 def test_what_is_put_is_got_with_every_type(transport, table):
+    updated = KEY | {"data": ITEM["data"]}
+    update = {"Key": KEY, "UpdateExpression": "SET #d = :d", "ReturnValues": "ALL_NEW", **VALUES}
     for operation, request, expected in (
         ("GetItem", {"Key": KEY, "ConsistentRead": True}, None),
         ("PutItem", {"Item": ITEM}, None),
         ("GetItem", {"Key": KEY, "ConsistentRead": True}, ITEM),
         ("DeleteItem", {"Key": KEY, "ReturnValues": "ALL_OLD"}, ITEM),
-        (
-            "UpdateItem",
-            {"Key": KEY, "UpdateExpression": "SET #d = :d", "ReturnValues": "ALL_NEW", **VALUES},
-            KEY | {"data": ITEM["data"]},
-        ),
+        ("UpdateItem", update, updated),
     ):
         assert outcome(transport, operation, TableName=table, **request) == ("done", expected)
     query = {"ExpressionAttributeNames": {"#k": "key"}, "ExpressionAttributeValues": {":k": KEY["key"]}}
     found = outcome(transport, "Query", TableName=table, KeyConditionExpression="#k = :k", **query)
-    assert found[1]["Items"] == [KEY | {"data": ITEM["data"]}]
+    assert found[1]["Items"] == [updated]
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import socket
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 from hypothesis import example, given, settings
@@ -15,7 +14,7 @@ from hypothesis import strategies as st
 from lambda_lock.transport import http1
 from lambda_lock.transport.endpoint import Endpoint
 
-from .conftest import Stub, cut, say
+from .conftest import cut, say
 
 # What a status line and the fields of a head are. Source: RFC 9112, sections 4 and 5; RFC 9110, section 5.
 STATUS = re.compile(rb"HTTP/1\.([01]) ([2-5][0-9]{2})(?: [\t\x20-\x7e\x80-\xff]*)?")
@@ -87,38 +86,12 @@ def test_a_head_is_read_as_by_the_expressions_of_its_grammar(examples):
     check()
 
 
-@contextmanager
-def connected(stub: Stub) -> Iterator[http1.Connection]:
-    connection = http1.Connection(Endpoint(stub.url), None, time.monotonic() + 20)
-    try:
-        yield connection
-    finally:
-        connection.close()
-
-
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 50])
-def test_an_answer_is_the_same_wherever_it_is_split(size, stub):
-    whole = REAL + b"\r\n\r\n{}"
-
-    def in_packets(_: Stub, peer: socket.socket) -> bool:
-        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for at in range(0, len(whole), size):
-            peer.sendall(whole[at : at + size])
-        return True
-
-    stub.script = [in_packets]
-    with connected(stub) as connection:
-        status, headers, body = connection.exchange(b"x\r\n\r\n", time.monotonic() + 20)
-        assert (status, body, headers["content-length"], len(headers)) == (200, b"{}", "2", 7)
-        assert connection.reusable
-
-
 @pytest.mark.parametrize("has_poll", [True, False])
 def test_an_idle_connection_is_quiet_until_there_is_something_to_read(has_poll, monkeypatch, stub):
     if not has_poll:
         monkeypatch.delattr("select.poll")
     stub.script = [say(REAL + b"\r\n\r\n{}"), cut]
-    with connected(stub) as connection:
+    with contextlib.closing(http1.Connection(Endpoint(stub.url), None, time.monotonic() + 20)) as connection:
         connection.exchange(b"x\r\n\r\n", time.monotonic() + 20)
         assert connection.is_quiet()
         connection._socket.sendall(b"x\r\n\r\n")  # the server ends the connection now

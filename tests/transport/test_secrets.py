@@ -6,26 +6,23 @@ import logging
 import pickle
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
-import boto3
 import pytest
 
-from lambda_lock import LockClient
 from lambda_lock.decorators.disabled import StandIn
-from lambda_lock.errors import LockConfigurationError, LockError, LockFormatError, LockNotGrantedError, TransportError
+from lambda_lock.errors import LockConfigurationError, LockError, LockFormatError, LockNotGrantedError
 from lambda_lock.observe.log import shown
 from lambda_lock.observe.observer import package
-from lambda_lock.transport import BotoTransport, Credentials, Reply, choose
-from lambda_lock.transport.boto import own_transport
+from lambda_lock.transport import Credentials, Reply, choose
 from lambda_lock.transport.credentials import ContainerCredentials
 from lambda_lock.transport.endpoint import Endpoint
-from tests.support.clocks import LeapingClock
 from tests.support.stand_ins import made
 
-from .conftest import Stub, answer, cut, error, say
-from .test_answers import now, row
+from .conftest import answer, cut, error, fails, get, over_boto3, patient, say
+from .test_answers import now, refused, row
 
 SECRET = "hunter2"
 FORGED = "x\n2026-11-21 WARNING lock 'b' is lost\x1b[2J\u2028"
@@ -40,18 +37,6 @@ def raised(call: Callable[[], object], kind: type[BaseException] = LockError) ->
     with pytest.raises(kind) as caught:
         call()
     return caught.value
-
-
-@pytest.fixture(params=["https", "boto3"])
-def transport(request: pytest.FixtureRequest, stub: Stub, keys: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Both transports, connected to the stub."""
-    found = request.getfixturevalue("https") if request.param == "https" else over_boto3(stub.url)
-    yield found
-    found.close()
-
-
-def over_boto3(url: str) -> BotoTransport:
-    return own_transport(boto3.Session(), "eu-west-1", url, reason="a test")
 
 
 # Secrets
@@ -92,42 +77,42 @@ def test_no_error_shows_the_password_of_an_endpoint(keys, url, environ):
     assert SECRET not in shows(raised(lambda: choose(now=time.time, endpoint_url=url, boto3_client="x")))
 
 
-def test_no_error_of_boto3_shows_the_password_of_an_endpoint(keys):
-    transport = own_transport(None, "eu-west-1", f"http://user:{SECRET}@127.0.0.1:1", reason="a test")
-    caught = raised(lambda: transport.send("GetItem", {"TableName": "t", "Key": {"key": {"S": "a"}}}, timeout=3))
-    assert SECRET not in shows(caught)
-    transport.close()
+@pytest.mark.parametrize("port", ["1", "the stub's"])
+def test_no_error_of_boto3_shows_the_password_of_an_endpoint_or_carries_the_request(keys, stub, port):
+    keys.setenv("AWS_SESSION_TOKEN", SECRET)
+    stub.otherwise = cut
+    with closing(over_boto3(f"http://user:{SECRET}@127.0.0.1:{port if port == '1' else stub.port}")) as transport:
+        caught = raised(lambda: get(transport, 3))
+    assert SECRET not in shows(caught) + carried(caught)
 
 
 def test_the_reason_for_boto3_does_not_show_what_stands_in_an_endpoints_path(keys):
     keys.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:1/?token={SECRET}")
-    transport = choose(now=time.time)
-    assert transport.reason == "the endpoint at 127.0.0.1:1 has a path"
-    transport.close()
+    with closing(choose(now=time.time)) as transport:
+        assert transport.reason == "the endpoint at 127.0.0.1:1 has a path"
 
 
 @pytest.mark.parametrize("status", [200, 400, 502])
 @pytest.mark.parametrize("said", [SECRET, f'["{SECRET}"]', f'{{"x": "{SECRET}"', f'{{"Item": "{SECRET}"}}'])
-def test_no_error_shows_what_another_server_answered(stub, transport, status, said):
+def test_no_error_shows_what_another_server_answered(stub, client, status, said):
     stub.otherwise = say(answer(said.encode(), status))
-    with LockClient("locks", transport=transport, clock=LeapingClock(), heartbeat_period=0) as client:
-        assert SECRET not in shows(raised(lambda: client.get("a")))
+    assert SECRET not in shows(raised(lambda: client.get("a")))
 
 
-def test_no_error_shows_the_items_of_a_commit(stub, transport):
+def test_no_error_shows_the_items_of_a_commit(stub, client):
     quoted = f"1 validation error detected: Value '[{{'S': '{SECRET}'}}]' at 'transactItems' failed: too many"
     stub.otherwise = say(error("ValidationException", quoted))
-    items: list[dict[str, Any]] = [{"Put": {"TableName": "orders", "Item": {"id": {"S": SECRET}}}}]
-    with LockClient("locks", transport=transport) as client:
-        caught = raised(lambda: made(StandIn, "a", client=client).commit(items))
-        assert SECRET not in shows(caught)
-        assert "at 'transactItems' failed: too many" in str(caught)
-        items[0]["Put"]["Item"]["id"]["S"] = {SECRET: SECRET}
-        assert SECRET not in shows(raised(lambda: made(StandIn, "a", client=client).commit(items)))
-        mistakes: list[Any] = [SECRET, {"Put": {}, "Item": SECRET}, [SECRET]]
-        for wrong in mistakes:
-            assert SECRET not in shows(raised(lambda: made(StandIn, "a", client=client).commit([wrong])))  # noqa: B023
-        assert SECRET not in shows(raised(lambda: client.acquire("a", attributes=[SECRET]), TypeError))  # type: ignore[arg-type]
+
+    def refused(item: Any) -> BaseException:
+        return raised(lambda: made(StandIn, "a", client=client).commit([item]))
+
+    def put(key: Any) -> Any:
+        return {"Put": {"TableName": "orders", "Item": {"id": {"S": key}}}}
+
+    for item in (put(SECRET), put({SECRET: SECRET}), SECRET, {"Put": {}, "Item": SECRET}, [SECRET]):
+        assert SECRET not in shows(refused(item))
+    assert "at 'transactItems' failed: too many" in str(refused(put(SECRET)))
+    assert SECRET not in shows(raised(lambda: client.acquire("a", attributes=[SECRET]), TypeError))
 
 
 @pytest.mark.parametrize(
@@ -139,19 +124,17 @@ def test_no_error_shows_the_items_of_a_commit(stub, transport):
         ("ThrottlingException", "Too much of AWS4-HMAC-SHA256 Credential={}", "Too much of"),
     ],
 )
-def test_no_error_shows_the_headers_that_dynamodb_quotes(stub, transport, code, quoted, left):
+def test_no_error_shows_the_headers_that_dynamodb_quotes(stub, client, code, quoted, left):
     stub.otherwise = say(error(code, quoted.format(SECRET)))
-    with LockClient("locks", transport=transport, clock=LeapingClock(), heartbeat_period=0) as client:
-        caught = raised(lambda: client.get("a"))
+    caught = raised(lambda: client.get("a"))
     assert SECRET not in shows(caught)
     assert left in str(caught)
 
 
-def test_what_dynamodb_says_about_a_role_for_authorization_is_shown(stub, https):
+def test_what_dynamodb_says_about_a_role_for_authorization_is_shown(stub, client):
     said = "User: arn:aws:sts::1:assumed-role/authorization-x-amz-api/f is not authorized to perform: dynamodb:GetItem"
     stub.otherwise = say(error("AccessDeniedException", said))
-    with LockClient("locks", transport=https) as client:
-        assert said in str(raised(lambda: client.get("a")))
+    assert said in str(raised(lambda: client.get("a")))
 
 
 def carried(error: BaseException | None) -> str:
@@ -161,15 +144,6 @@ def carried(error: BaseException | None) -> str:
         found += repr(vars(error)) + repr(error)
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return found
-
-
-def test_no_error_of_boto3_carries_the_request(stub, keys):
-    keys.setenv("AWS_SESSION_TOKEN", SECRET)
-    stub.otherwise = cut
-    transport = own_transport(None, "eu-west-1", stub.url, reason="a test")
-    caught = raised(lambda: transport.send("GetItem", {"TableName": "t", "Key": {"key": {"S": "a"}}}, timeout=3))
-    assert SECRET not in carried(caught)
-    transport.close()
 
 
 def test_no_error_carries_the_lines_of_a_credentials_file(keys, tmp_path):
@@ -184,12 +158,8 @@ def test_no_error_carries_the_lines_of_a_credentials_file(keys, tmp_path):
 
 def test_no_error_carries_a_token_that_is_not_text(tmp_path):
     (tmp_path / "token").write_bytes(SECRET.encode() + b"\xff")
-    source = ContainerCredentials(
-        {
-            "AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://127.0.0.1:1",
-            "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": str(tmp_path / "token"),
-        }
-    )
+    named = {"AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE": str(tmp_path / "token")}
+    source = ContainerCredentials(named | {"AWS_CONTAINER_CREDENTIALS_FULL_URI": "http://127.0.0.1:1"})
     caught = raised(lambda: source.get(1, time.monotonic() + 20))
     assert "is not UTF-8" in str(caught)
     assert SECRET not in shows(caught) + carried(caught)
@@ -198,7 +168,7 @@ def test_no_error_carries_a_token_that_is_not_text(tmp_path):
 def test_no_error_carries_an_answer_that_is_not_json(stub, https):
     for said in (SECRET.encode(), SECRET.encode() + b"\xff"):
         stub.otherwise = say(answer(said))
-        assert SECRET not in carried(raised(lambda: https.send("GetItem", {}, timeout=20)))
+        assert SECRET not in carried(raised(lambda: get(https)))
 
 
 def test_a_repr_shows_names_and_no_values():
@@ -211,10 +181,8 @@ def test_a_repr_shows_names_and_no_values():
 
 
 def test_the_name_of_a_holder_cannot_break_the_line_of_an_error_or_the_log(stub, https, caplog):
-    stub.otherwise = say(
-        now({"__type": "ns#ConditionalCheckFailedException", "Item": row(ownerName={"S": FORGED})}, 400)
-    )
-    client = LockClient("locks", transport=https, clock=LeapingClock(), heartbeat_period=0)
+    stub.otherwise = say(refused(Item=row(ownerName={"S": FORGED})))
+    client = patient(https)
     with caplog.at_level(logging.DEBUG, "lambda_lock"):
         caught = raised(lambda: client.acquire("a", wait=0), LockNotGrantedError)
     assert isinstance(caught, LockNotGrantedError)
@@ -222,9 +190,8 @@ def test_the_name_of_a_holder_cannot_break_the_line_of_an_error_or_the_log(stub,
     assert str(caught).isprintable()
     assert r"held by x\n2026-11-21" in str(caught)
     assert str(pickle.loads(pickle.dumps(caught))) == str(caught)
-    lines = [record.getMessage() for record in caplog.records]
-    assert lines
-    assert all(line.isprintable() for line in lines)
+    assert caplog.records
+    assert all(record.getMessage().isprintable() for record in caplog.records)
     stub.otherwise = say(now({"Item": row(ownerName={"S": FORGED})}))
     assert repr(client.get("a")).isprintable()
     client.close(release=False)
@@ -232,14 +199,12 @@ def test_the_name_of_a_holder_cannot_break_the_line_of_an_error_or_the_log(stub,
 
 def test_what_dynamodb_or_a_proxy_says_is_on_one_line(stub, https):
     stub.script = [say(error("ValidationException", FORGED)), say(error(FORGED, FORGED))]
-    client = LockClient("locks", transport=https, clock=LeapingClock(), heartbeat_period=0)
     for _ in range(2):
-        caught = raised(lambda: client.get("a"))
+        caught = raised(lambda: patient(https).get("a"))
         assert str(caught).isprintable()
         assert str(caught.__cause__).isprintable()
-    client.close(release=False)
     stub.otherwise = say(answer(b"", headers={"Content-Type": "text/plain\t\xa0x"}))
-    assert str(raised(lambda: https.send("GetItem", {}, timeout=20), TransportError)).isprintable()
+    assert str(fails(https, ambiguous=True)).isprintable()
 
 
 def test_arguments_of_a_message_are_on_one_line_and_others_as_they_are(caplog):
@@ -255,11 +220,11 @@ def test_arguments_of_a_message_are_on_one_line_and_others_as_they_are(caplog):
     assert shown(5) == 5
 
 
-@pytest.mark.parametrize("url", ["user:hunter2@host:80", "http:/user:hunter2@host", "http:\\\\user:hunter2@host"])
+@pytest.mark.parametrize("url", [f"{start}user:{SECRET}@host:80" for start in ("", "http:/", "http:\\\\")])
 def test_the_password_of_a_malformed_endpoint_is_not_shown(url):
     with pytest.raises(LockConfigurationError, match="host") as caught:
         Endpoint(url)
-    assert "hunter2" not in str(caught.value)
+    assert SECRET not in str(caught.value)
 
 
 def test_an_error_is_no_longer_than_a_line_can_be():

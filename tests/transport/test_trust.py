@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from binascii import b2a_base64
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,29 +10,20 @@ from pathlib import Path
 import pytest
 
 from lambda_lock.errors import LockConfigurationError
-from lambda_lock.transport import HttpsTransport, http1
-from lambda_lock.transport.credentials import Credentials
+from lambda_lock.transport import http1
 from lambda_lock.transport.http1 import WHOLE, Trust
 
 from .certificates import certificate, showing
-from .conftest import Stub
+from .conftest import Stub, get
 
-REQUEST = {"TableName": "locks", "Key": {"key": {"S": "k"}}}
 Serve = Callable[[str], Stub]
 
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Serve]:
     """Starts a server whose certificate has this name."""
-    started: list[Stub] = []
-
-    def start(common: str) -> Stub:
-        started.append(Stub(showing(certificate(common, tmp_path))))
-        return started[-1]
-
-    yield start
-    for stub in started:
-        stub.close()
+    with contextlib.ExitStack() as started:
+        yield lambda common: started.enter_context(Stub(showing(certificate(common, tmp_path))))
 
 
 @pytest.fixture
@@ -54,23 +46,6 @@ def subjects(trust: Trust) -> list[str]:
     return [certificate["subject"][0][0][1] for certificate in trust.context.get_ca_certs()]
 
 
-def send_twice(stub: Stub) -> None:
-    transport = HttpsTransport("eu-west-1", f"https://localhost:{stub.port}", Credentials("AKIDEXAMPLE", "secret"))
-    try:
-        transport.send("GetItem", REQUEST, timeout=5)
-        transport.send("GetItem", REQUEST, timeout=5)
-    finally:
-        transport.close()
-
-
-def test_of_the_system_only_what_bears_amazons_names_is_loaded(system):
-    system("Somebody else", "Amazon Root CA 1")
-    trust = Trust({})
-    assert subjects(trust) == ["Amazon Root CA 1"]
-    assert trust.wider is not None
-    assert len(subjects(Trust({}, WHOLE))) == 2
-
-
 def test_of_amazons_certificates_that_of_dynamodb_is_loaded_first_and_then_all_of_them(system):
     names = ["Amazon Root CA 1", "Amazon Root CA 3", "Starfield Services Root Certificate Authority - G2"]
     system(names[1], "Somebody else", names[2], names[0])
@@ -84,8 +59,9 @@ def test_of_amazons_certificates_that_of_dynamodb_is_loaded_first_and_then_all_o
 
 
 def test_where_that_of_dynamodb_is_missing_the_others_of_amazons_are_loaded_at_once(system):
-    system("Amazon Root CA 4")
+    system("Amazon Root CA 4", "Somebody else")
     assert subjects(Trust({})) == ["Amazon Root CA 4"]
+    assert len(subjects(Trust({}, WHOLE))) == 2
 
 
 @pytest.mark.parametrize("width", [64, 76, 10_000])
@@ -115,18 +91,16 @@ def test_the_system_is_loaded_whole_where_it_has_nothing_of_amazons(system):
     assert subjects(trust) == ["Somebody else"]
 
 
-@pytest.mark.parametrize("variable", ["AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE"])
-def test_the_bundle_named_in_the_environment_is_all_that_is_trusted(system, tmp_path, variable):
+@pytest.mark.parametrize(
+    "variables", [("AWS_CA_BUNDLE",), ("REQUESTS_CA_BUNDLE",), ("AWS_CA_BUNDLE", "REQUESTS_CA_BUNDLE")]
+)
+def test_the_bundle_named_in_the_environment_is_all_that_is_trusted_and_of_two_that_of_aws_counts(
+    system, tmp_path, variables
+):
     bundle = certificate("Somebody else", tmp_path)
     system("Amazon Root CA 1")
-    trust = Trust({variable: str(bundle)})
+    trust = Trust(dict(zip(variables, (str(bundle), "/nowhere"), strict=False)))
     assert trust.wider is None
-    assert subjects(trust) == ["Somebody else"]
-
-
-def test_of_two_bundles_that_of_aws_counts(tmp_path):
-    bundle = certificate("Somebody else", tmp_path)
-    trust = Trust({"AWS_CA_BUNDLE": str(bundle), "REQUESTS_CA_BUNDLE": "/nowhere"})
     assert subjects(trust) == ["Somebody else"]
 
 
@@ -139,17 +113,19 @@ def test_of_two_bundles_that_of_aws_counts(tmp_path):
     ],
 )
 def test_an_endpoint_that_shows_another_than_that_of_dynamodb_takes_a_second_handshake_and_no_second_request(
-    serve, system, server, trusted, connections
+    serve, system, connect, server, trusted, connections
 ):
     stub = serve(server)
     system(*trusted)
-    send_twice(stub)
+    transport = connect(f"https://localhost:{stub.port}")
+    get(transport)
+    get(transport)
     assert (stub.connections, len(stub.requests)) == (connections, 2)
 
 
-def test_an_endpoint_that_the_system_does_not_trust_is_sent_nothing(serve, system):
+def test_an_endpoint_that_the_system_does_not_trust_is_sent_nothing(serve, system, connect):
     stub = serve("Amazon Root CA forged")
     system("Amazon Root CA 1")
     with pytest.raises(LockConfigurationError, match=r"CERTIFICATE_VERIFY_FAILED.*AWS_CA_BUNDLE"):
-        send_twice(stub)
+        get(connect(f"https://localhost:{stub.port}"))
     assert stub.requests == []
