@@ -1,4 +1,4 @@
-"""Permits of more than one, and readers and a writer, over HTTP: ``python -m tests.histories.weights --rounds 20``.
+"""Permits of more than one, and readers and a writer, over HTTP. Run with its orders, it is a process of callers.
 
 Processes of callers take permits of a few keys while requests are lost, doubled and late, and while processes are
 killed (SIGKILL) and frozen (SIGSTOP). Each notes what it was granted, and for how long its handle said that it is held.
@@ -14,11 +14,9 @@ and looks for one order of all that callers were told (checker/permits.go).
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import itertools
 import json
-import os
 import random
 import sys
 import tempfile
@@ -35,11 +33,10 @@ from lambda_lock import Lock, LockClient
 from lambda_lock.core.lease import GRACE
 from lambda_lock.core.row import LONGEST_BELIEVED
 from lambda_lock.errors import LockLostError, LockNotGrantedError, TransportError
-from rig.engine import Engine, Ministack
+from rig.engine import Engine
 
 from . import caller
 from .caller import Orders
-from .judge import judge as porcupine
 from .record import AHEAD, History, Op, Recorder, now, op
 from .rounds import Crew, frozen
 from .storm import Storm
@@ -54,6 +51,7 @@ WANTS: dict[str, list[dict[str, Any]]] = {
     "config": [{"shared": shared} for shared in (True, True, True, False)],
     "mixed": [{"permits": 3}, {"permits": 3, "take": 1}, {"permits": 3, "take": 2}],  # some say nothing of weights
 }
+Lines = list[tuple[int, Any]]  # of all processes, each with the number of its process
 PERMITS = {"gpus": 5, "config": 100, "mixed": 3}
 
 
@@ -155,20 +153,27 @@ class Caller:
 
 @dataclass
 class Hold:
-    """What was granted: from when to when each attempt counted, by its number. over: those that count no more."""
+    """What was granted: from when to when each attempt counted, by its number. over: those that count no more.
 
-    take: int
+    promised: until when the last of its looks says that it is held. granted: when the last attempt was told of it.
+    """
+
+    take: int = 0
     counted: dict[int, tuple[int, int]] = field(default_factory=dict)
     over: set[int] = field(default_factory=set)
     is_resumed: bool = False
+    promised: int = 0
+    granted: int = 0
 
     def begin(self, attempt: int, begun: int, at: int) -> None:
         """An attempt that was begun at one instant was granted at another. Those before it count no more."""
         self.end_all(begun)
         self.counted[attempt] = (at, at)
+        self.granted = at
+        self.promised = max(begun, self.promised)
 
     def end(self, attempt: int, at: int) -> None:
-        since, until = self.counted[attempt]
+        since, until = self.counted.get(attempt, (at, at))
         self.counted[attempt] = (since, min(until, at))
         self.over.add(attempt)
 
@@ -177,7 +182,8 @@ class Hold:
             self.end(attempt, at)
 
     def extend(self, attempt: int, until: int) -> None:
-        if attempt not in self.over:
+        self.promised = max(until, self.promised)
+        if attempt in self.counted.keys() - self.over:
             since, before = self.counted[attempt]
             self.counted[attempt] = (since, max(before, until))
 
@@ -195,10 +201,16 @@ class Round:
     wrong: list[str] = field(default_factory=list)
 
 
-def judge(lines: list[tuple[int, Any]], found: Round) -> None:
-    """Add up what the lines of the processes, in the order of their times, say was held at the same time."""
-    holds: dict[tuple[str, int], Hold] = {}
+def judge(lines: Lines, found: Round, permits: Mapping[str, int] = PERMITS) -> None:
+    """Add up what the lines of the processes, in the order of their times, say was held at the same time.
+
+    In the histories of the keys, all attempts of a hold are one hold. It is promised until the last of their looks
+    says. A loss that is told up to AHEAD before that counts as told at its end (record.py). What was asked for without
+    an answer gives nobody a permit.
+    """
+    holds: dict[tuple[str, int], Hold] = defaultdict(Hold)
     begun: dict[tuple[int, int], tuple[str, str, int, dict[str, Any]]] = {}
+    told: dict[str, list[Op]] = defaultdict(list)
     for process, line in lines:
         match line:
             case ["begin", number, at, kind, key, attempt, known]:
@@ -211,73 +223,49 @@ def judge(lines: list[tuple[int, Any]], found: Round) -> None:
             case ["end", number, at, outcome, learnt]:
                 kind, key, since, known = begun.pop((process, number))
                 found.happened[f"{kind} {outcome}"] += 1
-                place = (key, int(learnt.get("token") or known.get("token") or 0))
-                if outcome in ("ok", "resumed") and "attempt" in learnt:
-                    hold = holds.setdefault(place, Hold(learnt["take"], is_resumed=learnt.get("is_resumed", False)))
-                    hold.begin(learnt["attempt"], since, at)
-                    found.happened["more than one"] += learnt["take"] > 1
-                elif outcome == "lost" and not (hold := holds[place]).is_resumed:
-                    until = max(end for _, end in hold.counted.values())
-                    if at < until - AHEAD * 1e9:
-                        found.wrong.append(f"lost early: {place}, {(until - at) / 1e9:.3f} s before its end")
-            case ["held", _, _, key, attempt, token, until]:
+                token = int(learnt.get("token") or known.get("token") or 0)
+                hold = holds[key, token]
+                if "take" in learnt:
+                    hold.begin(learnt.get("attempt", token), since, at)
+                    hold.take, hold.is_resumed = learnt["take"], hold.is_resumed or learnt.get("is_resumed", False)
+                    told[key].append(op(kind, "ok", since, at, token=token, take=hold.take))
+                    found.happened["more than one"] += hold.take > 1
+                elif kind in ("release", "resume") or (outcome == "lost" and kind != "acquire"):
+                    said = {"ok": "ok", "released": "ok", "lost": "lost"}.get(outcome, "unknown")
+                    end = since if said == "unknown" else at
+                    told[key].append(op("release" if kind == "resume" else kind, said, since, end, token=token))
+                    until = max((end for _, end in hold.counted.values()), default=0)
+                    if said == "lost" and not hold.is_resumed and at < until - AHEAD * 1e9:
+                        found.wrong.append(f"lost early: {(key, token)}, {(until - at) / 1e9:.3f} s before its end")
+            case ["held", since, at, key, attempt, token, until]:
                 holds[key, token].extend(attempt, until)
+                told[key].append(op("held", "ok", since, at, token=token))
             case ["trouble", _, text]:
                 found.wrong.append(text)
-    _add_up(holds, found)
-
-
-def histories_of(lines: list[tuple[int, Any]], permits: Mapping[str, int] = PERMITS) -> list[History]:
-    """The histories of these keys, as the checker reads them (checker/permits.go).
-
-    All attempts of a hold are one hold. It is promised until the last of their looks says. A loss that is told up to
-    AHEAD before that counts as told at its end (record.py). What was asked for without an answer gives nobody a permit.
-    """
-    begun: dict[tuple[int, int], tuple[str, str, int, dict[str, Any]]] = {}
-    promises: dict[tuple[str, int], int] = {}
-    granted: dict[tuple[str, int], int] = {}  # when the last attempt of a hold was told of it
-    shared: set[tuple[str, int]] = set()  # holds that another attempt may have gone over
-    found: dict[str, list[Op]] = defaultdict(list)
-    for process, line in lines:
-        match line:
-            case ["begin", number, at, kind, key, _, known]:
-                begun[process, number] = (kind, key, at, known)
-                if kind == "resume":
-                    shared.add((key, known["token"]))
-            case ["end", number, at, outcome, learnt]:
-                kind, key, since, known = begun.pop((process, number))
-                outcome = {"resumed": "ok", "released": "ok"}.get(outcome, outcome)
-                kind = "release" if kind == "resume" and "take" not in learnt else kind
-                token = int(learnt.get("token") or known.get("token") or 0)
-                if learnt.get("is_resumed"):
-                    shared.add((key, token))
-                if kind in ("acquire", "resume") and outcome == "ok":
-                    found[key].append(op(kind, "ok", since, at, token=token, take=learnt["take"]))
-                    promises[key, token] = max(since, promises.get((key, token), 0))
-                    granted[key, token] = at
-                elif kind == "release" or (outcome == "lost" and kind != "acquire"):
-                    outcome = outcome if outcome in ("ok", "lost") else "unknown"
-                    end = since if outcome == "unknown" else at
-                    found[key].append(op(kind, outcome, since, end, token=token))
-            case ["held", since, at, key, _, token, until]:
-                found[key].append(op("held", "ok", since, at, token=token))
-                promises[key, token] = max(until, promises.get((key, token), 0))
     for kind, key, at, known in begun.values():  # the process died
         if kind in ("release", "resume"):
-            found[key].append(op("release", "unknown", at, at, token=known["token"]))
-    for (key, token), until in promises.items():
-        found[key].append(op("expire", "ok", until, max(until, granted[key, token]), token=token))
-    for key, operations in found.items():
+            told[key].append(op("release", "unknown", at, at, token=known["token"]))
+    for (key, token), hold in holds.items():
+        if hold.promised:
+            told[key].append(op("expire", "ok", hold.promised, max(hold.promised, hold.granted), token=token))
+    for key, operations in told.items():
         for each in operations:
-            until = promises.get((key, each["token"]), 0)
-            if each["outcome"] == "lost" and 0 <= until - each["end"] <= AHEAD * 1e9:
-                each["end"] = until + 1
-            each["resumed"] = (key, each["token"]) in shared
+            hold = holds[key, each["token"]]
+            if each["outcome"] == "lost" and 0 <= hold.promised - each["end"] <= AHEAD * 1e9:
+                each["end"] = hold.promised + 1
+            each["resumed"] = hold.is_resumed
         operations.sort(key=lambda each: each["call"])
-    return [History(key, False, operations, permits[key]) for key, operations in found.items()]
+    found.histories = [History(key, False, operations, permits[key]) for key, operations in told.items()]
+    _add_up(holds, found, permits)
 
 
-def _add_up(holds: dict[tuple[str, int], Hold], found: Round) -> None:
+def histories_of(lines: Lines, permits: Mapping[str, int] = PERMITS) -> list[History]:
+    """The histories of these keys, as the checker reads them (checker/permits.go)."""
+    judge(lines, found := Round(), permits)
+    return found.histories
+
+
+def _add_up(holds: dict[tuple[str, int], Hold], found: Round, permits: Mapping[str, int]) -> None:
     changes: dict[str, list[tuple[int, int, int]]] = defaultdict(list)
     for (key, token), hold in holds.items():
         for begin, end in hold.counted.values():
@@ -288,8 +276,8 @@ def _add_up(holds: dict[tuple[str, int], Hold], found: Round) -> None:
         for at, change, token in sorted(each):  # who leaves at an instant leaves before who comes
             taken += change
             found.peaks[key] = max(taken, found.peaks.get(key, 0))
-            if taken > PERMITS[key]:
-                found.wrong.append(f"too many: {taken} of {PERMITS[key]} of {key} at {at}, when {token} came")
+            if taken > permits[key]:
+                found.wrong.append(f"too many: {taken} of {permits[key]} of {key} at {at}, when {token} came")
 
 
 def _time_of(line: Any) -> int:
@@ -331,7 +319,6 @@ def play(engine: Engine, table: str, plan: Plan) -> Round:
         lines = [(int(path.name), json.loads(line)) for path in paths for line in path.read_text().splitlines()]
     lines.sort(key=lambda each: _time_of(each[1]))
     judge(lines, found)
-    found.histories = histories_of(lines)
     _take_all(engine, table, found)
     return found
 
@@ -351,27 +338,5 @@ def _take_all(engine: Engine, table: str, found: Round) -> None:
                 found.wrong.append(f"left: {key}: {traceback.format_exc()}")
 
 
-def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--mutation", default="", help="break this rule of the protocol")
-    options = parser.parse_args(arguments)
-    bad, total = 0, Counter[str]()
-    with Ministack() as engine:
-        os.environ.update(engine.environment())
-        for seed in range(options.seed, options.seed + options.rounds):
-            played = play(engine, engine.create_table(f"weights-{seed}"), Plan(seed, mutation=options.mutation))
-            for each in porcupine(played.histories).listed:
-                played.wrong.append(f"{each['result']} to Porcupine: {each['lock']}")
-            bad += bool(played.wrong)
-            total += played.happened
-            print(f"seed {seed}: peaks {played.peaks}", *played.wrong, sep="\n  ", flush=True)
-    print(dict(total))
-    return int(bad > 0)
-
-
 if __name__ == "__main__":
-    if sys.argv[1:] and sys.argv[1].startswith("{"):
-        caller.main(sys.argv[1], Plan, Caller)
-    sys.exit(main(sys.argv[1:]))
+    caller.main(sys.argv[1], Plan, Caller)
