@@ -60,16 +60,10 @@ class Script:
 
     def smaller(self) -> Iterator[Script]:
         """Simpler scripts, the simplest first."""
-        for honest in (0, 1, 2, 3, 5, 10):
-            if self.honest is None or honest < self.honest:
-                yield replace(self, honest=honest)
+        yield from (replace(self, honest=honest) for honest in range(10 if self.honest is None else self.honest))
         for at in range(len(self.answers)):
-            if len(self.answers) > 1:
-                yield replace(self, answers=self.answers[:at] + self.answers[at + 1 :])
-        for at, answer in enumerate(self.answers):
-            if answer.kind != "honest":
-                rest = self.answers[at + 1 :]
-                yield replace(self, answers=(*self.answers[:at], Answer("honest", 0), *rest))
+            if rest := self.answers[:at] + self.answers[at + 1 :]:
+                yield replace(self, answers=rest)
         for simplest in (replace(self, shares=(0.0,)), replace(self, luck=0.5)):
             if simplest != self:
                 yield simplest

@@ -41,6 +41,7 @@ from lambda_lock.testing.memory import Memory
 from lambda_lock.transport import Credentials, HttpsTransport, choose
 from lambda_lock.transport.credentials import ContainerCredentials, EnvironmentCredentials
 from rig.engine import ROOT
+from tests.support.saying import Saying
 
 from .operations import OPERATIONS
 from .scene import NOW, Meter, Scene, lucky
@@ -312,21 +313,9 @@ _descriptions = st.fixed_dictionaries(
 _refusals = st.sampled_from([ConditionFailed(None, None), TransactionCanceled([], [], None), ServiceError("Odd", "")])
 
 
-class _Described:
-    """A transport whose every answer is the same."""
-
-    def __init__(self, answer: Any) -> None:
-        self.answer = answer
-
-    def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return Reply(self.answer, None)
-
-
 @target("tables", _descriptions | _refusals)
 def check_description(answer: Any) -> None:
-    transport = _Described(answer)
+    transport = Saying(answer)
     for ask in (
         lambda: table_exists("locks", transport=transport),
         lambda: check_table("locks", transport=transport),

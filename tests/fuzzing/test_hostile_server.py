@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from lambda_lock import LockClient, TransportError
 from lambda_lock.client import listing
-from lambda_lock.transport import Credentials, HttpsTransport, Reply
+from lambda_lock.transport import Credentials, HttpsTransport
 from rig.engine import ROOT
+from tests.support.saying import Saying
 
 from . import bounds
 from .liar import KINDS, Answer
@@ -74,35 +74,15 @@ def test_no_answer_is_read_beyond_a_limit(kind, server):
 )
 def test_a_list_ends_whose_pages_lead_in_a_circle_or_have_no_end(circle, says, pages, monkeypatch):
     monkeypatch.setattr(listing, "MOST_PAGES", 50)
-    table = _Circling(circle)
+    table = Saying(*({"Items": [], "LastEvaluatedKey": {"key": {"S": str(at % circle)}}} for at in range(100)))
     with pytest.raises(TransportError, match=says):
         list(LockClient("locks", transport=table).list())
-    assert table.count <= pages
-
-
-class _Circling:
-    """A table whose pages lead in a circle of this length."""
-
-    def __init__(self, circle: int) -> None:
-        self.circle = circle
-        self.count = 0
-
-    def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Reply:
-        self.count += 1
-        last: Any = {"key": {"S": str(self.count % self.circle)}}
-        page: Any = {"Items": [], "LastEvaluatedKey": last}
-        return Reply(page, None)
+    assert len(table.requests) <= pages
 
 
 def test_the_page_shows_the_bounds():
-    rows = [line for line in PAGE.read_text().splitlines() if line.startswith("| `")]
-    assert rows == shown()
-
-
-def shown() -> list[str]:
-    """The rows of the table in docs/safety-bounds.md."""
     found = [(name, bound(bounds.AVERAGE), bound(0.0)) for name, bound in bounds.SHOWN.items()]
-    return [
+    assert [line for line in PAGE.read_text().splitlines() if line.startswith("| `")] == [
         f"| `{name}` | {usual.requests:,} | {unlucky.requests:,} | {usual.seconds:.1f} |"
         for name, usual, unlucky in found
     ]

@@ -22,6 +22,7 @@ from lambda_lock import AsyncLockClient, LockClient, deduplicate, with_lock
 from lambda_lock.errors import LockConfigurationError, TransportError
 from lambda_lock.table import check_table
 from lambda_lock.transport import BotoTransport, ConditionFailed
+from tests.support.saying import Saying
 
 from .conftest import Say, Stub, answer, error, fails, get, over_boto3, say
 
@@ -257,18 +258,6 @@ def test_many_transports_leave_one_pair_of_hooks_in_a_client(keys, stub):
     assert sum(getattr(handler, "__module__", "") == "lambda_lock.transport.signing" for handler in events) == 1
 
 
-class Scripted:
-    """A transport that raises one error after another, and notes what it was asked."""
-
-    def __init__(self, *errors: Exception) -> None:
-        self.errors = list(errors)
-        self.requests: list[str] = []
-
-    def send(self, operation: str, request: dict[str, Any], *, timeout: float) -> Any:
-        self.requests.append(str(request.get("UpdateExpression")))
-        raise self.errors.pop(0)
-
-
 def unsent() -> LockConfigurationError:
     refused = LockConfigurationError("the credentials were refused")
     refused.is_unsent = True
@@ -276,16 +265,16 @@ def unsent() -> LockConfigurationError:
 
 
 def test_a_claim_is_given_back_where_only_its_last_send_was_certainly_not_sent():
-    transport = Scripted(TransportError(True), unsent(), ConditionFailed(None, None))
+    transport = Saying(TransportError(True), unsent(), ConditionFailed(None, None))
     with pytest.raises(LockConfigurationError, match="refused"):
         LockClient("locks", transport=transport).acquire("a", wait=5)
-    claim, again, released = transport.requests
+    claim, again, released = (request["UpdateExpression"] for request in transport.requests)
     assert claim == again
     assert released != claim
 
 
 def test_a_claim_is_given_back_after_an_error_that_does_not_say_whether_it_was_sent():
-    transport = Scripted(LockConfigurationError("wrong"), ConditionFailed(None, None))
+    transport = Saying(LockConfigurationError("wrong"), ConditionFailed(None, None))
     with pytest.raises(LockConfigurationError, match="wrong"):
         LockClient("locks", transport=transport).acquire("a")
     assert len(transport.requests) == 2
