@@ -9,6 +9,7 @@ import pytest
 from lambda_lock import LockClient, LockNotGrantedError
 from lambda_lock.testing import ManualClock, in_memory, lambda_context
 from tests.support.elsewhere import in_thread
+from tests.support.waiting import wait_until
 
 # -- the clock
 
@@ -54,9 +55,7 @@ def test_the_time_left_counts_down_to_none():
         pass
     assert context.get_remaining_time_in_millis() < first
     over = lambda_context(0.001)
-    while over.get_remaining_time_in_millis() > 0:
-        pass
-    assert over.get_remaining_time_in_millis() == 0
+    wait_until(lambda: over.get_remaining_time_in_millis() == 0)
 
 
 def test_a_context_has_all_that_the_runtimes_has():

@@ -120,21 +120,17 @@ def test_within_a_context_every_client_is_answered(way):
 
 
 @mock_aws
-def test_within_a_decorated_test_the_default_client_is_answered():
-    make_table()
-    assert handler({"id": 1}, lambda_context()) == "done"
-
-
-@pytest.mark.usefixtures("mocked")
-def test_with_a_fixture_default_and_async_clients_are_answered():
+def test_within_a_decorated_test_default_and_async_clients_are_answered():
     async def contend() -> None:
         async with AsyncLockClient("locks") as client, await client.acquire("a") as lock:
             with pytest.raises(LockNotGrantedError) as refused:
                 await client.acquire("a", wait=0)
             assert refused.value.holder == lock.owner
 
+    make_table()
     with default_client().acquire("order-1"), pytest.raises(LockNotGrantedError):
         handler({"id": 1}, lambda_context())
+    assert handler({"id": 1}, lambda_context()) == "done"
     asyncio.run(contend())
 
 
@@ -181,16 +177,6 @@ def test_what_was_learned_from_moto_is_forgotten_and_the_next_request_goes_where
         engine.delete_table("locks")
 
 
-def test_a_lock_that_is_left_in_moto_is_not_released_elsewhere():
-    with mock_aws():
-        make_table()
-        client = LockClient("locks")
-        lock = client.acquire("a")
-    with pytest.raises(LockAlreadyReleasedError):
-        lock.release()
-    client.close()
-
-
 @deduplicate("{id}", result="json", cache_size=10)
 def remembered(event: Any, context: Any) -> int:
     return int(event["n"])
@@ -201,20 +187,19 @@ def test_a_client_serves_one_test_after_another_which_find_no_event_done_by_anot
     for number in (1, 2):
         with mock_aws():
             make_table()
-            for _ in range(2):
-                assert remembered({"id": 1, "n": number}, lambda_context()) == number
-    for _ in range(2):
-        with mock_aws():
-            make_table()
-            assert handler({"id": 1}, lambda_context()) == "done"
-            assert once({"id": 1, "n": 7}, lambda_context()) == 7
+            for call in (remembered, remembered, once):
+                assert call({"id": 1, "n": number}, lambda_context()) == number
 
 
-def test_a_lock_that_a_test_leaves_is_none_in_the_next():
+@pytest.mark.parametrize("release", [True, False], ids=["outside", "in the next test"])
+def test_a_lock_that_is_left_in_moto_is_not_released_elsewhere(release):
     client = LockClient("locks")
     with mock_aws():
         make_table()
         lock = client.acquire("a")
+    if release:
+        with pytest.raises(LockAlreadyReleasedError):
+            lock.release()
     with mock_aws():
         make_table()
         with client.acquire("a", wait=0):
