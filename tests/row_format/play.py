@@ -50,6 +50,9 @@ class GivenUp(Exception):
     """The caller gives up before the same request is sent again."""
 
 
+_ENDS: dict[type[Exception], str] = {GivenUp: "given up", LockLostError: "lost", LockFormatError: "unreadable"}
+
+
 class _Noted(Calls):
     """What a look of the waker does besides DynamoDB. Each call is answered."""
 
@@ -95,16 +98,12 @@ class Player(Driver):
         act: Callable[[Json], Json] = getattr(self, step["act"].replace(" ", "_"))
         try:
             outcome = act(step)
-        except GivenUp:
-            outcome = {"given up": True}
         except LockNotGrantedError as error:
             outcome = {"not granted": {"holder": error.holder}}
         except DuplicateEventError as error:
             outcome = {"done": {"until": error.completed_until, "result": error.result}}
-        except LockLostError:
-            outcome = {"lost": True}
-        except LockFormatError:
-            outcome = {"unreadable": True}
+        except (GivenUp, LockLostError, LockFormatError) as error:
+            outcome = {_ENDS[type(error)]: True}
         return {"exchanges": self.exchanges, "outcome": outcome}
 
     def answered(self, operation: str, request: Json) -> Any:
@@ -120,10 +119,12 @@ class Player(Driver):
 
     # -- acts
 
-    def wanted_of(self, step: Json, owner: str) -> AcquireRequest:
+    def place_wanted(self, step: Json, owner: str) -> Place:
         place = place_of(self.scenario)
-        if "permits" in step:
-            place = PermitPlace(place, step["permits"], owner, step.get("take"))
+        return PermitPlace(place, step["permits"], owner, step.get("take")) if "permits" in step else place
+
+    def wanted_of(self, step: Json, owner: str) -> AcquireRequest:
+        place = self.place_wanted(step, owner)
         return AcquireRequest(
             place,
             owner,
@@ -135,6 +136,9 @@ class Player(Driver):
             queue=Queue if "wait" in step else None,
             delete_on_release=step.get("delete_on_release", False) or place.schema.released is None,
         )
+
+    def given(self, step: Json) -> handover.Handover:
+        return handover.read_handover(self.strings[step["string"]], "locks")
 
     def held(self, step: Json) -> Hold:
         return self.holds[step.get("client", "")]
@@ -159,44 +163,31 @@ class Player(Driver):
 
     def release(self, step: Json) -> Json:  # type: ignore[override]
         complete, result = "completed" in step, step.get("completed", {}).get("result")
-        steps = keep.release(
-            self.held(step),
-            self.talk(),
-            data=step.get("data"),
-            complete=complete,
-            result=result,
-        )
-        return {"released": self.run(steps)}
+        hold, data = self.held(step), step.get("data")
+        return {"released": self.run(keep.release(hold, self.talk(), data=data, complete=complete, result=result))}
 
     def forget(self, step: Json) -> Json:
-        wanted = self.wanted_of(step, step["owner"])
-        return {"forgotten": self.run(forget.forget(wanted, self.talk()))}
+        return {"forgotten": self.run(forget.forget(self.wanted_of(step, step["owner"]), self.talk()))}
 
     def hand_over(self, step: Json) -> Json:
-        hold, lease_ms = self.held(step), step["lease_ms"]
-        string = self.run(handover.hand_over(hold, self.talk(), lease_ms=lease_ms))
+        string = self.run(handover.hand_over(self.held(step), self.talk(), lease_ms=step["lease_ms"]))
         self.strings[step["string"]] = string
         return {"handed over": string}
 
     def adopt(self, step: Json) -> Json:
-        given = handover.read_handover(self.strings[step["string"]], "locks")
+        given = self.given(step)
         wanted = self.wanted_of(step | {"lease_ms": given.lease_ms}, given.owner)
-        steps = handover.adopt(wanted, given.token, self.talk())
-        return self.granted(step, self.run(steps))
+        return self.granted(step, self.run(handover.adopt(wanted, given.token, self.talk())))
 
     def resume(self, step: Json) -> Json:
-        given = handover.read_handover(self.strings[step["string"]], "locks")
-        attempt = f"{given.owner}/{self.entropy.nonce()}"
-        wanted = self.wanted_of(step | {"lease_ms": given.lease_ms}, attempt)
+        given = self.given(step)
+        wanted = self.wanted_of(step | {"lease_ms": given.lease_ms}, f"{given.owner}/{self.entropy.nonce()}")
         return self.granted(step, self.run(resume.resume(wanted, given.token, self.talk())))
 
     def release_by_string(self, step: Json) -> Json:
-        given = handover.read_handover(self.strings[step["string"]], "locks")
-        place = place_of(self.scenario)
-        if "permits" in step:
-            place = PermitPlace(place, step["permits"], given.owner)
-        steps = resume.release(place, given.owner, given.token, self.talk())
-        return {"released": self.run(steps)}
+        given = self.given(step)
+        place = self.place_wanted(step, given.owner)
+        return {"released": self.run(resume.release(place, given.owner, given.token, self.talk()))}
 
     def read(self, step: Json) -> Json:
         return self.sent_alone(requests.read(place_of(self.scenario)))
@@ -212,11 +203,9 @@ class Player(Driver):
         return self.sent_alone(tickets.return_ticket(place_of(self.scenario), step["index"], step["ticket"]))
 
     def lie_down(self, step: Json) -> Json:
-        sleeper = sleepers.Sleeper(
-            step["holder"], "task", step["callback"], step.get("permits"), 86_400, step.get("take")
-        )
-        steps = sleepers.lie_down(place_of(self.scenario), sleeper, self.talk())
-        return {"asleep": self.run(steps)}
+        permits, take = step.get("permits"), step.get("take")
+        sleeper = sleepers.Sleeper(step["holder"], "task", step["callback"], permits, 86_400, take)
+        return {"asleep": self.run(sleepers.lie_down(place_of(self.scenario), sleeper, self.talk()))}
 
     def get_up(self, step: Json) -> Json:
         goes, place = partial(sleepers.is_of, holder=step["holder"]), place_of(self.scenario)
@@ -224,8 +213,7 @@ class Player(Driver):
 
     def look(self, step: Json) -> Json:
         noted, place = _Noted(), place_of(self.scenario)
-        steps = Look(place, self.talk()).run()
-        self.run(performed(steps, noted, place, package))
+        self.run(performed(Look(place, self.talk()).run(), noted, place, package))
         return {"called": noted.called, "looks again in": noted.messages}
 
     def sent_alone(self, request: requests.Request) -> Json:

@@ -28,6 +28,7 @@ FORMAT = "1.1"
 FILES = ("locks", "events", "permits", "weights", "waiting", "holds", "sleeping")  # of scenarios
 _WIDTH = 120
 _NONCES = [f"{digit:x}" * 32 for digit in range(1, 10)]
+_ENTRY, _RESULT = ("version", "expiry_ms", "lease_ms", "prefix"), ("result", "payload_hash")
 _RECORDED = {"exchanges", "outcome", "row"}  # of a step
 
 
@@ -73,7 +74,7 @@ def values() -> Json:
     return {
         "versions": [one | {"expiry_ms": expiry_of(one["version"])} for one in given["versions"]],
         "leases": [one | {"ms": SCHEMAS[one["schema"]].read_lease(one["value"])} for one in given["leases"]],
-        "entries": [one | {"reads": _entry(one["entry"])} for one in given["entries"]],
+        "entries": [one | {"reads": _fields(read_entry({"S": one["entry"]}), *_ENTRY)} for one in given["entries"]],
         "tickets": [one | _ticket(one["ticket"], one["date"]) for one in given["tickets"]],
         "validity": [
             one | {"seconds": round(validity(one["lease_ms"], one["expiry_ms"], one["date"]), 6)}
@@ -82,7 +83,7 @@ def values() -> Json:
         "take_over": [one | {"allowed": _allowed(one)} for one in given["take_over"]],
         "event_keys": [one | {"stored": _stored(**one)} for one in given["event_keys"]],
         "sleepers": [one | {"reads": _sleeper(one["entry"])} for one in given["sleepers"]],
-        "results": [one | _result(one["stored"]) for one in given["results"]],
+        "results": [one | dict(zip(_RESULT, result_parts(one["stored"]), strict=False)) for one in given["results"]],
     }
 
 
@@ -99,16 +100,8 @@ def _sleeper(text: str) -> Json | None:
     return None if sleeper is None else vars(sleeper)
 
 
-def _entry(text: str) -> Json | None:
-    entry = read_entry({"S": text})
-    if entry is None:
-        return None
-    return {"version": entry.version, "expiry_ms": entry.expiry_ms, "lease_ms": entry.lease_ms, "prefix": entry.prefix}
-
-
-def _result(stored: str) -> Json:
-    result, payload_hash, _ = result_parts(stored)
-    return {"result": result, "payload_hash": payload_hash}
+def _fields(found: Any, *names: str) -> Json | None:
+    return None if found is None else {name: getattr(found, name) for name in names}
 
 
 class _Seen:
