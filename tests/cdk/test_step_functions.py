@@ -18,7 +18,7 @@ NAMED = {name: f"arn:aws:lambda:{REGION}:{ACCOUNT}:function:{name}" for name in 
 
 
 def constructed(stack: cdk.Stack, construct: str, *more: object, arns: dict[str, str] = NAMED) -> dict[str, Any]:
-    """Let a construct of the pages make its part, for functions that are there. Returns the definitions by their ids."""
+    """Let a construct of the pages make its part, for functions that are there. Returns definitions by their ids."""
     functions = {name: lambda_.Function.from_function_arn(stack, name, arns[name]) for name in ALL}
     names: dict[str, Any] = {}
     for text in ("class Orders", "class AtMost", "class Asleep"):

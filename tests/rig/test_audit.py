@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -85,39 +84,6 @@ def test_pins_without_a_vulnerability_pass_and_a_service_that_fails_or_is_not_th
     for url in (service.url, "http://127.0.0.1:1"):
         with pytest.raises(NotAudited):
             of_python(url, pins)
-
-
-def of_npm(service: Service, folder: Path) -> Audit:
-    return audit.npm(folder, "--registry", service.url, "--fetch-retries", "0")
-
-
-@pytest.fixture
-def lock(tmp_path: Path) -> Path:
-    package = {"name": "mine", "version": "1.0.0", "dependencies": {"left-pad": "1.0.0"}}
-    packages = {"": package, "node_modules/left-pad": {"version": "1.0.0"}}
-    whole = {"name": "mine", "version": "1.0.0", "lockfileVersion": 3, "requires": True, "packages": packages}
-    (tmp_path / "package.json").write_text(json.dumps(package))
-    (tmp_path / "package-lock.json").write_text(json.dumps(whole))
-    return tmp_path
-
-
-def bulk(*names: str) -> Callable[[Any], Any]:
-    hole = {"id": 1, "url": "https://example.com/GHSA-1", "title": "a hole"}
-    hole |= {"severity": "high", "vulnerable_versions": "*"}
-    return lambda asked: {name: [hole] for name in asked if name in names}
-
-
-@pytest.mark.long
-@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
-def test_npms_pins_are_asked_about_in_the_same_way(service, lock):
-    service.know = bulk("lodash", "left-pad")
-    found = of_npm(service, lock)
-    assert found.asked == 1
-    assert found.found == ["package-lock.json: left-pad has https://example.com/GHSA-1 (a hole)"]
-    for know, why in ((bulk(), "lodash"), (lambda asked: 405, None)):
-        service.know = know
-        with pytest.raises(NotAudited, match=why):
-            of_npm(service, lock)
 
 
 def fails(*_: object) -> Audit:
