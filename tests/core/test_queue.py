@@ -428,6 +428,11 @@ def test_the_last_try_ignores_who_is_ahead_and_removes_only_who_has_expired(driv
     assert driver.names == ["alive-1", "alive-2"]
 
 
+def test_a_wait_that_is_over_at_the_first_look_writes_no_ticket(driver, held):
+    driver.times_out(until=driver.now + 0.001)
+    assert driver.kinds == ["claim", "read"]
+
+
 def test_those_behind_stay_whether_they_have_expired_or_not(driver, held):
     behind = [*driver.others("dead", seconds=-2), *driver.others("alive", seconds=20)]
     driver.at = [(0.5, lambda: driver.put([*driver.waiters, *behind])), (0.8, held)]
