@@ -9,8 +9,8 @@ import logging
 import os
 import random
 import sys
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from lambda_lock import LockClient, LockError
@@ -49,14 +49,9 @@ def main(path: str, key: str, count: str, kind: str) -> None:
     file = os.open(path, os.O_WRONLY | os.O_APPEND)
     client = LockClient(lease_duration=10)
     logging.getLogger("lambda_lock").disabled = True
-    threads = [
-        threading.Thread(target=ask, args=(client, file, key, kind, f"{os.getpid()} {number}"))
-        for number in range(int(count))
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    with ThreadPoolExecutor(int(count)) as pool:
+        for number in range(int(count)):
+            pool.submit(ask, client, file, key, kind, f"{os.getpid()} {number}")
 
 
 if __name__ == "__main__":

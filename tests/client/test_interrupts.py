@@ -157,23 +157,17 @@ def test_an_interrupted_hand_over_is_released_by_close(memory):
 # Handles that are dropped, and what close() does with them
 
 
-def test_a_handle_that_is_dropped_is_told_and_its_row_released_with_the_client(make, rows, caplog):
+@pytest.mark.parametrize("release", [True, False])
+def test_a_handle_that_is_dropped_is_told_and_its_row_released_with_the_client(release, make, rows, caplog):
     client = make(keeping=False)
-    with client:
-        drop(lambda: client.try_acquire("a"))
-        assert rows.is_held("a")  # without a holder, but the work under it may still be running
-        (record,) = [record for record in caplog.records if record.levelname == "WARNING"]
-        assert record.__dict__["lock_event"] == "forgotten"
-        assert record.__dict__["lock_key"] == "a"
-        assert client.held() == ()
-    assert not rows.is_held("a")
-
-
-def test_a_dropped_handle_is_left_to_its_lease_where_close_releases_nothing(make, rows):
-    client = make(keeping=False)
-    drop(lambda: client.acquire("a"))
-    client.close(release=False)
-    assert rows.is_held("a")
+    drop(lambda: client.try_acquire("a"))
+    assert rows.is_held("a")  # without a holder, but the work under it may still be running
+    (record,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert record.__dict__["lock_event"] == "forgotten"
+    assert record.__dict__["lock_key"] == "a"
+    assert client.held() == ()
+    client.close(release=release)
+    assert rows.is_held("a") is not release
 
 
 def test_a_dropped_handle_of_a_lock_that_was_released_lost_or_handed_over_is_nothing_to_tell(make, rows, caplog):

@@ -6,6 +6,7 @@ import logging
 import re
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -22,17 +23,8 @@ BOUND = int(heartbeat._MOST_SENDERS * LEASE / LINK)  # renewals of all threads i
 
 def _hold(client: LockClient, count: int) -> list[Lock]:
     """Take locks, some at a time."""
-    locks: list[Lock] = []
-
-    def take(first: int) -> None:
-        locks.extend(client.acquire(f"a{number}") for number in range(first, count, 8))
-
-    threads = [threading.Thread(target=take, args=(first,)) for first in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return locks
+    with ThreadPoolExecutor(8) as pool:
+        return list(pool.map(lambda number: client.acquire(f"a{number}"), range(count)))
 
 
 @pytest.mark.long

@@ -109,14 +109,6 @@ def test_an_invocation_that_needs_no_heartbeat_leaves_no_thread(start):
     assert before["tasks"] == during["tasks"] == after["tasks"]
 
 
-def test_no_renewal_is_planned_near_the_deadline(start, wire):
-    environment = start(lease=3)
-    answer = environment.invoke({"id": 1, "sleep": 1.5}, 3.2).result()
-    assert answer["held"] is True
-    assert answer["threads"] == []
-    assert wire.operations == ["UpdateItem", "UpdateItem"]
-
-
 # Several environments
 
 

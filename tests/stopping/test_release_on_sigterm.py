@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 
 import pytest
 
 from lambda_lock import LockClient, LockConfigurationError, release_on_sigterm
 from lambda_lock.testing import in_memory
+from tests.support.elsewhere import in_thread
 
 from .rounds import PATIENCE
 from .test_stopping import STOPPED, worker
@@ -60,18 +60,6 @@ def test_an_applications_own_handler_of_sigterm_stays():
         signal.signal(signal.SIGTERM, before)
 
 
-def test_release_on_sigterm_is_called_in_the_main_thread_with_clients():
-    with pytest.raises(TypeError, match="takes lock clients"):
-        release_on_sigterm("locks")  # type: ignore[arg-type]
-    raised: list[Exception] = []
-
-    def call() -> None:
-        try:
-            release_on_sigterm(LockClient("locks"))
-        except LockConfigurationError as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=call)
-    thread.start()
-    thread.join()
-    assert len(raised) == 1
+def test_release_on_sigterm_is_called_in_the_main_thread():
+    with pytest.raises(LockConfigurationError, match="call it in the main thread"):
+        in_thread(lambda: release_on_sigterm(LockClient("locks")))()
