@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +17,27 @@ from lambda_lock import LockClient
 from tests.support.elsewhere import Start
 from tests.support.waiting import wait_until
 
+from .waiter import Job
+
 pytestmark = [pytest.mark.plain, pytest.mark.long]  # the crowd, which is other processes, uses a LockClient
 
-PROGRAM = Path(__file__).with_name("crowd.py")
+PROGRAM = Path(__file__).with_name("waiter.py")
 KEY = "config"
 LENGTH = 14  # characters of a ticket that takes one
 PATIENCE = 120.0  # seconds: whoever is not let in by then starves
+#: What each of a crowd does for ever. It pauses, because an engine on a small machine must serve all of them.
+LIFE: dict[str, Any] = {"rounds": None, "lease": 10.0, "hold": (0.1, 0.4), "pause": (0.0, 1.0), "retry": (0.0, 1.0)}
+#: The options of its acquires, by kind. Those of writers take all that there is.
+KINDS: dict[str, dict[str, Any]] = {
+    "tries": {"shared": True, "wait": 0},
+    "polls": {"shared": True, "wait": 0.5, "queue": False},
+    "short waits": {"shared": True, "wait": 0.2},
+    "long waits": {"shared": True, "wait": 60},
+    "holders": {"shared": True, "wait": 0, "holder": True},
+    "writers": {"shared": False, "wait": 60},
+    "writers that try": {"shared": False, "wait": 0},
+    "writers that poll": {"shared": False, "wait": 0.5, "queue": False},
+}
 
 
 @contextmanager
@@ -32,7 +49,8 @@ def crowd(
     until: what shows that they are at work. None: grants.
     """
     file.touch()
-    started = [start(PROGRAM, file, KEY, each, kind) for _ in range(processes)]
+    job = json.dumps(asdict(Job(KEY, str(file), threads=each, **KINDS[kind], **LIFE)))
+    started = [start(PROGRAM, job) for _ in range(processes)]
     wait_until(until or (lambda: len(grants(file)) >= 2 * processes), PATIENCE)
     yield
     for process in started:
@@ -42,7 +60,8 @@ def crowd(
 
 def grants(file: Path) -> list[tuple[float, float]]:
     """When each was asked for, and granted."""
-    return [(float(asked), float(granted)) for asked, granted in map(str.split, file.read_text().splitlines())]
+    written = map(json.loads, file.read_text().splitlines())
+    return [(each["asked"], each["began"]) for each in written if each["token"] is not None]
 
 
 def stands_in_line(rows: Any, shared: bool) -> bool:

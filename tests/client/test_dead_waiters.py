@@ -106,7 +106,9 @@ def test_everybody_who_lives_is_granted_behind_waiters_that_were_killed(
     held = [make().acquire("a", permits=permits) for _ in range(permits or 1)]
     names = line.kill_waiters(dead, permits=permits, wait=their_wait)
     last = max(ticket_expiry(place) or 0 for place in line.places())
-    others = [line.start(permits=permits, hold=0.05, pause=0.1, rounds=None, **job) for job in BUSY[busy]]
+    others = [
+        line.start(permits=permits, hold=(0.05, 0.05), pause=(0.1, 0.1), rounds=None, **job) for job in BUSY[busy]
+    ]
     living = [line.start(permits=permits, wait=wait, rounds=3) for wait in WAITS]
     for lock in held:
         lock.release()

@@ -1,10 +1,11 @@
-"""A process that waits for a lock. test_dead_waiters.py starts it: ``python waiter.py '{"key": …}'``, see `Job`."""
+"""A process that wants a lock. test_dead_waiters.py and test_crowds.py start it: ``python waiter.py '{"key": …}'``."""
 
 from __future__ import annotations
 
-import contextlib
 import json
+import logging
 import os
+import random
 import signal
 import sys
 import threading
@@ -12,26 +13,33 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
-from lambda_lock import LockClient, LockTimeoutError
+from lambda_lock import LockClient, LockError, LockTimeoutError
 from lambda_lock.core.row import TICKET_NAME
 from lambda_lock.transport import choose
+
+Span = tuple[float, float]  # seconds, of which each time is drawn
 
 
 @dataclass(frozen=True)
 class Job:
-    """Acquire a lock, hold it for ``hold`` seconds, release it and pause for ``pause``, on each thread.
+    """Acquire a lock, hold it, release it and pause, on each thread.
 
-    log: a file that each grant and each time-out appends a line to. wait: 0 is a loop of try_acquire. rounds: so many
-    grants on each thread; None: until this process is told to end.
+    log: a file that each grant and each time-out appends a line to. wait: 0 asks again and again without waiting.
+    holder: each acquire is of a holder of its own. retry: the pause after one that is refused. rounds: so many grants
+    on each thread; None: until this process is told to end, whatever error an acquire meets.
     """
 
     key: str
     log: str
     wait: float = 120.0
     permits: int | None = None
+    shared: bool | None = None
     queue: bool = True
-    hold: float = 0.02
-    pause: float = 0.0
+    holder: bool = False
+    lease: float = 20.0
+    hold: Span = (0.02, 0.02)
+    pause: Span = (0.0, 0.0)
+    retry: Span = (0.01, 0.01)
     rounds: int | None = 1
     threads: int = 1
 
@@ -54,37 +62,38 @@ class Noting:
 
 def work(job: Job) -> None:
     noting = Noting()
-    client, log = LockClient(transport=noting), os.open(job.log, os.O_WRONLY | os.O_APPEND)
+    client = LockClient(transport=noting, lease_duration=job.lease)
+    log = os.open(job.log, os.O_WRONLY | os.O_APPEND)
 
     def write(**line: Any) -> None:
         os.write(log, (json.dumps({"pid": os.getpid(), "names": noting.names, **line}) + "\n").encode())
 
     done = 0
     while job.rounds is None or done < job.rounds:
-        noting.names = []
-        lock = None
-        with contextlib.suppress(LockTimeoutError):
-            if job.wait:
-                lock = client.acquire(job.key, wait=job.wait, permits=job.permits, queue=job.queue)
-            else:
-                lock = client.try_acquire(job.key, permits=job.permits)
-        if lock is None:
-            if job.wait:
+        noting.names, asked = [], time.monotonic()
+        options: dict[str, Any] = {"queue": job.queue}
+        if job.holder:
+            options = {"holder": f"{os.getpid()} {random.random()}"}
+        try:
+            with client.acquire(job.key, wait=job.wait, permits=job.permits, shared=job.shared, **options) as lock:
+                began = time.monotonic()
+                time.sleep(random.uniform(*job.hold))
+                lock.raise_if_lost()
+                write(token=lock.fencing_token, asked=asked, began=began, ended=time.monotonic())
+        except LockError as error:
+            if isinstance(error, LockTimeoutError):
                 write(token=None)
-            else:
-                time.sleep(0.01)
+            elif job.rounds is not None:
+                raise
+            time.sleep(random.uniform(*job.retry))
             continue
-        with lock:
-            began = time.monotonic()
-            time.sleep(job.hold)
-            lock.raise_if_lost()
-            write(token=lock.fencing_token, began=began, ended=time.monotonic())
         done += 1
-        time.sleep(job.pause)
+        time.sleep(random.uniform(*job.pause))
 
 
 def main(job: Job) -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    logging.getLogger("lambda_lock").disabled = job.rounds is None
     others = [threading.Thread(target=work, args=[job]) for _ in range(job.threads - 1)]
     for thread in others:
         thread.start()
