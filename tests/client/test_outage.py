@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
 from typing import Any
 from unittest.mock import Mock
 
@@ -13,14 +12,13 @@ import pytest
 from lambda_lock import JAVA, PYTHON, Lock
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.errors import LockAlreadyReleasedError, LockConfigurationError, LockLostError, TransportError
-from rig.wire import Fault, Wire
+from rig.wire import Wire
 from tests.support.clients import Make
 from tests.support.clocks import LeapingClock
 from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 
 ALWAYS = float("inf")
-Outage = Callable[[Wire], Fault]
 
 OUTAGES = [
     pytest.param(lambda wire: wire.unavailable(times=ALWAYS), id="503"),

@@ -183,6 +183,7 @@ def test_what_is_not_the_hold_any_more_cannot_be_resumed_and_is_left_alone(drive
     with pytest.raises(LockLostError) as caught:
         driver.resume(first)
     assert caught.value.holder == (driver.owner if driver.is_held else None)
+    assert (f"the row names {driver.owner}" if driver.is_held else "it has no holder") in str(caught.value)
     assert driver.row == before
 
 
