@@ -15,7 +15,7 @@ from lambda_lock.core.schema import JAVA
 from lambda_lock.testing.table import Table
 from tests.simulation.clocks import DATES
 from tests.simulation.errands import SLACK
-from tests.simulation.items import attempt_of, is_held_by, is_weighed, number_in, takes_in
+from tests.simulation.items import attempt_of, is_held_by, number_in, takes_in, wrong_weights
 from tests.simulation.network import describe, describe_row
 
 from .process import KEY, SECOND, Process, Setup
@@ -112,7 +112,7 @@ class Judge:
             return "late write", "a commit was carried out without the lock"
         key = before[1], after[1]
         if key not in self._wrote:
-            self._wrote[key] = _tokens(old, new, self._newcomer.permits > 0) or _weights(old, new)
+            self._wrote[key] = _tokens(old, new, self._newcomer.permits > 0) or wrong_weights(old, new)
         found = self._wrote[key] or self._release(before, old, new, request)
         if self._newcomer.queue and label[1][0] != "late":
             found = found or _misplaced(self.explorer, before, index, old, new)
@@ -378,18 +378,6 @@ def _tokens(old: Any, new: Any, semaphore: bool) -> Failure | None:
             return "token", "two permits were granted at once"
     elif new is not None and old is not None and _holder(old) != _holder(new) and after == before:
         return "token", f"another owner came under the token {after}"
-    return None
-
-
-def _weights(old: Any, new: Any) -> Failure | None:
-    """A row that counts weights says what is taken, does not stop counting, and begins while nobody else holds."""
-    if not is_weighed(new):
-        return ("format", "a row counts weights no more") if is_weighed(old) else None
-    takes, named = takes_in(new), new["permitTakes"]["M"]
-    if number_in(new, "permitsTaken") != sum(takes.values()) or named.keys() - new["permitTokens"]["M"].keys():
-        return "maps", f"{new['permitsTaken']} are taken, and the entries take {takes}: {named}"
-    if old is not None and not is_weighed(old) and len(takes) > 1:
-        return "format", f"a row began to count weights beside {len(takes) - 1} holders"
     return None
 
 

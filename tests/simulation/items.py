@@ -84,6 +84,20 @@ def is_weighed(item: Any) -> bool:
     return bool(item) and item.get(JAVA.version) == {"S": WEIGHED}
 
 
+def wrong_weights(old: Any, new: Any) -> tuple[str, str] | None:
+    """What is wrong with a write to a semaphore, as the kind of failure and a sentence: a row that counts weights says
+    what is taken, does not stop counting, and begins while nobody else holds."""
+    if not is_weighed(new):
+        return ("format", "the row counts weights no more") if is_weighed(old) else None
+    takes, named = takes_in(new), new.get("permitTakes", {}).get("M")
+    if not is_weighed(old) and len(takes) != 1:
+        return "format", f"the row began to count weights while {len(takes)} hold"
+    taken, tokens = {"N": str(sum(takes.values()))}, new.get("permitTokens", {}).get("M", {})
+    if named is None or named.keys() - tokens or new.get("permitsTaken") != taken:
+        return "maps", f"{new.get('permitsTaken')} are taken, and the entries take {takes}: {named}"
+    return None
+
+
 def is_held_by(item: Any, owner: str, token: int, permits: int | None = None) -> bool:
     """Whether a lock's row is held, or a permit of a semaphore, by this owner under this token."""
     if item is None:

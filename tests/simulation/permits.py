@@ -20,7 +20,7 @@ from lambda_lock.core.schema import JAVA
 from .clocks import EPOCH
 from .errands import ByString
 from .holding import Holding, OurHolding
-from .items import by_attempt, is_weighed, place_of, takes_in
+from .items import by_attempt, place_of, takes_in, wrong_weights
 from .judge import Judge
 from .world import Process, World
 
@@ -88,18 +88,9 @@ class PermitJudge(Judge):
         takes = takes_in(after)
         for name, take in takes.items():
             self._takes[key, hold_of(name), tokens.get(hold_of(name), {}).get("N")] = take
-        taken = sum(takes.values())
-        if is_weighed(before) and not is_weighed(after):
-            self.fail("format", f"{process.name} let {key} count weights no more")
-        if not is_weighed(after):
-            return taken
-        if not is_weighed(before) and len(takes) != 1:
-            self.fail("format", f"{process.name} let {key} count weights, though {len(takes) - 1} others hold")
-        of_holds = after.get("permitTakes", {}).get("M")
-        if of_holds is None or of_holds.keys() - tokens or after.get("permitsTaken") != {"N": str(taken)}:
-            said = f"{key} says {after.get('permitsTaken')} are taken, and its entries {taken}: {of_holds}"
-            self.fail("maps", said)
-        return taken
+        if wrong := wrong_weights(before, after):
+            self.fail(wrong[0], f"{process.name} wrote {key}: {wrong[1]}")
+        return sum(takes.values())
 
     def _wrote_entries(
         self, process: Process, action: Send, key: str, old: dict[str, Entry], new: dict[str, Entry]
