@@ -16,7 +16,7 @@ from lambda_lock.testing.table import Table
 from tests.simulation.clocks import DATES
 from tests.simulation.errands import SLACK
 from tests.simulation.items import attempt_of, is_held_by, number_in, takes_in, wrong_weights
-from tests.simulation.network import describe, describe_row
+from tests.simulation.network import answer, describe, describe_row
 
 from .process import KEY, SECOND, Process, Setup
 from .table import is_by_string
@@ -333,16 +333,6 @@ class Judge:
         kind, date, twice, *hangs = rest[1:]
         done = "done" if kind == "reply" else kind
         return ", ".join([f"{said}: {done}", f"Date {date - _EPOCH}", *filter(None, (twice, *hangs))])
-
-
-def answer(table: Table, action: Send, date: int) -> Any:
-    from lambda_lock.core.outcome import ConditionFailed, Reply, TransactionCanceled
-
-    try:
-        return Reply(table.apply(action.operation, action.request), date)
-    except (ConditionFailed, TransactionCanceled) as refused:
-        refused.date = date
-        return refused
 
 
 def _is_from(item: Any, node: Node) -> bool:

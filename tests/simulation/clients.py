@@ -347,10 +347,8 @@ class Client:
         by_commit = hold.ended and world.settings.answered_twice
         if hold.lost and not was_lost and elapsed < hold.valid_until and not (fenced or by_commit):
             world.judge.fail("robbed", f"{holding} was refused a renewal while it was valid")
-        world.trace(
-            process.name,
-            f"renewed: {renewal.renewed}, error {renewal.error!r}, valid for {hold.valid_until - elapsed:.3f} s",
-        )
+        left = hold.valid_until - elapsed
+        world.trace(process.name, f"renewed: {renewal.renewed}, error {renewal.error!r}, valid for {left:.3f} s")
         return renewal.renewed
 
     def plan(self, holding: OurHolding) -> None:
@@ -398,10 +396,8 @@ class Client:
             return
         end = min(end, latest_end(holding.hold))
         if not holding.is_held(min(self.process.peek(), end)):
-            self.world.judge.fail(
-                "lost for nothing",
-                f"{holding} lost {holding.key} without a fault, {end - holding.hold.valid_until:.2f} s too early",
-            )
+            early = f"{end - holding.hold.valid_until:.2f} s too early"
+            self.world.judge.fail("lost for nothing", f"{holding} lost {holding.key} without a fault, {early}")
 
     # -- the end
 

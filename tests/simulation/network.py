@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled, TransportError
 from lambda_lock.core.protocol import Send
+from lambda_lock.testing.table import Table
 from lambda_lock.transport.answers import refusal
 
 from .clocks import EPOCH
 from .world import Task, World
 
+Outcome: TypeAlias = Reply | ConditionFailed | TransactionCanceled | ServiceError
 REMEMBERED = 600.0  # seconds for which DynamoDB remembers a client token
 #: What may become of a request, with its text in a trace. The share of each is a setting, but for the last one.
 _SAID = {
@@ -132,29 +134,19 @@ class Network:
     def _fly(self, seconds: float, task: Task, action: Send) -> None:
         self.world.at(self.world.now + seconds, self._execute, task, action)
 
-    def _execute(self, task: Task, action: Send) -> Reply | ConditionFailed | TransactionCanceled | ServiceError:
+    def _execute(self, task: Task, action: Send) -> Outcome:
         world = self.world
         if action.operation == "GetItem" and not world.traced:
             return Reply(world.table.apply("GetItem", action.request), self._date())
-        outcome: Reply | ConditionFailed | TransactionCanceled | ServiceError
         before = {key: world.table.get(key) for key in locks_of(action)}
         again = action.request.get("ClientRequestToken") in world.table.done
-        try:
-            outcome = Reply(world.table.apply(action.operation, action.request), self._date())
-        except (ConditionFailed, TransactionCanceled, ServiceError) as refused:  # the last: if waiters are forged
-            if isinstance(refused, ServiceError) and not world.settings.forge:
-                raise
-            refused.date = self._date()
-            outcome = refused
+        outcome = answer(world.table, action, self._date())
+        if isinstance(outcome, ServiceError) and not world.settings.forge:  # those who forge waiters cause some
+            raise outcome
         if world.traced:
-            what = "done" if isinstance(outcome, Reply) else f"refused ({outcome})"
-            if again:
-                what = "done before"
-            world.trace(
-                "table",
-                f"{task.process.name}'s {describe(action)}: {what}; {describe_row(self._row(action))}; Date "
-                f"{outcome.date}",
-            )
+            what = "done before" if again else "done" if isinstance(outcome, Reply) else f"refused ({outcome})"
+            shown = f"{what}; {describe_row(world.table.get(keys_of(action)[-1]))}; Date {outcome.date}"
+            world.trace("table", f"{task.process.name}'s {describe(action)}: {shown}")
         if action.operation != "GetItem" and isinstance(outcome, Reply) and not again:
             for key, row in before.items():
                 world.judge.wrote(task.process, action, row, key)
@@ -163,9 +155,6 @@ class Network:
                 world.judge.committed(token, before)
                 world.at(world.now + REMEMBERED, world.table.done.pop, token, None)
         return outcome
-
-    def _row(self, action: Send) -> Any:
-        return self.world.table.get(keys_of(action)[-1])
 
     def _date(self) -> int | None:
         """The Date header of a front end, now."""
@@ -187,6 +176,15 @@ class Network:
     def _trace(self, task: Task, action: Send, what: str) -> None:
         if self.world.traced:
             self.world.trace(task.process.name, f"{what} {describe(action)}" if what == "sends" else what)
+
+
+def answer(table: Table, action: Send, date: int | None) -> Outcome:
+    """Carry a request out. Returns what its sender is told with this Date."""
+    try:
+        return Reply(table.apply(action.operation, action.request), date)
+    except (ConditionFailed, TransactionCanceled, ServiceError) as refused:
+        refused.date = date
+        return refused
 
 
 def _unclear(action: Send, serial: int, code: str) -> Exception:
