@@ -154,13 +154,14 @@ class Client:
         held_up = process.peek() - max(reading.elapsed, wanted.wait_until if wanted.waits else 0.0)
         if held_up > _PATIENCE and process.faulted < waiter.started:
             world.judge.fail("endless", f"an acquire of {wanted.owner} took {held_up:.0f} s beyond its wait")
-        holding = OurHolding(process, hold, wanted)
-        world.judge.granted(holding, hold.token)
-        world.judge.expiry(holding, hold.expiry_ms if is_attempt(hold.owner) else 0, 3.5)
-        if waiter.unharmed:
-            world.counts["clean grants"] += 1
+        return self.granted(hold, waiter)
+
+    def granted(self, hold: protocol.Hold, waiter: Waiter) -> OurHolding:
+        holding, judge = OurHolding(self.process, hold, waiter.wanted), self.world.judge
+        judge.granted(holding, hold.token)
+        judge.expiry(holding, hold.expiry_ms if is_attempt(hold.owner) else 0, 3.5)
         # A slow clock may leave so little of the first validity that no renewal can come in time.
-        holding.harmless = waiter.unharmed and hold.valid_until - process.peek() > 0.3
+        holding.harmless = waiter.unharmed and hold.valid_until - self.process.peek() > 0.3
         return holding
 
     def disturb(self, watcher: Any, key: str) -> None:
@@ -406,9 +407,7 @@ class Client:
         zombies, self.zombies = self.zombies, []
         for zombie in zombies:
             yield from self.end(zombie)
-        if rng.random() < settings.die:
-            self.perish()
-            yield Wait(0)
+        yield from self.may_die()
         if rng.random() < settings.forget:
             holding.plan += 1  # no more heartbeats
             self.world.trace(self.process.name, f"forgets {holding}")
@@ -536,6 +535,11 @@ class Client:
         world.counts["processes"] += 1
         name = f"p{world.counts['processes']}"
         world.at(world.now + self.absence(), self.succeed, name)
+
+    def may_die(self) -> Steps[None]:
+        if self.rng.random() < self.world.settings.die:
+            self.perish()
+            yield Wait(0)
 
     def absence(self) -> float:
         return self.rng.uniform(0, 0.5) * self.world.scale

@@ -13,7 +13,7 @@ from typing import Any
 from lambda_lock.core import acquire, handover, resume
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError
 from lambda_lock.core.permits import PermitPlace
-from lambda_lock.core.protocol import AcquireRequest, Send, Wait
+from lambda_lock.core.protocol import AcquireRequest, Send
 from lambda_lock.core.requests import Place
 from lambda_lock.core.resume import name_of
 from lambda_lock.core.row import base_of
@@ -279,9 +279,7 @@ class Attempt(Client):
     def finish(self, holding: OurHolding) -> Steps[None]:
         rng, settings, execution = self.rng, self.world.settings, self.execution
         hold = holding.hold
-        if rng.random() < settings.die:
-            self.perish()
-            yield Wait(0)
+        yield from self.may_die()
         name = (base_of(hold.owner) or "", hold.token)
         if hold.lost and rng.random() < 0.5:
             holding.plan += 1
@@ -305,9 +303,7 @@ class Attempt(Client):
             yield from self.commit(holding)
         else:
             yield from self.release(holding)
-        if rng.random() < settings.die:  # before the machine learns of it
-            self.perish()
-            yield Wait(0)
+        yield from self.may_die()  # before the machine learns of it
         execution.ended(self)
 
     string = False

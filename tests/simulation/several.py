@@ -103,17 +103,13 @@ class Group:
         waiter = self.watcher.waiter
         assert waiter is not None
         self.watcher.pause()
-        self.holdings[hold] = holding = OurHolding(self.process, hold, waiter.wanted)
-        self.world.judge.granted(holding, hold.token)
-        self.world.judge.expiry(holding, 0, 3.5)
-        holding.harmless = waiter.unharmed and hold.valid_until - self.process.peek() > 0.3
+        self.holdings[hold] = self.client.granted(hold, waiter)
         if self.planned:
-            self.client.plan(holding)
+            self.client.plan(self.holdings[hold])
 
     def renew(self, hold: Hold, talk: Conversation) -> Steps[None]:
         holding = self.holdings[hold]
-        while holding.renewing:
-            yield Wait(0.05)
+        yield from self.client.turn(holding)
         yield from self.client.renew(holding, by="several")
         if self.planned:
             self.client.plan(holding)
@@ -252,9 +248,7 @@ def _hold(client: clients.Client, group: Group, holdings: list[OurHolding]) -> S
         yield Wait(max(0.001, min(end - elapsed, work / 3 * rng.uniform(0.5, 1.5))))
     for holding in holdings:
         client.judge_end(holding, group.planned, end)
-    if rng.random() < settings.die:
-        client.perish()
-        yield Wait(0)
+    yield from client.may_die()
     if rng.random() < settings.forget:
         for holding in holdings:
             holding.plan += 1  # no more heartbeats
