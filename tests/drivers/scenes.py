@@ -43,8 +43,7 @@ class Rows(rows.Rows):
             owners = [holder_of(*entry).owner for entry in entries_of(item, JAVA).items()]
             assert len(owners) <= 1, f"{owners} have the one permit of {key!r}"
             return owners[0] if owners else None
-        owner: str = item["ownerName"]["S"]
-        return owner
+        return str(item["ownerName"]["S"])
 
     def waiters(self, key: str) -> list[Any]:
         """The places in the lock's queue."""

@@ -145,12 +145,10 @@ class Rows(support.Rows):
         self.engine.dynamodb("UpdateItem", {"TableName": self.table, "Key": self.item_key(key), **update})
 
     def owner(self, key: str) -> str:
-        owner: str = self[key][self._schema.owner]["S"]
-        return owner
+        return str(self[key][self._schema.owner]["S"])
 
     def version(self, key: str) -> str:
-        version: str = self[key][self._schema.version]["S"]
-        return version
+        return str(self[key][self._schema.version]["S"])
 
     def after_a_renewal(self, key: str) -> float:
         """Wait until the holder has renewed. Returns a moment before this renewal and after the grant.

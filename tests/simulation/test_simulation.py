@@ -36,7 +36,7 @@ def test_every_bias_holds_and_grants_locks(bias, runs):
 
 
 @pytest.mark.parametrize(
-    ("first", "each"), [(200_000, 3), pytest.param(200_003, 27 if SHORT else 147, marks=pytest.mark.slow)]
+    ("first", "each"), [(200_000, 1), pytest.param(200_001, 29 if SHORT else 149, marks=pytest.mark.slow)]
 )
 def test_events_are_done_once_for_their_window_and_again_where_nobody_finished(first, each):
     total = Totals()
