@@ -11,7 +11,6 @@ from functools import partial
 
 import pytest
 
-from lambda_lock import LockClient
 from lambda_lock.runtime import first_use
 from lambda_lock.runtime.first_use import FirstUse
 from rig.engine import Ministack
@@ -53,6 +52,7 @@ def good(swept: Swept) -> int:
     assert swept.troubles == []
     assert swept.double_holders == 0
     assert swept.played == swept.points
+    assert swept.counts["not reached"] < swept.points / 2  # a few are on a way that is not always taken
     return swept.points
 
 
@@ -116,21 +116,6 @@ def test_a_cancellation_of_each_operation_leaves_nothing_held_whatever_the_netwo
 def test_whatever_comes_in_between_nothing_hangs_and_nothing_is_held_for_nobody(operation, fault, stage):
     name = f"{operation}: {fault}"
     assert good(sweep(name, sweeps(stage.rows.engine)[name])) > 15
-
-
-def test_the_signal_comes_at_the_point_and_once(stage):
-    client = LockClient(TABLE, heartbeat_period=0)
-    client.acquire("points").release()
-    points = points_of(lambda: client.acquire("points").release())[::40]
-    reached = 0
-    for point in points:
-        handled: list[int] = []
-        with Strike(point, lambda: handled.append(1)) as strike:  # noqa: B023
-            client.acquire("points").release()
-        assert handled == [1] * strike.struck
-        reached += strike.struck
-    assert reached > len(points) / 2  # a few are on a way that is not always taken, as that of a new connection
-    client.close()
 
 
 def test_an_interrupt_on_the_way_into_a_first_use_keeps_no_other_thread_waiting():

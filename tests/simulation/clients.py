@@ -462,7 +462,8 @@ class Client:
         except (errors.LockLostError, errors.TransportError, ServiceError) as error:
             world.trace(process.name, f"hand_over of {holding}: {error!r}")
             lost = isinstance(error, errors.LockLostError)
-            if had_it and world.judge.changed[holding.key] < errand.started if lost else errand.unharmed:
+            is_wrong = (had_it and world.judge.changed[holding.key] < errand.started) if lost else errand.unharmed
+            if is_wrong:
                 world.judge.fail("refused", f"{holding} could not hand over, though it has the lock: {error!r}")
             yield from self.release(holding)
             return
