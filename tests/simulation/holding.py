@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 from lambda_lock.core.protocol import AcquireRequest, Hold
 from lambda_lock.core.schema import JAVA
@@ -11,29 +11,13 @@ from .items import attempt_of, is_held_by
 from .world import Process
 
 
-class Holding(Protocol):
-    """A lock that some process believes it holds."""
-
-    process: Process
-    key: str
-    suspects: list[tuple[str, str]]  # what is a failure if the frozen process still holds when it thaws
-
-    @property
-    def over(self) -> bool:
-        """Whether the lock is lost or ended for good."""
-
-    def is_held(self, elapsed: float) -> bool: ...
-    def owns(self, item: Any) -> bool:
-        """Whether a row belongs to this holding and is held."""
-
-
 class OurHolding:
     def __init__(self, process: Process, hold: Hold, wanted: AcquireRequest) -> None:
         self.process = process
         self.key = wanted.place.key
         self.hold = hold
         self.wanted = wanted
-        self.suspects: list[tuple[str, str]] = []
+        self.suspects: list[tuple[str, str]] = []  # what is a failure if its frozen process still holds when it thaws
         self.renewing = False
         self.plan = 0  # the number of the newest heartbeat plan
         self.since = process.world.now
@@ -48,12 +32,14 @@ class OurHolding:
 
     @property
     def over(self) -> bool:
+        """Whether the lock is lost or ended for good."""
         return self.process.dead or self.hold.lost or self.hold.ended or self.dropped
 
     def is_held(self, elapsed: float) -> bool:
         return self.hold.is_held(elapsed)
 
     def owns(self, item: Any) -> bool:
+        """Whether a row belongs to this holding and is held."""
         return is_held_by(item, self.hold.owner, self.hold.token, self.hold.place.permits)
 
     def has_an_entry(self, item: Any) -> bool:

@@ -17,13 +17,15 @@ from lambda_lock.core.schema import JAVA
 
 from .clocks import EPOCH
 from .errands import SLACK, ByString, Commit, Errand, Release
+from .foreign import ForeignHolding
 from .forgets import Forgets
-from .holding import Holding, OurHolding
+from .holding import OurHolding
 from .items import by_attempt, number_in, row_of
 from .line import Line
 from .reaper import Reaper
 from .world import Process, World
 
+Holding: TypeAlias = OurHolding | ForeignHolding  # a lock that some process believes it holds
 #: Which hold: the key of its lock, its base owner and its token.
 _HoldName: TypeAlias = tuple[str, str | None, int | None]
 
@@ -270,7 +272,7 @@ class Judge:
         for other in others:
             self._suspect(other, "overlap", f"{holding} and {other} hold {holding.key}")
             if self.world.settings.forgiven:
-                left = min(one.hold.valid_until - one.process.peek() for one in (holding, other))  # type: ignore[attr-defined]
+                left = min(one.hold.valid_until - one.process.peek() for one in (holding, other))  # type: ignore[union-attr]
                 if left > 2 * (self.world.settings.drift / 1e6 - lease.DRIFT) * 3600 + SLACK:
                     self.fail("long overlap", f"{holding} and {other} hold {holding.key} for another {left:.1f} s")
 

@@ -19,9 +19,9 @@ from lambda_lock.core.schema import JAVA
 
 from .clocks import EPOCH
 from .errands import ByString
-from .holding import Holding, OurHolding
+from .holding import OurHolding
 from .items import by_attempt, place_of, takes_in, wrong_weights
-from .judge import Judge
+from .judge import Holding, Judge
 from .world import Process, World
 
 
