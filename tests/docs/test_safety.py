@@ -134,11 +134,3 @@ def test_the_picture_is_the_one_that_the_code_computes_now():
     root = ET.fromstring(picture.draw())
     assert root.findtext("{http://www.w3.org/2000/svg}desc") == picture.in_words()
     assert picture.draw().count("prefers-color-scheme:dark") == 2
-
-
-def test_in_the_picture_nobody_may_take_over_while_the_holder_is_valid_and_a_smaller_margin_would_not_do(monkeypatch):
-    for grant in (picture.ORDINARY, picture.UNLUCKY):
-        assert grant.valid_until < min(grant.taken_over, grant.unchanged)
-        assert grant.valid_until <= picture.LEASE
-    monkeypatch.setattr(lease, "MARGIN", 1.4)
-    assert picture.UNLUCKY.valid_until > picture.UNLUCKY.taken_over

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rig.lambda_runtime import FunctionError, LambdaEnvironment, TimedOut
+from rig.managed_instances import ManagedInstance
 from tests.support.waiting import wait_until
 
 HANDLERS = Path(__file__).parent / "handlers"
@@ -125,3 +126,13 @@ def test_a_closed_environment_leaves_neither_process_nor_thread(start):
     environment.close()
     assert state(pid) == ""
     wait_until(lambda: set(threading.enumerate()) <= before)  # one that has done its work ends a moment later
+
+
+def test_an_invocation_of_a_managed_instance_that_is_late_fails_for_its_caller_and_its_process_goes_on(tmp_path):
+    with ManagedInstance("echo.handler", HANDLERS, function_name="orders") as instance:
+        late = instance.invoke({"until": str(tmp_path / "go-on")}, 0.5)
+        with pytest.raises(TimedOut):
+            late.result()
+        (tmp_path / "go-on").touch()
+        pids = {instance.invoke({"until": str(tmp_path / "go-on")}, LONG).result()["pid"] for _ in range(4)}
+        assert len(pids) <= 2

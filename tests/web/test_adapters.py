@@ -15,11 +15,8 @@ from lambda_lock.testing import lambda_context
 from lambda_lock.web import LambdaContextMiddleware, LambdaContextWsgi
 
 from .conftest import http, rest
-from .test_idempotent_events import ALB
 
 ORDER = {"id": "o-1"}
-FORWARDED = {"host": "example.com", "x-forwarded-for": "192.0.2.1", "x-forwarded-proto": "https"}
-BALANCER = ALB | {"queryStringParameters": {}, "headers": FORWARDED, "body": ""}
 OLD = rest(ORDER) | {
     "queryStringParameters": None,
     "headers": {"Host": "example.com", "X-Forwarded-Proto": "https", "X-Forwarded-Port": "443"},
@@ -63,12 +60,8 @@ def of_mangum(event: Any, context: Any) -> Any:
     ("handler", "event"),
     [
         pytest.param(of_mangum, http(ORDER), id="Mangum, HTTP API"),
-        pytest.param(of_mangum, OLD, id="Mangum, REST API"),
-        pytest.param(of_mangum, BALANCER, id="Mangum, load balancer"),
         pytest.param(of_serverless_wsgi, http(ORDER), id="serverless-wsgi, HTTP API"),
-        pytest.param(of_serverless_wsgi, OLD, id="serverless-wsgi, REST API"),
         pytest.param(make_lambda_handler(LambdaContextWsgi(wsgi)), http(ORDER), id="apig-wsgi, HTTP API"),
-        pytest.param(make_lambda_handler(LambdaContextWsgi(wsgi)), OLD, id="apig-wsgi, REST API"),
         pytest.param(of_aws_wsgi, OLD, id="aws-wsgi, REST API"),
     ],
 )
