@@ -73,12 +73,17 @@ def through_shell(script: str, *arguments: str, stdin: str = "", **changes: str)
 @pytest.fixture
 def start(table: str) -> Iterator[Start]:
     """Starts the command in a process group of its own, which is killed at the end of the test."""
+    yield from started(PROGRAM, environment)
+
+
+def started(command: list[str], variables: Callable[..., dict[str, str]]) -> Iterator[Start]:
+    """For fixtures that start a command as `start` does. variables: its environment, of changes."""
     processes: list[subprocess.Popen[str]] = []
     pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
 
     def start_it(*arguments: str, **changes: str) -> subprocess.Popen[str]:
-        command, variables = [*PROGRAM, *arguments], environment(**changes)
-        processes.append(subprocess.Popen(command, text=True, env=variables, start_new_session=True, **pipes))
+        options = pipes | {"env": variables(**changes), "start_new_session": True}
+        processes.append(subprocess.Popen([*command, *arguments], text=True, **options))
         return processes[-1]
 
     yield start_it
@@ -148,15 +153,13 @@ class Terminal:
 
 @pytest.fixture
 def terminal(table: str) -> Iterator[Callable[..., Terminal]]:
-    opened: list[Terminal] = []
+    with contextlib.ExitStack() as opened:
 
-    def open_it(*arguments: str, columns: int = 80, **changes: str) -> Terminal:
-        opened.append(Terminal([*PROGRAM, *arguments], columns, environment(**changes)))
-        return opened[-1]
+        def open_it(*arguments: str, columns: int = 80, **changes: str) -> Terminal:
+            one = Terminal([*PROGRAM, *arguments], columns, environment(**changes))
+            return opened.enter_context(contextlib.closing(one))
 
-    yield open_it
-    for one in opened:
-        one.close()
+        yield open_it
 
 
 class Rows(TableRows):

@@ -12,7 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +23,9 @@ from lambda_lock.cli.guard import reason_to_refuse
 from rig.engine import ROOT, inherited_environment, request_headers
 from tests.support.waiting import DEADLINE
 
-from .conftest import PROGRAM, check_ended, children, wait_gone
+from .conftest import PROGRAM, Start, check_ended, children, started, wait_gone
 
 ENGINE = Path(os.environ.get("LAMBDA_LOCK_ENGINE_BIN") or ROOT / ".venv-engine" / "bin" / "ministack")
-
-Dev = Callable[..., subprocess.Popen[str]]
 
 
 @pytest.fixture
@@ -42,19 +40,9 @@ def shell(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.fixture
-def start_dev(shell: dict[str, str]) -> Iterator[Dev]:
+def start_dev(shell: dict[str, str]) -> Iterator[Start]:
     """Starts the command with pipes."""
-    started: list[subprocess.Popen[str]] = []
-    pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-
-    def start_it(*arguments: str, **changes: str) -> subprocess.Popen[str]:
-        started.append(subprocess.Popen([*PROGRAM, "dev", *arguments], env=shell | changes, text=True, **pipes))
-        return started[-1]
-
-    yield start_it
-    for process in started:
-        process.terminate()
-        process.communicate(timeout=DEADLINE)
+    yield from started([*PROGRAM, "dev"], lambda **changes: shell | changes)
 
 
 def printed(process: Any) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 from collections.abc import Callable, Iterator
@@ -39,21 +40,14 @@ def variables(engine: Ministack, table: str) -> dict[str, str]:
 @pytest.fixture
 def start(variables: dict[str, str]) -> Iterator[Start]:
     """Starts environments of a function ``orders``. With a command, the server's process may trust the header."""
-    environments: list[LambdaEnvironment] = []
+    with contextlib.ExitStack() as stack:
 
-    def make(handler: str, command: tuple[str, ...] | None = None, **more: str) -> LambdaEnvironment:
-        adapter = {} if command is None else {"BEHIND_THE_ADAPTER": "1"}
-        given = variables | adapter | more
-        environments.append(
-            LambdaEnvironment(
-                handler, HANDLERS, environment=given, function_name="orders", command=command, init_seconds=LONG
-            )
-        )
-        return environments[-1]
+        def make(handler: str, command: tuple[str, ...] | None = None, **more: str) -> LambdaEnvironment:
+            given = variables | ({} if command is None else {"BEHIND_THE_ADAPTER": "1"}) | more
+            options: dict[str, Any] = {"environment": given, "command": command, "init_seconds": LONG}
+            return stack.enter_context(LambdaEnvironment(handler, HANDLERS, function_name="orders", **options))
 
-    yield make
-    for environment in environments:
-        environment.close()
+        yield make
 
 
 def http(order: dict[str, Any], path: str = "/orders", **headers: str) -> dict[str, Any]:
