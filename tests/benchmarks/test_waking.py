@@ -44,14 +44,6 @@ def test_who_sleeps_comes_in_order_and_is_invoked_twice_and_who_polls_more_often
         assert asleep[figure] <= most < polling[figure]
 
 
-def test_executions_are_served_beside_callers_that_never_pause():
-    load = Load("busy", 1.0, executions=5, callers=3, longest=300.0)
-    asleep, polling = (World(load, asleep=way).run() for way in (True, False))
-    assert asleep.done is not None
-    assert asleep.calls > 0
-    assert polling.done is None or asleep.done < polling.done
-
-
 def test_more_than_may_hold_it_are_noticed():
     run = Run(spans=[(0.0, 2.0, "one"), (1.0, 3.0, "two"), (3.0, 4.0, "three")])
     assert overlaps(run, 1) == 1

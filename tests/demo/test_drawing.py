@@ -9,7 +9,7 @@ import pytest
 
 from demo import svg, terminal
 from demo.evidence import Evidence
-from demo.timeline import Span, Story, TakeOver, tell
+from demo.timeline import Span, Story, tell
 from demo.verify import verify
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -53,15 +53,6 @@ def test_the_timeline_says_what_happened_when(story):
         ("invoices 1", "duplicate", 6.4),
         ("orders 1", "lost", 7.8),
     ]
-
-
-def test_a_take_over_has_its_gap_in_seconds(story):
-    assert story.takeovers == (
-        TakeOver("killed", "invoices 1", 3.0, "invoices 2", 4.5),
-        TakeOver("frozen", "orders 1", 1.5, "orders 2", 6.1),
-    )
-    notes = [f"taken over {gap} s after the {cause}" for gap, cause in ((1.5, "kill"), (4.6, "freeze"))]
-    assert [takeover.note for takeover in story.takeovers] == notes
 
 
 def test_a_story_in_which_nothing_happened_can_be_drawn():

@@ -34,7 +34,6 @@ from lambda_lock.core.schema import JAVA
 from lambda_lock.permissions import ACTIONS, IN_WORDS
 from rig.cloud import ACCOUNT, SERVICES, Cloud
 from rig.engine import REGION, ROOT, Ministack, client_environment
-from tests.support.clocks import SkewedClock
 from tests.support.sampled import sampled
 from tests.support.waiting import wait_until
 
@@ -101,11 +100,6 @@ def _replace_a_dead_holder(key: str) -> None:
     default_client().acquire(key, permits=1, wait=30).release()
 
 
-def _correct_a_permit(key: str) -> None:
-    with default_client().acquire(key, permits=2), LockClient(clock=SkewedClock(600)) as fast:
-        fast.acquire(key, permits=2).release()
-
-
 def _let_wait(key: str, held: Lock, acquire: Callable[[], Lock | MultiLock]) -> None:
     """Release what is held once somebody has a place in its queue, and let that one have it."""
     with ThreadPoolExecutor(1) as pool:
@@ -152,13 +146,6 @@ def _commit(key: str) -> None:
 def _acquire_several(key: str) -> None:
     with default_client().acquire_all([key, f"{key}-2"]) as locks:
         locks.heartbeat()
-
-
-def _wait_for_several(key: str) -> None:
-    client = default_client()
-    held = client.acquire(f"{key}-2")
-    client.try_acquire_all([key, f"{key}-2"], wait=30, queue=False, cancel_check=_after_one_look())
-    _let_wait(f"{key}-2", held, lambda: client.acquire_all([key, f"{key}-2"], wait=30))
 
 
 def _transact(key: str) -> None:
@@ -227,11 +214,6 @@ def _erase(key: str) -> None:
     assert default_client().erase(key) is True
 
 
-def _erase_by_command(key: str) -> None:
-    default_client().acquire(key).release()
-    _command("erase", key)
-
-
 def _run_a_command(key: str) -> None:
     _command("run", key, "--", sys.executable, "-c", "")
 
@@ -266,18 +248,18 @@ def _command(*arguments: str, expected: tuple[int, ...] = (0,)) -> None:
 #: The actions that operations do not work without.
 _NEEDS: dict[tuple[str, ...], list[Callable[[str], None]]] = {
     ("UpdateItem",): [
-        *(_acquire, _take_permits, _correct_a_permit, _renew, _hand_over, _resume, _commit, _close, _await, _decorate),
+        *(_acquire, _take_permits, _renew, _hand_over, _resume, _commit, _close, _await, _decorate),
         *(_acquire_several, _transact, _deduplicate, _deduplicate_in_a_transaction),
         _run_a_command,
     ],
     ("GetItem",): [_get, _prewarm, _forget_by_command, _get_by_command],
     ("UpdateItem", "GetItem"): [
-        *(_wait, _wait_for_a_permit, _replace_a_dead_holder, _wait_for_several, _forget, _forget_a_dead_run),
+        *(_wait, _wait_for_a_permit, _replace_a_dead_holder, _forget, _forget_a_dead_run),
         *(_release_by_command, _start_at_a_rate),
     ],
     ("UpdateItem", "DeleteItem"): [_acquire_and_delete],
     ("GetItem", "PutItem", "UpdateItem"): [_acquire_in_place_of_what_is_there],
-    ("UpdateItem", "GetItem", "DeleteItem"): [_erase, _erase_by_command],
+    ("UpdateItem", "GetItem", "DeleteItem"): [_erase],
 }
 _OPERATIONS = [(act, needs) for needs, acts in _NEEDS.items() for act in acts]
 named = pytest.mark.parametrize(

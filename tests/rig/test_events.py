@@ -82,13 +82,6 @@ def test_a_partition_of_kafka_goes_on_from_the_lowest_offset_that_is_named():
         assert after(named[0], unknown) == event["records"]
 
 
-def test_a_fifo_batch_has_groups_and_rising_sequence_numbers():
-    attributes = [record["attributes"] for record in events.sqs_fifo(FIFO)["Records"]]
-    assert [each["MessageGroupId"] for each in attributes] == ["g", "h", "g"]
-    assert all(earlier["SequenceNumber"] < later["SequenceNumber"] for earlier, later in pairwise(attributes))
-    assert len({each["MessageDeduplicationId"] for each in attributes}) == 3
-
-
 def test_a_message_redelivered_has_its_id_and_one_receive_more():
     first = events.sqs_fifo(FIFO[:1])
     (before,), (after,) = first["Records"], events.redelivered(first)["Records"]
