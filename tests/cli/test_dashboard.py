@@ -11,6 +11,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -39,13 +40,10 @@ def server(table: str) -> Iterator[Server]:
 def ask(
     server: Server, path: str = "/", method: str = "GET", host: str | None = None
 ) -> tuple[http.client.HTTPResponse, str]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=DEADLINE)
-    try:
+    with closing(http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=DEADLINE)) as connection:
         connection.request(method, path, headers={} if host is None else {"Host": host})
         answer = connection.getresponse()
         return answer, answer.read().decode()
-    finally:
-        connection.close()
 
 
 def test_the_page_is_one_file_that_may_load_nothing_from_elsewhere_and_is_served_on_loopback_only(server):

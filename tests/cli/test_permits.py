@@ -95,19 +95,14 @@ def test_the_permit_of_an_attempt_is_released_under_the_name_that_is_shown(run):
         assert client.release(string) is False
 
 
-def test_a_lock_is_released_by_force_if_the_owner_that_is_named_holds_it(run):
-    with LockClient() as client:
-        lock = client.acquire("a")
-        refused = run("release", "a", *BY_FORCE, "--owner", "another#1")
-        check_ended(refused, 1, f"lock 'a' is held by {lock.owner}, not by another#1")
-        assert run("release", "a", *BY_FORCE, "--owner", lock.owner).returncode == 0
-
-
-def test_what_is_asked_before_a_release_by_force_names_a_permit_only_where_there_is_one(run):
+def test_a_lock_is_released_by_force_if_the_owner_that_is_named_holds_it_and_no_permit_is_spoken_of(run):
     with LockClient() as client:
         lock, permit = client.acquire("a"), client.acquire("api", permits=2)
+        refused = run("release", "a", *BY_FORCE, "--owner", "another#1")
+        check_ended(refused, 1, f"lock 'a' is held by {lock.owner}, not by another#1")
         asked = run("release", "a", "--force", "--owner", lock.owner, stdin="no\n")
         assert (asked.returncode, "permit" in asked.stderr) == (1, False)
+        assert run("release", "a", *BY_FORCE, "--owner", lock.owner).returncode == 0
         asked = run("release", "api", "--force", "--owner", permit.owner, stdin="no\n")
         assert f"to be released: the permit of {permit.owner}" in asked.stderr
 

@@ -43,7 +43,8 @@ def test_a_group_whose_batch_ran_out_of_time_goes_on_where_it_stopped(open_shop)
     assert judge.returns(shop.serve(*orders(4, groups="ab", seconds=0.3), dead_letter_after=PATIENT)) > 0
 
 
-def test_a_group_goes_on_in_its_order_behind_poison_which_in_larger_batches_takes_what_follows_with_it(open_shop):
+def test_a_group_goes_on_in_its_order_behind_poison(open_shop):
+    """In larger batches, what follows in the group dies with it."""
     sent = orders(4, groups="ab")
     sent[2]["plan"] = judge.POISON
     open_shop().serve(*sent, dead_letter_after=2, batch_size=1)

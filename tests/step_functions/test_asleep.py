@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -161,32 +162,32 @@ def test_an_abort_in_the_moment_of_the_call_is_followed_by_the_release_of_what_w
         shop.cloud.wait_until(lambda: is_free(first.order))
 
 
+@contextmanager
+def looking_twice(shop: Shop, locks: LockClient, definition: dict[str, Any]) -> Iterator[Execution]:
+    """An execution that lies down, as the lock is held, and looks at the lock again in the block."""
+    machine, order = shop.machine(definition), shop.new_order()
+    with locks.acquire(f"order#{order}", wait=0):
+        execution = shop.start(machine, order)
+        yield execution
+        assert execution.states()[:4] == ["Acquire", "Sleep", "Acquire", "Sleep"]
+    assert execution.has_succeeded(1)
+
+
 def test_an_execution_that_nobody_wakes_looks_again_at_the_time_out_of_its_sleep(shop, woken, locks):
     definition = page.asleep(shop.arns)
     definition["States"]["Sleep"]["TimeoutSeconds"] = 2  # 3600 on the page
-    machine = shop.machine(definition)
-    order = shop.new_order()
-    with locks.acquire(f"order#{order}", wait=0):
-        execution = shop.start(machine, order)
+    with looking_twice(shop, locks, definition) as execution:
         shop.cloud.wait_until(lambda: execution.states().count("Sleep") == 2)
-        assert execution.states()[:4] == ["Acquire", "Sleep", "Acquire", "Sleep"]
-    assert execution.has_succeeded(1)
 
 
 def test_an_execution_that_cannot_lie_down_looks_at_the_lock_after_its_retries(shop, woken, locks):
     """Since 256 sleep, or its function knows of no waker any more. Its token is failed as AWS does, see above."""
     definition = page.asleep(shop.arns)
     definition["States"]["Sleep"]["Retry"][1] |= {"IntervalSeconds": 1, "MaxAttempts": 1}  # 5 and 10 on the page
-    machine = shop.machine(definition)
-    order = shop.new_order()
-    key = f"order#{order}"
-    with locks.acquire(key, wait=0):
-        execution = shop.start(machine, order)
+    with looking_twice(shop, locks, definition) as execution:
         wait_asleep(shop, execution)
         for error in ("LockNotGrantedError", "LockConfigurationError"):
-            fail(shop, execution, key, error)
-        assert execution.states()[:4] == ["Acquire", "Sleep", "Acquire", "Sleep"]
-    assert execution.has_succeeded(1)
+            fail(shop, execution, f"order#{execution.order}", error)
 
 
 def test_a_holder_that_died_is_followed_by_the_first_sleeper_when_its_lease_ends(shop, machine, locks):

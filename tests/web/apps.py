@@ -15,7 +15,6 @@ from chalice.app import Chalice
 from chalice.app import Response as ChaliceResponse
 from django.conf import settings  # type: ignore[import-untyped]
 from django.core.handlers.asgi import ASGIHandler  # type: ignore[import-untyped]
-from django.core.handlers.wsgi import WSGIHandler  # type: ignore[import-untyped]
 from django.http import HttpResponse  # type: ignore[import-untyped]
 from django.urls import path as django_path  # type: ignore[import-untyped]
 from fastapi import FastAPI, Request
@@ -177,13 +176,7 @@ def _of_django(calls: Calls) -> None:
     django.setup()
 
 
-def django_wsgi(calls: Calls, **options: Any) -> Ask:
-    _of_django(calls)
-    app = IdempotencyWsgi(WSGIHandler(), **options)
-    return lambda event: serverless_wsgi.handle_request(app, event, lambda_context(30))
-
-
-def django_asgi(calls: Calls, **options: Any) -> Ask:
+def django(calls: Calls, **options: Any) -> Ask:
     _of_django(calls)
     app = IdempotencyMiddleware(ASGIHandler(), **options)
     return by_mangum(app)
@@ -226,8 +219,7 @@ FRONTS: dict[str, Callable[..., Ask]] = {
     "a middleware of Powertools": powertools_middleware,
     "FastAPI": fastapi,
     "Flask": of_flask,
-    "Django, WSGI": django_wsgi,
-    "Django, ASGI": django_asgi,
+    "Django": django,
     "Chalice": chalice,
 }
 
