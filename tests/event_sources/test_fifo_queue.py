@@ -44,11 +44,16 @@ def test_a_group_whose_batch_ran_out_of_time_goes_on_where_it_stopped(open_shop)
 
 
 def test_a_group_goes_on_in_its_order_behind_poison(open_shop):
-    """In larger batches, what follows in the group dies with it."""
+    shop = open_shop()
     sent = orders(4, groups="ab")
     sent[2]["plan"] = judge.POISON
-    open_shop().serve(*sent, dead_letter_after=2, batch_size=1)
+    shop.serve(*sent, dead_letter_after=2, batch_size=1)
+
+
+def test_in_larger_batches_what_follows_poison_in_its_group_dies_with_it(open_shop):
     shop = open_shop()
+    sent = orders(4, groups="ab")
+    sent[2]["plan"] = judge.POISON
     queue = shop.queue(*sent, dead_letter_after=2)
     shop.cloud.subscribe(queue, shop.function)
     shop.settle(queue)
