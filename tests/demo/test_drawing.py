@@ -55,12 +55,6 @@ def test_the_timeline_says_what_happened_when(story):
     ]
 
 
-def test_a_story_in_which_nothing_happened_can_be_drawn():
-    empty = tell(Evidence(("invoices 1",), {}))
-    assert "invoices 1" in terminal.draw(empty, 80, colour=False)
-    assert "invoices 1" in texts(ET.fromstring(svg.draw(empty, [])))
-
-
 @pytest.mark.parametrize("width", [60, 80, 120, 160])
 def test_a_terminal_of_any_width_shows_every_lane_and_every_note_and_is_not_overrun(story, width):
     drawn = terminal.draw(story, width, colour=False)

@@ -6,7 +6,6 @@ import json
 import re
 import subprocess
 import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -83,13 +82,6 @@ def test_what_the_lines_of_the_image_make_runs_under_awslambdaric(shell, tmp_pat
             finish(["sh", "-ec", command], shell | {"LAMBDA_TASK_ROOT": str(task)})
     assert json.loads(steps[-1][2]) == ["app.handler"]
     _check(task, engine, table)
-
-
-def test_the_wheel_is_for_every_architecture(wheel):
-    assert wheel.name.endswith("-py3-none-any.whl")
-    with zipfile.ZipFile(wheel) as opened:
-        names = [name for name in opened.namelist() if ".dist-info/" not in name]
-    assert {Path(name).suffix for name in names} == {".py", ".typed", ".html"}
 
 
 @pytest.mark.parametrize("file", sorted(path.name for path in _FOLDER.iterdir()))

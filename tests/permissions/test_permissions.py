@@ -218,10 +218,6 @@ def _run_a_command(key: str) -> None:
     _command("run", key, "--", sys.executable, "-c", "")
 
 
-def _get_by_command(key: str) -> None:
-    _command("get", key, expected=(0, 1))
-
-
 def _start_at_a_rate(key: str) -> None:
     with LockClient() as cold:
         cold.rate_limit(key, 100, wait=20)
@@ -237,11 +233,11 @@ def _release_by_command(key: str) -> None:
         client.close(release=False)
 
 
-def _command(*arguments: str, expected: tuple[int, ...] = (0,)) -> None:
+def _command(*arguments: str) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "lambda_lock.cli", *arguments], capture_output=True, text=True, cwd=ROOT, timeout=60
     )
-    if done.returncode not in expected:
+    if done.returncode != 0:
         raise LockConfigurationError(" ".join(done.stderr.replace("│", " ").split()))
 
 
@@ -252,7 +248,7 @@ _NEEDS: dict[tuple[str, ...], list[Callable[[str], None]]] = {
         *(_acquire_several, _transact, _deduplicate, _deduplicate_in_a_transaction),
         _run_a_command,
     ],
-    ("GetItem",): [_get, _prewarm, _forget_by_command, _get_by_command],
+    ("GetItem",): [_get, _prewarm, _forget_by_command],
     ("UpdateItem", "GetItem"): [
         *(_wait, _wait_for_a_permit, _replace_a_dead_holder, _forget, _forget_a_dead_run),
         *(_release_by_command, _start_at_a_rate),

@@ -31,7 +31,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[zipfile.ZipFile]
         yield opened
 
 
-def test_the_wheel_holds_the_typed_package_and_nothing_else(wheel):
+def test_the_wheel_holds_the_typed_package_and_nothing_else_for_every_architecture(wheel):
+    assert str(wheel.filename).endswith("-py3-none-any.whl")
+    suffixes = {Path(name).suffix for name in wheel.namelist() if ".dist-info/" not in name}
+    assert suffixes == {".py", ".typed", ".html"}
     folders = {Path(name).parts[0] for name in wheel.namelist()}
     assert {folder for folder in folders if not folder.endswith(".dist-info")} == {"lambda_lock"}
     assert "lambda_lock/py.typed" in wheel.namelist()

@@ -106,9 +106,8 @@ def test_a_request_whose_context_is_none_or_a_stand_in_without_a_time_belongs_to
 
 @pytest.mark.usefixtures("in_lambda")
 def test_the_adapter_s_own_object_beats_a_header():
-    found = seen_by_asgi({"aws.context": CONTEXT, "headers": [(HEADER.encode(), header().encode())]}, web_adapter=True)
-    assert found is not None
-    assert found.context is CONTEXT
+    scope = {"aws.context": CONTEXT, "headers": [(HEADER.encode(), header().encode())]}
+    assert getattr(seen_by_asgi(scope, web_adapter=True), "context", None) is CONTEXT
 
 
 def test_the_lifespan_of_an_application_belongs_to_no_invocation():
@@ -151,8 +150,7 @@ def test_requests_side_by_side_on_one_loop_each_have_their_own_invocation():
     async def app(scope: Any, receive: Any, send: Any) -> None:
         await together.wait()
         found = find((), {})
-        assert found is not None
-        seen[scope["aws.context"]] = found.context
+        seen[scope["aws.context"]] = found and found.context
 
     async def ask() -> None:
         served = LambdaContextMiddleware(app)
@@ -314,9 +312,7 @@ def test_no_header_is_an_error(text):
 @pytest.mark.usefixtures("in_lambda")
 def test_a_header_that_an_adapter_passed_on_with_letters_that_no_header_has_is_read_all_the_same():
     environ = {"HTTP_X_AMZN_LAMBDA_CONTEXT": header(tenant_id="\N{SNOWMAN}").replace("\\u2603", "\N{SNOWMAN}")}
-    found = seen_by_wsgi(environ, web_adapter=True)
-    assert found is not None
-    assert found.request_id == "request-1"
+    assert getattr(seen_by_wsgi(environ, web_adapter=True), "request_id", None) == "request-1"
 
 
 @pytest.mark.usefixtures("in_lambda")
