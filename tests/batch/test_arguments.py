@@ -11,7 +11,7 @@ import pytest
 from aws_lambda_powertools.utilities.data_classes import DynamoDBStreamEvent, KafkaEvent, KinesisStreamEvent, SQSEvent
 from aws_lambda_powertools.utilities.kafka.consumer_records import ConsumerRecords
 
-from lambda_lock import AsyncLockClient, KeyTemplateError, LockArgumentError, LockClient
+from lambda_lock import AsyncLockClient, KeyTemplateError, LockArgumentError
 from lambda_lock.batch import kafka_batch, process_kafka, process_sqs, process_stream, sqs_batch
 from rig import events
 from rig.events import Event
@@ -143,11 +143,9 @@ A_LOCK: Event = {"dedup_key": None, "lock_key": "stock"}
         ({"scope": 7}, TypeError, "scope must be a str"),
         *(({key: 7}, TypeError, "must be a str or a function") for key in ("dedup_key", "lock_key")),
         ({"dedup_key": "{body.id}"}, KeyTemplateError, "body.id"),
-        ({"lock_key": "{}"}, KeyTemplateError, "positional"),
         ({"lock_key": ""}, KeyTemplateError, "empty key"),
         ({"client": "client"}, TypeError, "client= must be a LockClient"),
         ({"client": AsyncLockClient()}, TypeError, r"must_not_run\(\) needs a LockClient"),
-        ({"client": LockClient}, TypeError, r"is the class LockClient, .*: write LockClient\(\.\.\.\)"),
         ({"locks_key": "k"}, TypeError, "locks_key"),
     ],
 )

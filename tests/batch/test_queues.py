@@ -170,12 +170,6 @@ def test_a_function_without_its_table_fails_as_a_whole(name, error, match, worke
         process_sqs(numbered(3), must_not_run, context=Context(), max_workers=workers)
 
 
-def test_a_function_without_its_permission_fails_as_a_whole(wire):
-    wire.answer(400, "AccessDeniedException", times=float("inf"))
-    with pytest.raises(LockConfigurationError, match="permission dynamodb:UpdateItem"):
-        process_sqs(numbered(2), must_not_run, context=Context(), lock_key="order#{body[n]}")
-
-
 @pytest.mark.parametrize(("beside", "back"), [("done", [0]), ("contended", [0, 1]), ("failing", [0, 1])])
 def test_a_record_that_the_table_refuses_comes_back_whatever_becomes_of_another(wire, other, beside, back):
     done, event = Done(*[1] * (beside == "failing")), numbered(2)

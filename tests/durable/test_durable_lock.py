@@ -308,11 +308,9 @@ def test_a_mock_of_a_context_is_refused(client, mock):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"key": ""}, LockArgumentError, "key is empty"),
         ({"key": 7}, TypeError, "key must be a str"),
         ({"key": []}, LockArgumentError, "keys is empty"),
         ({"key": ["a", 7]}, TypeError, "keys[1] must be a str"),
-        ({"key": [str(number) for number in range(51)]}, LockArgumentError, "at most 50 locks together"),
         ({"lease_duration": 0}, LockArgumentError, "lease_duration=0 is out of range"),
         ({"wait": -1}, LockArgumentError, "wait=-1 is out of range"),
         ({"poll": 0.5}, LockArgumentError, "poll=0.5 is out of range"),

@@ -80,16 +80,3 @@ def test_an_event_whose_number_could_not_be_stored_takes_another_and_is_not_forg
     debounce.client.acquire = acquire_and_lose_once
     assert _runs(debounce)
     assert debounce.made == ["d-1"]
-
-
-def test_a_step_that_is_run_again_after_a_failure_still_knows_its_number(debounce):
-    failures = iter([OSError("no answer")])
-
-    def make_preview(document: str) -> None:
-        for failure in failures:
-            raise failure
-        debounce.made.append(document)
-
-    debounce.make_preview = make_preview
-    assert _runs(debounce)
-    assert debounce.made == ["d-1"]

@@ -13,7 +13,7 @@ from aws_durable_execution_sdk_python.context import DurableContext
 from aws_durable_execution_sdk_python.lambda_service import ErrorObject
 
 from lambda_lock import Lock, LockClient
-from lambda_lock.durable import DurableLock, durable_lock
+from lambda_lock.durable import durable_lock
 from tests.support.rows import Rows
 from tests.support.waiting import DEADLINE, wait_until
 
@@ -244,20 +244,6 @@ def test_an_execution_that_sleeps_when_the_waker_is_removed_polls_after_its_time
     assert result(ended) > held.fencing_token
     assert names(ended)[:5] == ONE_SLEEP
     assert entries(rows) == []
-
-
-def test_an_execution_past_its_acquire_replays_as_before_when_the_table_gets_a_waker(deploy, client, rows, monkeypatch):
-    def act(_: DurableContext, lock: DurableLock) -> int:
-        lock.wait(SECOND)
-        monkeypatch.setenv("LAMBDA_LOCK_WAKE", "1")
-        lock.wait(SECOND)
-        tokens.append(lock.fencing_token)
-        return tokens[0]
-
-    tokens: list[int] = []
-    executions = deploy(within(client, act))
-    assert [executions.run()] == tokens
-    assert executions.invocations == 3
 
 
 def test_executions_that_take_several_permits_sleep_and_are_woken_in_order_with_what_they_take(

@@ -174,12 +174,6 @@ def test_a_record_that_is_skipped_counts_as_done_and_its_message_is_deleted(othe
     assert noted.keys == ["a"]
 
 
-def test_a_poison_pill_fails_validation_before_any_lock_is_taken(wire):
-    event, processor = events.sqs([{"order_id": "of-nobody"}, order("a")]), of(EventType.SQS, OrderRecord)()
-    assert process(processor, event, Noted(CUSTOMER).handler) == identifiers(event)[:1]
-    assert wire.count() == 2
-
-
 # Events
 
 

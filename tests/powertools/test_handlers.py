@@ -23,8 +23,13 @@ from aws_lambda_powertools.utilities.idempotency import (
 )
 from aws_lambda_powertools.utilities.parser import event_parser
 from aws_lambda_powertools.utilities.parser.envelopes import EventBridgeEnvelope
-from aws_lambda_powertools.utilities.parser.models import EventBridgeModel
-from pydantic import BaseModel, ValidationError
+from aws_lambda_powertools.utilities.parser.models import (
+    DynamoDBStreamRecordModel,
+    EventBridgeModel,
+    KinesisDataStreamRecord,
+    SqsRecordModel,
+)
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from lambda_lock import (
     KeyTemplateError,
@@ -237,6 +242,42 @@ def test_an_event_is_the_same_event_whether_it_is_parsed_or_not(parse, key, cont
     for order in ([once, parse], [parse, once]):
         stacked(order, lambda event, context: done.append(event))(event, context)
     assert len(done) == 1
+
+
+class Open(BaseModel):
+    """A model that keeps what it is given beyond its fields."""
+
+    model_config = ConfigDict(extra="allow")
+    customer_id: str
+
+
+@pytest.mark.parametrize("key", [{"key": "{order_id}"}, {"key_jmespath": "order_id"}], ids=["template", "jmespath"])
+def test_a_key_can_be_made_of_a_field_that_a_model_allows_and_does_not_declare(key):
+    @with_lock(**key)
+    def handler(event: Open) -> str:
+        return current_lock().key
+
+    assert handler(Open(customer_id="c-1", order_id="o-1")) == "o-1"  # type: ignore[call-arg]
+
+
+def test_events_that_differ_in_an_undeclared_field_are_not_one_event():
+    first, second = (Open(customer_id="c-1", order_id=name) for name in ("o-1", "o-2"))  # type: ignore[call-arg]
+    assert payload_hash()(first) != payload_hash()(second)
+    assert payload_hash()(first) == payload_hash()({"customer_id": "c-1", "order_id": "o-1"})
+
+
+@pytest.mark.parametrize(
+    ("model", "event"),
+    [
+        (EventBridgeModel, events.load("eventbridge")),
+        (SqsRecordModel, events.load("sqs")["Records"][0]),
+        (KinesisDataStreamRecord, events.load("kinesis")["Records"][0]),
+        (DynamoDBStreamRecordModel, events.load("dynamodb_stream")["Records"][0]),
+    ],
+    ids=["eventbridge", "sqs", "kinesis", "streams"],
+)
+def test_a_whole_model_can_be_hashed(model, event):
+    assert payload_hash()(model.model_validate(event)) == payload_hash()(model.model_validate(event))
 
 
 # Idempotency

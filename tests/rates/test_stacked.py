@@ -64,19 +64,6 @@ def test_what_an_inner_refusal_leaves_is_given_back(client, answer):
     assert next_at(client, "wide") == before
 
 
-def test_an_outer_refusal_takes_nothing_of_the_inner_limit(client):
-    @rate_limit("wide", 1, per=HOUR, wait=0, client=client)
-    @rate_limit("narrow", 2, per=HOUR, burst=2, wait=0, client=client)
-    def call() -> None: ...
-
-    call()
-    before = next_at(client, "narrow")
-    with pytest.raises(RateLimitedError) as refused:
-        call()
-    assert refused.value.key == "wide"
-    assert next_at(client, "narrow") == before
-
-
 def test_three_limits_give_back_from_the_inside_out(client):
     @rate_limit("day", 9, per=24 * HOUR, burst=9, wait=0, client=client)
     @rate_limit("hours", 9, per=2 * HOUR, burst=9, wait=0, client=client)
@@ -113,21 +100,6 @@ def test_a_start_is_given_back_for_a_call_without_a_key(client):
     with pytest.raises(KeyTemplateError):
         call("")
     assert next_at(client, "wide") == before
-
-
-def test_a_later_start_of_another_is_not_touched(client, wire):
-    others: list[float] = []
-
-    def amount() -> int:  # asked between the two takes
-        others.append(client.rate_limit("wide", 5, per=2 * HOUR, burst=5, wait=0))
-        return 1
-
-    call = two(client, n=amount)
-    assert call() == "done"
-    with pytest.raises(RateLimitedError):
-        call()
-    assert len(others) == 2
-    assert is_taken(client, 4 * 2 * HOUR / 5)
 
 
 def test_a_call_that_runs_in_an_outage_of_an_inner_limit_uses_up_the_outer_ones_starts(client):

@@ -142,6 +142,7 @@ OPTIONS = [
         (lambda: deduplicate("{id}", done_if="ok")(handler), "a plain function that takes"),
         (lambda: deduplicate("{id}", permits=5), "argument 'permits'"),
         (lambda: deduplicate("{id}", on_bad_key="skip"), "'raise' or a function"),
+        (lambda: deduplicate("{id}", on_mismatch=400), "on_mismatch= must be 'raise' or a function"),
         (lambda: untyped.payload_hash(5), "takes the paths of fields"),
         (lambda: rate_limit(handler), "missing 1 required positional argument: 'limit'"),
         (lambda: rate_limit("a", 1, on_limited="return"), "on_limited= must be 'raise', 'skip' or a function"),

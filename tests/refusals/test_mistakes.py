@@ -29,8 +29,6 @@ from lambda_lock import (
     LockLostError,
     LockNotGrantedError,
     LockTimeoutError,
-    current_dedup,
-    current_lock,
     deduplicate,
     with_lock,
 )
@@ -205,12 +203,6 @@ def test_a_name_is_not_answered_with_one_that_means_something_else(name, told):
         assert told(TypeError, act).endswith(f"argument {name!r}")
 
 
-@pytest.mark.parametrize("function", [process_sqs, process_stream])
-def test_an_unknown_option_of_a_batch_is_said_of_the_function_that_was_called(function, told):
-    act = functools.partial(function, {"Records": []}, record_handler, context=None, colour="red")
-    assert told(TypeError, act).startswith(f"{function.__name__}() got an unexpected keyword argument")
-
-
 def test_private_methods_are_not_what_somebody_meant(told):
     for name in ("begin", "region", "take"):
         assert told(AttributeError, lambda name=name: getattr(any_client, name)).endswith(f"no attribute {name!r}")
@@ -281,20 +273,6 @@ def test_a_lock_that_is_lost_is_said_to_have_a_new_holder_and_one_that_was_relea
     memory.hold("b", owner="c#1")
     told(LockLostError, lost.heartbeat, "b")
     told(LockLostError, lost.raise_if_lost, "is lost; c#1 has it now", "new holder may be doing the same work")
-
-
-def test_a_thread_that_a_function_starts_has_no_current_lock_and_is_told_how_to_get_it(client, told):
-    @deduplicate("event")
-    @with_lock("a")
-    def handler() -> None:
-        for current, name in ((current_lock, "with_lock"), (current_dedup, "deduplicate")):
-            words = (
-                f"no @{name} function is running in this thread or task",
-                "pass its lock to threads that it starts",
-            )
-            in_thread(functools.partial(told, LookupError, current, *words, "contextvars.copy_context"))()
-
-    handler()
 
 
 # -- with, async with, await ------------------------------------------------------------------------------------------
