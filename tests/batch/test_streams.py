@@ -99,30 +99,25 @@ def is_told(caplog: pytest.LogCaptureFixture) -> bool:
     return any(record.__dict__.get("lock_event") == "record_failed" for record in caplog.records)
 
 
-def test_side_by_side_nothing_after_the_lowest_failure_is_started_and_its_number_is_returned(batch, caplog):
-    done, event = Done(0, 1, 2), batch("AAB")
+@pytest.mark.parametrize(
+    ("failing", "waiting", "back", "started"),
+    [
+        ((0, 1, 2), (0,), 0, [2, 0]),  # 2 fails, then 0: record 1 is before the first failure, and after the lowest one
+        ((2,), (0, 1), 2, [2, 0, 1]),  # 0 and 1 run one after another, and 2 fails before 1 is started
+    ],
+)
+def test_side_by_side_what_is_before_the_lowest_failure_is_done_and_nothing_after_it_is_started(
+    failing, waiting, back, started, batch, caplog
+):
+    done, event = Done(*failing), batch("AAB")
 
     def handler(record: Event) -> None:
-        if number_of(record) == 0:
+        if number_of(record) in waiting:
             wait_until(lambda: is_told(caplog))
         done.handler(record)
 
-    # 2 fails, then 0: record 1 is before the failure that came first, and after the lowest one
-    assert first_returned(process(event, handler, context=Context(), max_workers=2), event) == 0
-    assert sorted(done.started) == [0, 2]
-
-
-def test_side_by_side_a_record_before_the_failure_is_still_done(batch, caplog):
-    done, event = Done(2), batch("AAB")
-
-    def handler(record: Event) -> None:
-        if number_of(record) != 2:
-            wait_until(lambda: is_told(caplog))
-        done.handler(record)
-
-    # 0 and 1 run one after another, and 2 fails before 1 is started
-    assert first_returned(process(event, handler, context=Context(), max_workers=2), event) == 2
-    assert done.started == [2, 0, 1]
+    assert first_returned(process(event, handler, context=Context(), max_workers=2), event) == back
+    assert done.started == started
 
 
 def test_side_by_side_the_records_of_one_key_keep_their_order_and_those_of_two_overlap(batch):

@@ -243,12 +243,8 @@ if typing.TYPE_CHECKING:
     from somewhere import Missing
 """
 UNDEFINED = {
-    "for type checkers": """
-        def make(event) -> "Missing": ...
-        """,
-    "in a union": """
-        def make(event) -> "int | Missing | None": ...
-        """,
+    "for type checkers": 'def make(event) -> "Missing": ...\n',
+    "in a union": 'def make(event) -> "int | Missing | None": ...\n',
     "of a module for type checkers": """
         if typing.TYPE_CHECKING:
             import Missing

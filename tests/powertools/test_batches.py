@@ -61,6 +61,7 @@ KINESIS = lambda: events.kinesis([("a", order("a")), ("b", order("b"))])  # noqa
 STREAM = lambda: events.dynamodb_stream([item("a"), item("b")])  # noqa: E731
 
 CUSTOMER, MESSAGE, EVENT_ID, SHARD_KEY = "{body[customer_id]}", "{messageId}", "{eventID}", "{kinesis[partitionKey]}"
+MODEL_KEY = "{dynamodb[Keys][order_id]}"  # models have DynamoDB's types taken off
 
 
 def of(kind: EventType, model: Any = None) -> Callable[[], BatchProcessor]:
@@ -77,13 +78,7 @@ SOURCES = {
     "kinesis": (of(EventType.KinesisDataStreams), KINESIS, SHARD_KEY, EVENT_ID),
     "kinesis as models": (of(EventType.KinesisDataStreams, KinesisDataStreamRecord), KINESIS, SHARD_KEY, EVENT_ID),
     "streams": (of(EventType.DynamoDBStreams), STREAM, "{dynamodb[Keys][order_id][S]}", EVENT_ID),
-    # The models have DynamoDB's types taken off.
-    "streams as models": (
-        of(EventType.DynamoDBStreams, DynamoDBStreamRecordModel),
-        STREAM,
-        "{dynamodb[Keys][order_id]}",
-        EVENT_ID,
-    ),
+    "streams as models": (of(EventType.DynamoDBStreams, DynamoDBStreamRecordModel), STREAM, MODEL_KEY, EVENT_ID),
 }
 each_source = pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 

@@ -63,12 +63,6 @@ async def answering_event(event: dict[str, Any], context: Any) -> bytes:
     return b""
 
 
-class Api:
-    @rate_limit("api#{account}", 10)
-    def call(self, account: str) -> int:
-        return 1
-
-
 rate_limit("api", "10")  # type: ignore[call-overload]
 rate_limit("api", 10, on_limited="return")  # type: ignore[call-overload]
 rate_limit("api", 10, permits=5)  # type: ignore[call-overload]
@@ -82,5 +76,5 @@ if MYPY:
         assert_type(await awaited("a"), bytes | None)
         assert_type(await awaited_answer("a"), bytes | int)
         assert_type(await answering_event({}, None), bytes | int)
-        assert_type(Api().call("a"), int)
+
         client.rate_limit("api", 10, lease_duration=5)  # type: ignore[call-arg]

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from lambda_lock import LockClient, current_lock, with_lock
-from rig.engine import Ministack
 from tests.support.decorated import Decorator, as_async, done, fresh_process, other
+from tests.support.rows import rows
 
-__all__ = ["fresh_process", "other"]
+__all__ = ["fresh_process", "other", "rows"]
 
 Locked = Decorator
 
@@ -38,8 +38,3 @@ def put(table: str, key: str) -> dict[str, Any]:
 def commit(*items: dict[str, Any]) -> None:
     lock: Any = current_lock()
     done(lock.commit(items))
-
-
-def lose(engine: Ministack, table: str, key: str) -> None:
-    """Delete the row of a lock, so that its holder has lost it."""
-    engine.dynamodb("DeleteItem", {"TableName": table, "Key": {"key": {"S": key}}})

@@ -22,7 +22,7 @@ from lambda_lock import (
 )
 from tests.support.decorated import done
 
-from .conftest import commit, is_free, lose, put
+from .conftest import commit, is_free, put
 
 pytestmark = pytest.mark.usefixtures("table")
 ACCOUNTS = ["account#{detail[from]}", "account#{detail[to]}"]
@@ -74,14 +74,12 @@ def test_commit_ends_the_call_without_another_request(locked, wire, table):
     assert wire.operations == ["UpdateItem", "UpdateItem", "TransactWriteItems"]
 
 
-def test_a_lost_lock_is_told_on_lost_with_the_multi_lock_and_logged_and_the_result_is_returned(
-    locked, engine, table, caplog
-):
+def test_a_lost_lock_is_told_on_lost_with_the_multi_lock_and_logged_and_the_result_is_returned(locked, rows, caplog):
     lost: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     @locked(ACCOUNTS, lease_duration=1.0, on_lost=lost.put)
     def handler(event: dict[str, Any]) -> object:
-        lose(engine, table, "account#1")
+        rows.delete("account#1")
         return lost.get(timeout=30)
 
     assert type(handler(transfer("1", "2"))) is MultiLock
@@ -100,13 +98,13 @@ def test_a_nested_lock_on_one_of_the_keys_is_refused_at_once():
     handler(transfer("1", "2"), with_lock("account#4")(nothing))
 
 
-def test_a_nested_lock_on_a_key_that_is_held_still_is_refused_at_once_after_another_key_is_lost(engine, table):
+def test_a_nested_lock_on_a_key_that_is_held_still_is_refused_at_once_after_another_key_is_lost(rows):
     told = threading.Event()
     set_default_client(LockClient(lease_duration=1.0))
 
     @with_lock(ACCOUNTS, on_lost=lambda locks: told.set(), wait=0)
     def handler(event: dict[str, Any]) -> None:
-        lose(engine, table, "account#1")
+        rows.delete("account#1")
         assert told.wait(30)
         with pytest.raises(LockConfigurationError, match="'account#2' already"):
             with_lock("account#2", wait=0)(lambda: None)()

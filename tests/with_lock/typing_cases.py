@@ -148,10 +148,6 @@ class AsyncService:
     async def of_class(cls, order_id: str) -> int:
         return 1
 
-    @with_lock("{order_id}", on_not_granted="skip")
-    async def skipping(self, order_id: str) -> int:
-        return 1
-
 
 # --- functions that return Any, or never
 
@@ -184,8 +180,7 @@ async def use() -> None:
     assert_type(await answering_async("o"), bytes | int)
     assert_type(await AsyncService().method("o"), int)
     assert_type(await AsyncService.of_class("o"), int | None)
-    assert_type(await AsyncService().skipping("o"), int | None)
-    AsyncService().skipping()  # type: ignore[call-arg, unused-coroutine]
+    AsyncService().method()  # type: ignore[call-arg, unused-coroutine]
 
 
 @with_lock(["account#{source}", lambda source, target: f"account#{target}"], on_lost=lambda locks: print(locks.keys))
