@@ -95,9 +95,11 @@ def test_a_prepared_step_is_a_function_like_any_other(deploy, client):
     assert deploy(lambda event, context: context.step(decorated(work(7)))).run() == [7, "nightly"]
 
 
-@pytest.mark.parametrize("pass_on", [lambda context: context, lambda context: context.lambda_context])
+@pytest.mark.parametrize(
+    "pass_on", [lambda context: context, lambda context: context.lambda_context, register_lambda_context]
+)
 @pytest.mark.parametrize("decorator", DECORATORS)
-def test_a_function_inside_a_step_finds_the_deadline_in_the_context_that_it_is_given(
+def test_a_function_inside_a_step_finds_the_deadline_in_the_context_that_it_is_given_or_that_was_registered(
     deploy, client, decorator, pass_on
 ):
     leases: list[float] = []
@@ -111,23 +113,8 @@ def test_a_function_inside_a_step_finds_the_deadline_in_the_context_that_it_is_g
         context.step(lambda _: charge(7, pass_on(context)))
 
     deploy(handler).run()
+    register_lambda_context(None)
     assert leases[0] <= MINUTES_15
-
-
-def test_a_step_s_function_finds_the_deadline_of_a_registered_context(deploy, client):
-    @durable_step
-    @with_lock("order#{order}", client=client, lease_duration=3600)
-    def charge(step: StepContext, order: int) -> float:
-        return current_lock().lease_duration
-
-    def handler(event: Any, context: DurableContext) -> float:
-        register_lambda_context(context)
-        try:
-            return context.step(charge(7))
-        finally:
-            register_lambda_context(None)
-
-    assert deploy(handler).run() <= MINUTES_15
 
 
 def test_a_client_takes_the_durable_context_for_the_invocation_s(deploy, client):

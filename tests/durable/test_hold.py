@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
 
-from lambda_lock import ClientClosedError, Lock, LockClient, LockLostError, TransportError
+from lambda_lock import ClientClosedError, Lock, LockClient, LockLostError, TransportError, register_lambda_context
 from lambda_lock.durable.holds import DurableHold
+from tests.support.context import Context
 from tests.support.waiting import wait_until
 
 HOUR = 3600
@@ -23,6 +25,19 @@ def in_another_invocation(hold: DurableHold, client: LockClient) -> DurableHold:
     again = DurableHold(client, hold.key, hold.lease_duration)
     again.begin(hold.owner, hold.token)
     return again
+
+
+def test_the_lease_is_not_cut_to_the_invocation(client, rows):
+    """A function may be killed at any moment, and is run again only after its deadline."""
+    register_lambda_context(Context(30))
+    try:
+        hold = begun(client)
+        assert rows.expiry("a") > time.time() + HOUR - 60
+        hold.leave()
+        in_another_invocation(hold, client).verified().heartbeat()
+        assert rows.expiry("a") > time.time() + HOUR - 60
+    finally:
+        register_lambda_context(None)
 
 
 def test_an_attempt_that_ended_is_neither_held_nor_renewed_here(client, rows):

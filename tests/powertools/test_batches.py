@@ -162,13 +162,6 @@ def test_a_batch_that_is_all_contended_can_be_a_partial_failure_too(other):
         assert process(processor, event, Noted("one for all", wait=0).handler) == identifiers(event)
 
 
-def test_a_record_that_is_skipped_counts_as_done_and_its_message_is_deleted(other):
-    noted = Noted(CUSTOMER, wait=0, on_not_granted="skip")
-    with other.acquire("b"):
-        assert process(BatchProcessor(EventType.SQS), SQS(), noted.handler) == []
-    assert noted.keys == ["a"]
-
-
 # Events
 
 
@@ -202,24 +195,6 @@ def test_a_record_in_progress_elsewhere_or_that_failed_comes_again_and_its_neigh
     assert process(BatchProcessor(EventType.SQS), event, record_handler) == [first]
     assert process(BatchProcessor(EventType.SQS), events.redelivered(event), record_handler) == []
     assert done == [second, first, first]
-
-
-def test_a_record_is_deduplicated_before_it_waits_for_its_lock(wire, other, context):
-    done, event = [], SQS()
-
-    @deduplicate("{messageId}")
-    @with_lock("{body[customer_id]}", wait=0)
-    def record_handler(record: Any, lambda_context: Any) -> None:
-        done.append((current_lock().key, current_lock().lease_duration))
-
-    assert process(BatchProcessor(EventType.SQS), event, record_handler, context) == []
-    wire.clear()
-    with other.acquire("a"), other.acquire("b"):
-        wire.clear()
-        assert process(BatchProcessor(EventType.SQS), event, record_handler, context) == []
-        assert wire.count() == 2
-    assert [key for key, _ in done] == ["a", "b"]
-    assert max(lease for _, lease in done) <= REMAINING
 
 
 # Contexts

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 from functools import partial
@@ -12,7 +11,6 @@ from unittest.mock import MagicMock
 import pytest
 
 from lambda_lock import (
-    AsyncLockClient,
     LockArgumentError,
     LockClient,
     RateLimitedError,
@@ -58,19 +56,6 @@ def test_a_function_answers_with_the_calls_own_arguments():
     call = rate_limit(lambda account: f"f#{account}", 1, per=60, wait=0, on_limited=later)(lambda account: account)
     assert call("a") == "a"
     assert call("a") in ("a: 60", "a: 59")
-
-
-def test_an_async_function_is_limited_by_an_async_client():
-    async def main() -> None:
-        async with AsyncLockClient("locks") as client:
-
-            @rate_limit("async", 1, per=60, wait=0, client=client, on_limited="skip")
-            async def call() -> int:
-                return 1
-
-            assert [await call(), await call()] == [1, None]
-
-    asyncio.run(main())
 
 
 def test_n_may_depend_on_the_call():

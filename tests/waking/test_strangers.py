@@ -12,16 +12,12 @@ from lambda_lock import LockClient
 from lambda_lock.core.row import OF_SLEEPERS
 from lambda_lock.core.sleepers import MOST_SLEEPERS, Sleeper
 from lambda_lock.waker.function import WakerFunction
-from rig.engine import Ministack
 from rig.wire import Wire
-from tests.support.rows import Rows
+from tests.support.rows import Rows, rows
 
 from .support import Noted, message, record
 
-
-@pytest.fixture
-def rows(engine: Ministack, table: str) -> Rows:
-    return Rows(engine, table)
+__all__ = ["rows"]
 
 
 @pytest.fixture
