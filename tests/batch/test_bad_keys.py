@@ -129,11 +129,3 @@ def test_the_events_of_other_services_are_refused_with_those_of_the_function():
     for process, services in ((process_sqs, "aws:sqs"), (process_stream, "aws:kinesis or aws:dynamodb")):
         with pytest.raises(LockArgumentError, match=f"a record of 'aws:s3', not of {services}: use process_sqs"):
             process(events.load("s3"), must_not_run, context=Context())
-
-
-@pytest.mark.parametrize("source", ["aws:SelfManagedKafka", "SelfManagedKafka"])
-def test_both_names_of_a_self_managed_cluster_are_known(source, wire):
-    event = events.kafka([("orders-0", "k", {"n": 0})], eventSource=source)
-    assert process_kafka(event, lambda record: None, context=Context(), dedup_key=None) == NOTHING
-    with pytest.raises(LockArgumentError, match=f"'{source}': use process_kafka, not process_sqs"):
-        process_sqs(event, must_not_run, context=Context())

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 from lambda_lock import LockArgumentError, LockClient, current_lock, payload_hash
-from lambda_lock.batch import process_kafka
+from lambda_lock.batch import process_kafka, process_sqs
 from rig import events
 from rig.events import Event
 from tests.support.context import Context
@@ -239,13 +239,16 @@ def test_the_log_says_why_a_record_gives_no_key(table, caplog, change, template,
 # Events
 
 
-def test_a_self_managed_cluster_and_an_empty_batch_are_batches(table):
-    event = events.kafka([("orders-0", None, {"n": 0})], eventSource="SelfManagedKafka")
+@pytest.mark.parametrize("source", ["aws:SelfManagedKafka", "SelfManagedKafka"])
+def test_a_self_managed_cluster_by_both_of_its_names_and_an_empty_batch_are_batches(source, table):
+    event = events.kafka([("orders-0", None, {"n": 0})], eventSource=source)
     del event["eventSourceArn"]
     seen: list[Event] = []
     assert process_kafka(event, seen.append, context=Context()) == NOTHING
     assert len(seen) == 1
     assert process_kafka({"records": {}}, seen.append, context=Context()) == NOTHING
+    with pytest.raises(LockArgumentError, match=f"'{source}': use process_kafka, not process_sqs"):
+        process_sqs(event, must_not_run, context=Context())
     del event["eventSource"]  # made by hand
     assert process_kafka(event, seen.append, context=Context()) == NOTHING
 

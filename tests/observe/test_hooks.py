@@ -53,15 +53,6 @@ def test_a_hook_hears_who_holds_the_lock_that_was_not_granted(hooked, rows):
     assert error.__traceback__ is None  # it would keep the values of the call
 
 
-def test_a_hook_hears_what_a_holder_takes_and_what_those_take_who_keep_it_out(hooked):
-    listener, client = hooked
-    with client.acquire("a", permits=5, take=3):
-        assert client.try_acquire("a", permits=5, take=4) is None
-    assert listener.events(3) == ["granted", "not_granted", "released"]
-    (_, lock), (_, error), _ = listener.heard
-    assert (lock.take, [holder.take for holder in error.holders]) == (3, [3])
-
-
 def test_a_hook_hears_of_an_event_that_was_done_with_what_is_stored(hooked):
     listener, client = hooked
     handler = deduplicate("{id}", client=client, scope="", result="json")(lambda event: [1])
