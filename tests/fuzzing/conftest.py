@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
@@ -14,10 +15,14 @@ from lambda_lock.testing.memory import Memory
 from .liar import Liar
 
 
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    logging.getLogger("lambda_lock").setLevel(logging.CRITICAL)
+    yield
+    logging.getLogger("lambda_lock").setLevel(logging.NOTSET)
+
+
 @pytest.fixture
 def server() -> Iterator[Liar]:
-    logging.getLogger("lambda_lock").setLevel(logging.CRITICAL)
-    liar = Liar(Memory({}, ManualClock(), JAVA))
-    yield liar
-    liar.close()
-    logging.getLogger("lambda_lock").setLevel(logging.NOTSET)
+    with closing(Liar(Memory({}, ManualClock(), JAVA))) as liar:
+        yield liar

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from rig.engine import ROOT
+from tests.support.installed import finish
 
 PROGRAM = Path(__file__).with_name("locking.py")
 # `make test-pythons` has them: requirements/pythons.txt.
@@ -21,16 +21,8 @@ pytestmark = pytest.mark.skipif(
 
 def said(when: str, patching: str) -> str:
     """What a process that patches so printed."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(PROGRAM), when, patching],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    command = [sys.executable, "-W", "ignore", PROGRAM, when, patching]
+    return finish(command, os.environ | {"PYTHONPATH": str(ROOT)}).strip()
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

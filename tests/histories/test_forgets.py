@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import copy
+import dataclasses
+from typing import Any
 
 import pytest
 
@@ -56,40 +57,37 @@ _LEGAL = History(
 )
 
 
+def judged(**changed: Any) -> list[str]:
+    """What the judge finds wrong with the legal history, changed so."""
+    return [found.partition(":")[0] for found in judge(dataclasses.replace(_LEGAL, **changed))]
+
+
 def test_the_judge_accepts_a_history_by_hand():
-    assert judge(_LEGAL) == []
+    assert judged() == []
 
 
 def test_the_judge_rejects_what_was_begun_before_a_forget_that_has_returned():
-    for said in (True, False):
-        history = copy.deepcopy(_LEGAL)
-        history.forgot[0].said = said
-        history.made, history.asked = {0: Made(1, 2)}, [_LEGAL.asked[0], Asked(7, 7.1, 0, own=False)]
-        assert [found.partition(":")[0] for found in judge(history)] == ["stale"]
-    history.forgot[0].said, history.forgot[0].end = None, OPEN  # of an unknown outcome: it has not returned
-    assert judge(history) == []
+    late: dict[str, Any] = {"made": {0: Made(1, 2)}, "asked": [_LEGAL.asked[0], Asked(7, 7.1, 0, own=False)]}
+    for forgot, expected in (
+        (Forgot(5, 6, True), ["stale"]),
+        (Forgot(5, 6, False), ["stale"]),
+        (Forgot(5, OPEN, None), []),
+    ):
+        assert judged(**late, forgot=[forgot]) == expected
 
 
 def test_the_judge_rejects_an_event_that_is_made_again_and_that_nobody_forgot():
     for forgot, expected in ((Forgot(0.1, 0.2, True), ["erased"]), (Forgot(2.5, OPEN, None), [])):
-        history = copy.deepcopy(_LEGAL)
-        history.forgot = [forgot]
-        assert [found.partition(":")[0] for found in judge(history)] == expected
+        assert judged(forgot=[forgot]) == expected
 
 
 def test_the_judge_rejects_a_result_that_was_forgotten_for_another_one_or_denied():
-    for number, expected in ((0, []), (7, ["erased"])):
-        history = copy.deepcopy(_LEGAL)
-        history.forgot[0].number = number
-        assert [found.partition(":")[0] for found in judge(history)] == expected
-    history = copy.deepcopy(_LEGAL)
-    history.forgot = [Forgot(4, 5, False, 0), Forgot(8, 9, True, 0)]
-    assert judge(history) == []
-    history.asked.append(Asked(6, 7, 0, own=False))
-    assert [found.partition(":")[0] for found in judge(history)] == ["denied"]
+    assert judged(forgot=[Forgot(5, 6, True, 0)]) == []
+    assert judged(forgot=[Forgot(5, 6, True, 7)]) == ["erased"]
+    denied = [Forgot(4, 5, False, 0), Forgot(8, 9, True, 0)]
+    assert judged(forgot=denied) == []
+    assert judged(forgot=denied, asked=[*_LEGAL.asked, Asked(6, 7, 0, own=False)]) == ["denied"]
 
 
 def test_the_judge_rejects_two_who_make_it_at_once():
-    history = copy.deepcopy(_LEGAL)
-    history.made[2] = Made(10.5, 10.6)
-    assert [found.partition(":")[0] for found in judge(history)] == ["two at once"]
+    assert judged(made={**_LEGAL.made, 2: Made(10.5, 10.6)}) == ["two at once"]

@@ -60,17 +60,11 @@ def welcome(names: list[str], *, most: int = 2, polite: bool = True) -> str:
 @pytest.mark.parametrize(
     ("where", "new", "result"),
     [
-        ("if names", "not ...", "all are welcome"),
-        ("term most", "True", "all are welcome"),
-        ("term most", "", "all are welcome"),
-        ("operand len", "4", "all are welcome"),
-        ("operand most", "... - 1", "all are welcome"),
-        ("set text", "names[0]", "welcome b"),
-        ("set reverse", "True", "welcome c, b, a"),
-        ("call sorted", "names", "welcome b, a, c"),
-        ("argument reverse", "names", "welcome b, a, c"),
-        ("return text", "...[:9]", "welcome a"),
-        ("line text -return", "...\ntext += '!'", "welcome a, b, c!"),
+        *(("if names", "not ...", "all are welcome"), ("term most", "True", "all are welcome")),
+        *(("term most", "", "all are welcome"), ("operand most", "... - 1", "all are welcome")),
+        *(("set text", "names[0]", "welcome b"), ("set reverse", "True", "welcome c, b, a")),
+        *(("call sorted", "names", "welcome b, a, c"), ("argument reverse", "names", "welcome b, a, c")),
+        *(("return text", "...[:9]", "welcome a"), ("line text -return", "...\ntext += '!'", "welcome a, b, c!")),
         ("start", "most = 2", "all are welcome"),
     ],
 )

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from tests.prove import bench
 from tests.prove.__main__ import alone, judge, main
 from tests.prove.parts import COUNTED, PARTS, Part, objection
 from tests.prove.report import BEGIN, END
+from tests.support.installed import finish
 from tests.support.signals import signals_restored
 from tests.support.waiting import wait_until
 
@@ -187,8 +188,7 @@ def test_a_second_proof_in_the_same_folder_is_refused(tmp_path):
 def test_a_proof_writes_what_its_part_counts(name, arguments, tmp_path):
     file = tmp_path / "figures.json"
     command = [sys.executable, "-m", "tests.prove", *shlex.split(arguments), "--json", str(file)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
+    finish(command, dict(os.environ), cwd=ROOT)
     (part,) = (part for part in PARTS if part.name == name)
     assert objection(part.count(json.loads(file.read_text()))) == ""
 

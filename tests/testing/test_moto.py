@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -29,6 +28,7 @@ from lambda_lock import (
 )
 from lambda_lock.table import create_table, table_exists
 from lambda_lock.testing import lambda_context
+from tests.support.installed import finish
 from tests.support.sampled import sampled
 
 REGION = "eu-west-1"
@@ -280,16 +280,9 @@ with mock_aws():
 """
 
 
-def _python(program: str, **variables: str) -> None:
-    ended = subprocess.run(
-        [sys.executable, "-c", program], env={**os.environ, **variables}, capture_output=True, text=True, timeout=120
-    )
-    assert ended.returncode == 0, ended.stderr
-
-
 @pytest.mark.long
 def test_a_client_that_moto_cannot_answer_is_refused_and_told_the_remedy():
-    _python(_BEFORE_MOTO)
+    finish([sys.executable, "-c", _BEFORE_MOTO], dict(os.environ))
 
 
 _SERVER = """
@@ -303,13 +296,8 @@ with mock_aws():
 
 @pytest.mark.long
 def test_motos_server_is_used_where_it_runs_as_one(engine, table):
-    _python(  # whatever listens at the endpoint: here it is the engine
-        _SERVER,
-        TEST_SERVER_MODE="true",
-        TEST_SERVER_MODE_ENDPOINT=engine.url,
-        MOTO_CALL_RESET_API="false",
-        LAMBDA_LOCK_TABLE=table,
-        AWS_REGION=engine.environment()["AWS_REGION"],
-        AWS_DEFAULT_REGION=engine.environment()["AWS_REGION"],
-    )
+    # Whatever listens at the endpoint: here it is the engine.
+    moto = {"TEST_SERVER_MODE": "true", "TEST_SERVER_MODE_ENDPOINT": engine.url, "MOTO_CALL_RESET_API": "false"}
+    region = dict.fromkeys(("AWS_REGION", "AWS_DEFAULT_REGION"), engine.environment()["AWS_REGION"])
+    finish([sys.executable, "-c", _SERVER], {**os.environ, **moto, **region, "LAMBDA_LOCK_TABLE": table})
     assert [row["key"]["S"] for row in engine.scan(table)] == ["a"]

@@ -11,11 +11,11 @@ from botocore.config import Config
 
 from lambda_lock import LockClient
 from lambda_lock.errors import LockConfigurationError
-from lambda_lock.transport import BotoTransport, ConditionFailed, ServiceError, TransactionCanceled, TransportError
+from lambda_lock.transport import BotoTransport, ConditionFailed, TransportError
 from lambda_lock.transport.boto import own_transport
 from rig.engine import free_port
 
-from .conftest import EPOCH, ITEM, Stub, answer, cut, error, fails, get, over_boto3, say, silence
+from .conftest import ITEM, Stub, answer, cut, error, fails, get, over_boto3, say, silence
 
 REQUEST = {"TableName": "locks", "Key": ITEM}
 
@@ -77,32 +77,6 @@ def test_a_refused_connection_is_not_ambiguous_unless_the_client_may_have_sent_b
     url = f"http://127.0.0.1:{free_port()}"
     assert fails(over_boto3(url), ambiguous=False).__cause__
     fails(users(url), ambiguous=True)
-
-
-def test_a_refusal_is_the_same_as_over_https(stub, own):
-    item = {"data": {"B": "AAE="}}
-    reasons = [{"Code": "None"}, {"Code": "ConditionalCheckFailed", "Item": item}]
-    stub.script = [
-        say(error("ConditionalCheckFailedException", "no", Item=item)),
-        say(error("TransactionCanceledException", CancellationReasons=reasons)),
-        say(error("ThrottlingException", "slow down")),
-        say(error("InvalidSignatureException", "Signature expired: x")),
-        say(error("ValidationException", "why")),
-    ]
-    with pytest.raises(ConditionFailed) as failed:
-        get(own)
-    assert (failed.value.item, failed.value.date) == (item, EPOCH)
-    with pytest.raises(TransactionCanceled) as cancelled:
-        own.send("TransactWriteItems", {"TransactItems": [{"Delete": REQUEST}]}, timeout=3)
-    assert (cancelled.value.reasons, cancelled.value.items) == (["None", "ConditionalCheckFailed"], [None, item])
-    for code, retryable in [
-        ("ThrottlingException", True),
-        ("InvalidSignatureException", False),  # over HTTPS, the next signature has the answer's time
-        ("ValidationException", False),
-    ]:
-        with pytest.raises(ServiceError) as refused:
-            get(own)
-        assert (refused.value.code, refused.value.retryable, refused.value.date) == (code, retryable, EPOCH)
 
 
 def test_a_failed_condition_after_a_retry_inside_the_client_is_ambiguous_and_one_without_is_none(stub):
