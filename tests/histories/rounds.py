@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import random
-import select
 import signal
 import subprocess
 import sys
@@ -18,12 +17,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rig.engine import ROOT, Engine, EngineError, client_environment, inherited_environment
+from rig.engine import ROOT, Engine, client_environment, inherited_environment
 from tests.prove import bench
 
 from .caller import LOCKS, REGISTERS, Orders, Plan
 from .engines import ENGINES, Lasting
 from .record import Recording, now, read
+from .storm import Storm
 
 _PATIENCE = 45.0  # seconds after the end of a round within which its processes have ended
 _LOOK = 0.25
@@ -80,59 +80,32 @@ def play(plan: Plan) -> Round:
         return Round(plan, recording, faults, mishaps.killed, mishaps.frozen, len(mishaps.restarts))
 
 
-class Network:
-    """Two proxies, each in a process of its own."""
+class Network(contextlib.ExitStack):
+    """Two proxies."""
 
     def __init__(self, upstream: str, plan: Plan) -> None:
-        self.counts: Counter[str] = Counter()
-        self.urls: list[str] = []
-        self._upstream = upstream
-        self._plan = plan
-        self._processes: list[subprocess.Popen[str]] = []
+        super().__init__()
+        self._proxies = [self.enter_context(Storm(upstream, plan.seed * 10 + place)) for place in range(2)]
+        self.urls = [proxy.url for proxy in self._proxies]
+        for proxy in self._proxies:
+            proxy.stormy = not plan.calm
 
-    def __enter__(self) -> Network:
-        for place in range(2):
-            command = [sys.executable, "-m", "tests.histories.storm", self._upstream, f"{self._plan.seed * 10 + place}"]
-            process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            self._processes.append(process)
-            assert process.stdout is not None
-            url = process.stdout.readline().strip()
-            if not url:
-                raise EngineError(f"a proxy did not start, and ended with status {process.wait()}")
-            self.urls.append(url)
-        self.tell("calm" if self._plan.calm else "storm")
-        return self
+    @property
+    def counts(self) -> Counter[str]:
+        return sum((proxy.counts for proxy in self._proxies), Counter())
 
     @contextlib.contextmanager
     def silence(self) -> Iterator[None]:
-        """What the engine answers within this context never reaches a caller of the network; requests reach the engine.
-
-        Raises EngineError if a proxy does not do so.
-        """
-        self.tell("silence")
-        for process in self._processes:
-            assert process.stdout is not None
-            ready, _, _ = select.select([process.stdout], [], [], _PATIENCE)
-            if not ready or not process.stdout.readline():
-                raise EngineError("a proxy has not fallen silent")
+        """What the engine answers within this context never reaches a caller; requests reach the engine."""
+        for proxy in self._proxies:
+            proxy.silence()
         yield
-        self.tell("speak")
+        for proxy in self._proxies:
+            proxy.speak()
 
-    def tell(self, command: str) -> None:
-        for process in self._processes:
-            assert process.stdin is not None
-            process.stdin.write(command + "\n")
-            process.stdin.flush()
-
-    def __exit__(self, *_: object) -> None:
-        for process in self._processes:
-            try:
-                output, _errors = process.communicate(timeout=_PATIENCE)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                output, _errors = process.communicate()
-            with contextlib.suppress(ValueError):
-                self.counts.update(json.loads(output))
+    def black_out(self, seconds: float) -> None:
+        for proxy in self._proxies:
+            proxy.black_out(seconds)
 
 
 class Crew:
@@ -269,7 +242,7 @@ class Mishaps:
         self.restarts.append((started, now()))
 
     def _black_out(self) -> None:
-        self._network.tell(f"blackout {self._random.uniform(0.3, 7.0):.2f}")
+        self._network.black_out(self._random.uniform(0.3, 7.0))
 
 
 @contextlib.contextmanager

@@ -1,9 +1,4 @@
-"""The network between callers and engine as a process of its own: ``python -m tests.histories.storm upstream seed``.
-
-It prints its URL. Then it reads commands, one a line: ``storm``, ``calm``, ``blackout seconds``, ``silence`` and
-``speak``. It prints ``silence`` when no answer that the engine gives from now on will pass. At the end of its input it
-ends, and prints what it did as JSON.
-"""
+"""The network between callers and engine: a proxy, on which faults happen by chance."""
 
 from __future__ import annotations
 
@@ -12,7 +7,6 @@ import json
 import random
 import select
 import socket
-import sys
 import threading
 import time
 import zlib
@@ -334,26 +328,3 @@ class Storm:
                 self._copies.release()
 
         self._server.spawn(deliver)
-
-
-def main(upstream: str, seed: str) -> None:
-    with Storm(upstream, int(seed)) as storm:
-        print(storm.url, flush=True)
-        for line in sys.stdin:
-            match line.split():
-                case ["blackout", seconds]:
-                    storm.black_out(float(seconds))
-                case ["silence"]:
-                    storm.silence()
-                    print("silence", flush=True)
-                case ["speak"]:
-                    storm.speak()
-                case [mode]:
-                    storm.stormy = mode == "storm"
-        counts = dict(storm.counts)
-    print(json.dumps(counts), flush=True)
-
-
-if __name__ == "__main__":
-    with contextlib.suppress(KeyboardInterrupt):
-        main(*sys.argv[1:])
