@@ -73,19 +73,14 @@ class LastingDynamoDBLocal(Lasting, DynamoDBLocal):
 
     def _mark(self) -> None:
         end = time.monotonic() + self.END_SECONDS
-        while not self._is_marked():
-            if time.monotonic() > end:
-                raise EngineError(f"the engine on port {self.port} does not know its tables; it wrote:\n{self._log()}")
+        while True:  # it answers for a moment before it has read its file again, and does not know its tables
+            try:
+                self.dynamodb("PutItem", {"TableName": self._MARKS, "Item": {"key": {"S": "mark"}}})
+                return
+            except EngineError as error:
+                if error.code != "ResourceNotFoundException" or time.monotonic() > end:
+                    raise
             time.sleep(0.02)
-
-    def _is_marked(self) -> bool:
-        try:
-            self.dynamodb("PutItem", {"TableName": self._MARKS, "Item": {"key": {"S": "mark"}}})
-        except EngineError as error:
-            if error.code == "ResourceNotFoundException":  # it answers for a moment before it has read its file again
-                return False
-            raise
-        return True
 
     def _command(self) -> list[str]:
         assert self._folder is not None

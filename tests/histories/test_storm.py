@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 import http.client
 import json
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from urllib.parse import urlsplit
 
 import pytest
@@ -17,10 +16,7 @@ from rig.engine import Engine, client_environment, request_headers
 from tests.support.clients import make
 from tests.support.waiting import wait_until
 
-from .caller import Plan
-from .engines import LastingMinistack
-from .rounds import Crew, Mishaps, Network
-from .storm import FAULTS, Message, Storm, Upstream
+from .storm import FAULTS, Storm
 
 __all__ = ["make"]
 
@@ -40,23 +36,17 @@ def count_up(url: str, table: str) -> str:
     """Add one to a number by one request. Returns what its sender makes of the answer."""
     request: dict[str, object] = {"TableName": table, "Key": {"key": {"S": "counter"}}, "ReturnValues": "ALL_NEW"}
     request |= {"UpdateExpression": "ADD n :one", "ExpressionAttributeValues": {":one": {"N": "1"}}}
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)
-    try:
-        connection.request("POST", "/", json.dumps(request), request_headers("UpdateItem"))
-        response = connection.getresponse()
-        body = response.read()
-    except (OSError, http.client.HTTPException):
-        return "cut"
-    finally:
-        connection.close()
+    with closing(http.client.HTTPConnection(urlsplit(url).netloc, timeout=30)) as connection:
+        try:
+            connection.request("POST", "/", json.dumps(request), request_headers("UpdateItem"))
+            response = connection.getresponse()
+            body = response.read()
+        except (OSError, http.client.HTTPException):
+            return "cut"
     checksum = response.headers.get("x-amz-crc32")
     if not body or checksum not in (None, str(zlib.crc32(body))):
         return "unusable"
     return str(response.status)
-
-
-def is_counted(url: str, table: str) -> bool:
-    return count_up(url, table) == "200"
 
 
 def counted(engine: Engine, table: str) -> int:
@@ -110,39 +100,6 @@ def test_a_calm_network_changes_nothing_but_in_a_blackout_or_in_silence(engine, 
         network.speak()
         assert count_up(network.url, table) == "200"
         assert counted(engine, table) == 4, "what is asked in silence is carried out"
-
-
-def test_an_answer_that_came_in_silence_does_not_pass_after_it(engine, table, monkeypatch):
-    ask = Upstream.ask
-    with storm(engine, *FAULTS) as network:
-        network.stormy = False
-
-        def ask_over_a_silence(upstream: Upstream, request: Message) -> Message:
-            answer = ask(upstream, request)
-            network.silence()
-            network.speak()
-            return answer
-
-        monkeypatch.setattr(Upstream, "ask", ask_over_a_silence)
-        assert count_up(network.url, table) == "cut"
-
-
-def test_no_answer_reaches_a_caller_while_the_engine_is_restarted(engine, table, tmp_path):
-    heard: list[str] = []
-
-    class Restarting(LastingMinistack):
-        def restart(self) -> None:
-            heard.extend(count_up(url, table) for url in network.urls)
-
-    plan = Plan("ministack", seed=1, calm=True)
-    with Network(engine.url, plan) as network:
-        crew = Crew(plan, tmp_path, Restarting(), network.urls)
-        for _ in range(2):
-            Mishaps(plan, Restarting(), network, crew).restart()
-            for url in network.urls:
-                wait_until(functools.partial(is_counted, url, table))
-    assert heard == ["cut"] * 4
-    assert network.counts["requests"] >= 8
 
 
 def test_a_lock_is_taken_and_released_through_every_fault_at_once(engine, table, make, monkeypatch):

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from lambda_lock.core.lease import Observation
 from tests.drivers import mistakes as drivers
 from tests.exploration.mutants import OWN
 from tests.expressions.mistakes import DEFECTS, MISTAKES
 from tests.fuzzing.mistakes import FED, PLAYED
 from tests.prove import mistakes
-from tests.prove.mistakes import alter, edit, planted, put, wrap
+from tests.prove.mistakes import alter, edit, planted, put
 from tests.races.mutants import MUTANTS
 from tests.simulation.mutations import MUTATIONS
 from tests.simulation.waking import plans
@@ -74,30 +73,17 @@ def test_an_alteration_writes_over_the_one_part_that_mentions_these_names(where,
     assert welcome(["b", "a", "c"], most=3) == "welcome a, b, c"
 
 
-def test_alterations_add_up_and_find_a_function_by_its_name():
-    with planted(alter(welcome, "set reverse", "True"), alter(welcome, "return text", "...[:9]")):
-        assert welcome(["b", "a", "c"], most=3) == "welcome c"
-    with planted(alter("Observation.seconds_left", "return lease_ms", "0.0")):
-        assert Observation("v", 1000, 0.0, None).seconds_left(0.0) == 0.0
-
-
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (edit(Greeter.greet, "good day → bye"), "greet has changed: .* is 0 times in it"),
         (edit(Greeter.greet, "name → who"), "greet has changed: .* is 2 times in it"),
         (edit(Greeter.greet, "{name} → {title}"), "greet has changed: it does not know title"),
-        (edit(Greeter.greet, "return f → return  f"), "has changed"),
         (put(Greeter, "greeted", 3), "has changed"),
-        (wrap(Greeter, "greet", lambda original: original), "has changed"),
         (alter(welcome, "argument names", "[]"), "'argument names' is 2 times in it"),
         (alter(welcome, "line shorten", ""), "'line shorten' is 0 times in it"),
         (alter(welcome, "if names", "not crowd"), "it does not know crowd"),
-        (alter(welcome, "set reverse", "False"), "changes nothing in it"),
-        (alter(welcome, "line text -return", "..."), "changes nothing in it"),
         (alter(Greeter.greet, "return name", "f'hello {name}'"), "changes nothing in it"),
         (alter("renew", "start", "return"), "renew is 2 times in lambda_lock"),
-        (alter("Hold.vanish", "start", "return"), "Hold.vanish is 0 times in lambda_lock"),
     ],
 )
 def test_a_change_of_what_is_not_there_exactly_once_or_that_changes_nothing_is_refused(change, why):
@@ -105,12 +91,6 @@ def test_a_change_of_what_is_not_there_exactly_once_or_that_changes_nothing_is_r
         pass
     assert not mistakes._sources
     assert Loud().greet("you") == "HELLO YOU"
-
-
-def test_an_attribute_that_is_inherited_is_taken_away_again():
-    with planted(put(Loud, "greeted", 4)):
-        assert (Loud.greeted, Greeter.greeted) == (4, 3)
-    assert "greeted" not in vars(Loud)
 
 
 def test_every_mistake_can_be_planted():

@@ -99,15 +99,6 @@ def test_the_figures_of_all_parts_are_added_up(tmp_path, capsys):
     assert "of before" not in quoting
 
 
-def test_a_part_that_gives_way_runs_beside_the_others(tmp_path, capsys):
-    wait = "print('one')\nwhile not (folder / 'other.json').exists(): time.sleep(0.01)\n"
-    write = """file.write_text('{"simulated grants": 1}')"""
-    aside = script("aside", wait + write, counts=COUNTS[:1], aside=True)
-    assert prove(tmp_path, aside, grants("other", 2)) == 0
-    assert "simulated grants: 3" in last_lines(capsys)
-    assert (tmp_path / "prove" / "aside.log").read_text() == "one\n"
-
-
 BAD = {
     "ended with 1": program("bad", figures(), status=1),
     "has a double holder": program("bad", figures(holders=1)),
@@ -201,13 +192,6 @@ def test_a_mutant_that_no_name_has_is_no_proof_and_one_that_nothing_has_shown_fa
     assert capsys.readouterr().out == "  one: noticed: two holders\n  two: NOT NOTICED\n"
     assert list(bench.lines(figures)) == ["mutants killed: 1 of 2"]
     assert not bench.planted([])["good"]
-
-
-def test_figures_of_rounds_are_added_up_and_of_the_most_the_most_stays():
-    totals: bench.Figures = {}
-    for frozen, seconds in ((2, 0.5), (1, 4.0), (3, 1.0)):
-        bench.add(totals, {"rounds": 1, "happened": {"frozen": frozen}, "most seconds": seconds})
-    assert totals == {"rounds": 3, "happened": {"frozen": 6}, "most seconds": 4.0}
 
 
 def test_what_the_parts_count_has_its_line_and_each_line_its_part():

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import http.client
 import itertools
 import json
 import re
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -39,21 +37,12 @@ class Table:
         self.name = engine.create_table(f"vectors-{next(_numbers)}", *self.place.key_names)
 
     def post(self, operation: str, request: Json) -> tuple[int, Json]:
-        place = urlsplit(self.engine.url)
-        connection = http.client.HTTPConnection(str(place.hostname), place.port, timeout=30)
-        try:
-            body = json.dumps(request | {"TableName": self.name})
-            connection.request("POST", "/", body, request_headers(operation))
-            reply = connection.getresponse()
-            return reply.status, json.loads(reply.read())
-        finally:
-            connection.close()
+        body = json.dumps(request | {"TableName": self.name})
+        status, reply = self.engine._http("POST", "/", body, request_headers(operation), timeout=30)
+        return status, json.loads(reply)
 
     def write(self, item: Json | None) -> None:
-        if item is None:
-            self.post("DeleteItem", {"Key": self.place.item_key})
-        else:
-            self.post("PutItem", {"Item": item})
+        self.post(*(("PutItem", {"Item": item}) if item else ("DeleteItem", {"Key": self.place.item_key})))
 
     def row(self) -> Any:
         return self.post("GetItem", {"Key": self.place.item_key, "ConsistentRead": True})[1].get("Item")

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 import ast
 import functools
+import importlib.util
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from rig.engine import ROOT
@@ -18,7 +20,8 @@ from rig.engine import ROOT
 SNAPSHOT = ROOT / "tests" / "public_api.txt"
 COMMAND = ".venv/bin/python -m tests.support.public_api"
 PACKAGE = ROOT / "lambda_lock"
-_MODULES = ("", "batch", "cdk", "durable", "errors", "permissions", "table", "testing", "transport", "waker", "web")
+_INNER = ("batch", "cdk", "durable", "errors", "permissions", "table", "testing", "transport", "waker", "web")
+_MODULES = (PACKAGE.name, *(f"{PACKAGE.name}.{name}" for name in _INNER))
 _OF_USE = ("call", "enter", "exit", "aenter", "aexit", "await", "iter", "eq", "hash")  # special methods
 _SPECIAL = frozenset({"__init__", "__new__", *(f"__{name}__" for name in _OF_USE)})
 _MADE_BY_US = frozenset(
@@ -26,22 +29,28 @@ _MADE_BY_US = frozenset(
 )
 _SHOWN_DECORATORS = frozenset({"overload", "property", "classmethod", "staticmethod", "contextmanager"})
 _ONLY_RAISES = "Entered"  # a base class whose methods only raise
-_MADE = {"init_of": ("client.settings", "Settings")}  # what makes an __init__, and the class whose __init__ it copies
+_MADE = {
+    "init_of": ("lambda_lock.client.settings", "Settings")
+}  # what makes an __init__, and the class whose __init__ it copies
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class Found(NamedTuple):
-    """A definition: its module, as a path below the package, and its nodes. An overloaded function has several."""
+    """A definition: its module and its nodes. An overloaded function has several."""
 
     module: str
     nodes: list[ast.stmt]
 
 
+def _path(module: str) -> Path:
+    return PACKAGE.parent.joinpath(*module.split("."))
+
+
 @functools.cache
 def _names(module: str) -> dict[str, list[ast.stmt]]:
     """What a module defines or imports at its top level, also within if and try."""
-    path = PACKAGE.joinpath(*module.split("."))
+    path = _path(module)
     file = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     found: dict[str, list[ast.stmt]] = {}
     for node in _flat(_parsed(file.read_text()).body):
@@ -87,15 +96,11 @@ def _find(module: str, name: str) -> Found | None:
         return Found(module, nodes) if nodes else None
     if not imported.level:
         return None
-    is_package = (PACKAGE / module.replace(".", "/")).is_dir()
-    parts = [*filter(None, module.split("."))]
-    above = parts[: len(parts) - imported.level + (1 if is_package else 0)]
-    source = ".".join([*above, *filter(None, [imported.module])])
+    package = module if _path(module).is_dir() else module.rpartition(".")[0]
+    source = importlib.util.resolve_name("." * imported.level + (imported.module or ""), package)
     (original,) = (alias.name for alias in imported.names if name == (alias.asname or alias.name))
-    inner = ".".join(filter(None, [source, original]))
-    if (PACKAGE / (inner.replace(".", "/") + ".py")).is_file():
-        return Found(inner, [])  # a module
-    return _find(source, original)
+    inner = f"{source}.{original}"
+    return Found(inner, []) if _path(inner).with_suffix(".py").is_file() else _find(source, original)
 
 
 def _public(module: str) -> list[str]:
@@ -124,7 +129,7 @@ class _Writer:
 
     def write(self) -> str:
         for module in _MODULES:
-            self.lines += ["", f"[{'.'.join(filter(None, [PACKAGE.name, module]))}]"]
+            self.lines += ["", f"[{module}]"]
             for name in _public(module):
                 self._name(module, name)
         for title, noted in (("what public functions return", self._returned), ("what ** takes", self._options)):
@@ -141,13 +146,11 @@ class _Writer:
         assert found is not None, f"{module}: {name} is not defined in {PACKAGE.name}"
         home = self._homes[found.module, name]
         if home != module:
-            self.lines.append(f"{name} is that of {'.'.join(filter(None, [PACKAGE.name, home]))}")
-        elif isinstance(found.nodes[0], ast.ClassDef):
-            self._class(name, found)
+            self.lines.append(f"{name} is that of {home}")
         elif isinstance(found.nodes[0], (ast.FunctionDef, ast.AsyncFunctionDef)):
             self._function(found, "")
         else:
-            self.lines.append(ast.unparse(found.nodes[0]))
+            self._class(name, found)
 
     def _class(self, name: str, found: Found) -> None:
         node = found.nodes[0]
@@ -220,9 +223,7 @@ class _Writer:
         annotation = argument.annotation if argument else None
         if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == "Unpack":
             name = ast.unparse(annotation.slice)
-            options = _find(module, name)
-            assert options is not None
-            self._options[name] = options
+            self._options |= {name: options} if (options := _find(module, name)) else {}
 
     def _note_returned(self, annotation: ast.expr | None, module: str) -> None:
         for node in ast.walk(annotation) if annotation else ():

@@ -181,19 +181,13 @@ def test_a_credentials_file_comes_before_the_container_as_in_the_sdks(bare_envir
     assert chosen().name == "boto3"
 
 
-@pytest.mark.parametrize(
-    ("environ", "arguments", "region", "url"),
-    [
-        (LAMBDA, {}, "eu-west-1", "https://dynamodb.eu-west-1.amazonaws.com"),
-        (LAMBDA | {"AWS_REGION": "local"} | LOCAL, {}, "local", "http://127.0.0.1:1"),
-        (LAMBDA | LOCAL, {"region_name": "eu-2", "endpoint_url": "http://127.0.0.1:2"}, "eu-2", "http://127.0.0.1:2"),
-    ],
-    ids=["a Lambda function", "any Region beside an endpoint", "arguments beat the environment"],
-)
-def test_where_requests_go(bare_environment, environ, arguments, region, url):
-    set_all(bare_environment, **environ)
-    transport = over_https(**arguments)
-    assert (transport.region, transport.endpoint.url) == (region, url)
+def test_arguments_beat_the_environment(bare_environment):
+    set_all(bare_environment, **LAMBDA, **LOCAL)
+    transport = over_https(region_name="eu-2", endpoint_url="http://127.0.0.1:2")
+    assert (transport.region, transport.endpoint.url) == ("eu-2", "http://127.0.0.1:2")
+    bare_environment.setenv("AWS_REGION", "local")  # any Region beside an endpoint
+    transport = over_https()
+    assert (transport.region, transport.endpoint.url) == ("local", LOCAL["AWS_ENDPOINT_URL"])
 
 
 @pytest.mark.parametrize(
@@ -222,26 +216,25 @@ def test_a_client_excludes_what_it_has_itself(bare_environment, other):
         chosen(boto3_client=client, **other)
 
 
-@pytest.mark.parametrize("make", [lambda: object(), lambda: "dynamodb", lambda: boto3])
-def test_what_is_no_client_is_a_type_error(bare_environment, make):
-    with pytest.raises(TypeError, match=r"boto3\.client\('dynamodb'\)"):
-        chosen(boto3_client=make())
-    with pytest.raises(TypeError, match=r"boto3_session must be a boto3\.Session"):
-        chosen(boto3_session=make())
-
-
 @pytest.mark.parametrize(
     ("make", "said"),
     [
+        *(
+            (lambda: object(), r"boto3\.client"),
+            (lambda: "dynamodb", r"boto3\.client"),
+            (lambda: boto3, r"boto3\.client"),
+        ),
         (lambda: boto3.client("sqs", region_name="eu-west-1"), "sqs"),
         (lambda: boto3.resource("dynamodb", region_name="eu-west-1"), "resource"),
         (lambda: boto3.resource("dynamodb", region_name="eu-west-1").Table("locks"), "resource"),
         (lambda: boto3.resource("dynamodb", region_name="eu-west-1").meta.client, "rewrites the values"),
     ],
 )
-def test_another_thing_of_boto3_says_what_it_is(bare_environment, make, said):
+def test_what_is_no_client_or_session_is_a_type_error_that_says_what_it_is(bare_environment, make, said):
     with pytest.raises(TypeError, match=said):
         chosen(boto3_client=make())
+    with pytest.raises(TypeError, match=r"boto3_session must be a boto3\.Session"):
+        chosen(boto3_session=make())
 
 
 def test_no_credentials_anywhere_is_an_error_with_the_remedy(bare_environment, stub):

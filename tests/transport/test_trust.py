@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from lambda_lock.errors import LockConfigurationError
 from lambda_lock.transport import http1
 from lambda_lock.transport.http1 import WHOLE, Trust
 
@@ -121,11 +120,3 @@ def test_an_endpoint_that_shows_another_than_that_of_dynamodb_takes_a_second_han
     get(transport)
     get(transport)
     assert (stub.connections, len(stub.requests)) == (connections, 2)
-
-
-def test_an_endpoint_that_the_system_does_not_trust_is_sent_nothing(serve, system, connect):
-    stub = serve("Amazon Root CA forged")
-    system("Amazon Root CA 1")
-    with pytest.raises(LockConfigurationError, match=r"CERTIFICATE_VERIFY_FAILED.*AWS_CA_BUNDLE"):
-        get(connect(f"https://localhost:{stub.port}"))
-    assert stub.requests == []
