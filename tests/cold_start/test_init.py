@@ -114,11 +114,7 @@ _FAILURES: list[tuple[str, dict[str, str]]] = [
 @pytest.mark.parametrize(
     ("initialization", "named", "variables"),
     sampled(
-        3,
-        [
-            *((initialization, *_FAILURES[0]) for initialization in TYPES),
-            *((initialization, *failure) for initialization, failure in zip(TYPES * 2, _FAILURES[1:], strict=False)),
-        ],
+        3, ((kind, *failure) for kind, failure in zip(TYPES * 3, [*_FAILURES[:1] * 3, *_FAILURES[1:]], strict=False))
     ),
 )
 def test_what_fails_in_init_is_raised_by_the_first_lock(initialization, named, variables, engine, table, tmp_path):

@@ -105,10 +105,8 @@ def test_the_wheel_alone_takes_a_lock_in_a_bare_virtual_environment(engine, tabl
 
 
 def run_script(python: Path, engine: Ministack, table: str, **variables: str) -> tuple[str, list[str], list[str]]:
-    in_lambda = {
-        "AWS_LAMBDA_FUNCTION_NAME": "first-lock",
-        "LAMBDA_LOCK_TABLE": table,
-    }  # elsewhere all is loaded at once
-    environment = {"PATH": os.environ["PATH"]} | client_environment(engine.url) | in_lambda | variables
+    # Outside Lambda, all is loaded at once.
+    in_lambda = {"AWS_LAMBDA_FUNCTION_NAME": "first-lock", "LAMBDA_LOCK_TABLE": table, "PATH": os.environ["PATH"]}
+    environment = client_environment(engine.url) | in_lambda | variables
     origin, alone, held = json.loads(finish([python, "-P", "-c", SCRIPT], environment))
     return origin, alone, held

@@ -38,18 +38,16 @@ def play_all(seeds: Iterable[int], until: float) -> bench.Figures:
     for seed in seeds:
         play = drawn(seed)
         outcome = perform(play, server)
-        bench.add(
-            totals,
-            {
-                "plays": 1,
-                "requests answered": outcome.requests,
-                "plays by operation": {play.operation: 1},
-                "documented errors": {outcome.error or "no error": 1},
-                "most requests by operation": {play.operation: outcome.requests},
-                "most seconds by operation": {play.operation: round(outcome.seconds, 2)},
-                bench.DOUBLE_HOLDERS: outcome.double_holders,
-            },
-        )
+        figures = {
+            "plays": 1,
+            "requests answered": outcome.requests,
+            "plays by operation": {play.operation: 1},
+            "documented errors": {outcome.error or "no error": 1},
+            "most requests by operation": {play.operation: outcome.requests},
+            "most seconds by operation": {play.operation: round(outcome.seconds, 2)},
+            bench.DOUBLE_HOLDERS: outcome.double_holders,
+        }
+        bench.add(totals, figures)
         if outcome.failure:
             least = shrunk(play, outcome, server)
             totals["failures"].append(f"--play {seed}: {outcome.failure}\nsmallest: {least}")

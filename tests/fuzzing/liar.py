@@ -59,10 +59,7 @@ class Asked:
     """One request, and what the honest table makes of it."""
 
     def __init__(self, server: Liar, operation: str, request: dict[str, Any], rng: random.Random) -> None:
-        self.server = server
-        self.operation = operation
-        self.request = request
-        self.rng = rng
+        self.server, self.operation, self.request, self.rng = server, operation, request, rng
 
     def carry_out(self) -> tuple[int, dict[str, Any]]:
         """Carry the request out. Returns the status and the body of the answer."""

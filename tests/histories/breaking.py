@@ -85,10 +85,8 @@ def _pick(choices: list[Any], source: random.Random) -> Any:
     return source.choice(choices)
 
 
-def _pick_two(choices: list[Op], source: random.Random) -> list[Op]:
-    if len(choices) < 2:
-        raise NoPlaceError
-    return source.sample(choices, 2)
+def _pick_two(choices: list[Op], source: random.Random) -> Any:
+    return _pick([*itertools.permutations(choices, 2)], source)
 
 
 @breaks("a second holder")

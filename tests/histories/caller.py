@@ -74,10 +74,7 @@ class Caller:
     """One line of execution that uses locks."""
 
     def __init__(self, orders: Orders, number: int, recorder: Recorder, stop: threading.Event) -> None:
-        self.orders = orders
-        self.number = number
-        self.recorder = recorder
-        self.stop = stop
+        self.orders, self.number, self.recorder, self.stop = orders, number, recorder, stop
         self.random = random.Random(f"{orders.plan.seed}-{number}")
         self.written = 0
         self.engine = http.client.HTTPConnection("127.0.0.1", orders.engine, timeout=2)
@@ -154,11 +151,10 @@ class Caller:
             self.engine.request("POST", "/", json.dumps(request), request_headers("GetItem"))
             response = self.engine.getresponse()
             body = json.loads(response.read())
+            if response.status != 200:
+                raise ValueError(body)
         except (OSError, http.client.HTTPException, ValueError):
             self.engine.close()
-            self.recorder.end(number, "failed")
-            return
-        if response.status != 200:
             self.recorder.end(number, "failed")
             return
         self.recorder.end(number, "ok", value=body.get("Item", {}).get("value", {}).get("S", ""))

@@ -119,10 +119,7 @@ class Crew:
         self._logs = folder / "logs"
         for each in (self.records, self._strings, self._logs):
             each.mkdir()
-        self._plan = plan
-        self._engine = engine
-        self._urls = urls
-        self._program = program
+        self._plan, self._engine, self._urls, self._program = plan, engine, urls, program
         self._started = 0
         self._start = now()
         self.end = 0
@@ -200,37 +197,25 @@ class Mishaps:
     """What happens to processes while they work."""
 
     def __init__(self, plan: Plan, engine: Lasting, network: Network, crew: Crew) -> None:
-        self._plan = plan
-        self._engine = engine
-        self._network = network
-        self._crew = crew
+        self._plan, self._engine, self._network, self._crew = plan, engine, network, crew
         self._random = random.Random(f"mishaps-{plan.seed}")
         self.killed = self.frozen = 0
         self.restarts: list[tuple[int, int]] = []  # from and to
 
     def happen(self) -> None:
         """Let things happen until the round is over."""
-        for pause in self._pauses():
-            time.sleep(pause)
-            if now() >= self._crew.end:
-                return
-            if self._plan.calm:
-                continue
-            mishap = self._random.choices([self._kill, self._freeze, self.restart, self._black_out], [35, 35, 8, 15])[0]
-            mishap()
-
-    def _pauses(self) -> Iterator[float]:
-        while True:
-            left = (self._crew.end - now()) / 1e9
-            yield max(0.0, min(left, self._random.uniform(1.0, 5.0)))
+        mishaps = [self._kill, self._freeze, self.restart, self._black_out]
+        while (left := (self._crew.end - now()) / 1e9) > 0:
+            time.sleep(min(left, self._random.uniform(1.0, 5.0)))
+            if not self._plan.calm and now() < self._crew.end:
+                self._random.choices(mishaps, [35, 35, 8, 15])[0]()
 
     def _kill(self) -> None:
         self._crew.replace(self._random.choice(self._crew.running))
         self.killed += 1
 
     def _freeze(self) -> None:
-        process = self._random.choice(self._crew.running)
-        with frozen(process):
+        with frozen(self._random.choice(self._crew.running)):
             time.sleep(self._random.uniform(0.2, 6.0))
         self.frozen += 1
 

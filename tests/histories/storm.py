@@ -106,13 +106,12 @@ class Upstream:
             connection, replies = self._connection()
             connection.sendall(request.whole)
             answer = Message.read(replies)
+            if answer is None:
+                raise ConnectionError("the engine has closed the connection")
         except BaseException:
             self.close()
             raise
         self._used_at = time.monotonic()
-        if answer is None:
-            self.close()
-            raise ConnectionError("the engine has closed the connection")
         if b"#ResourceNotFoundException" in answer.body:
             raise ConnectionError("the engine does not know its tables yet")
         return answer
@@ -245,9 +244,6 @@ class Storm:
         with self._guard:
             return self._random.uniform(least, most)
 
-    def _pause(self, least: float, most: float) -> None:
-        self._over.wait(self._between(least, most))
-
     def _ask(self, request: Message, upstream: Upstream) -> Message:
         """Have a request carried out. Raises OSError if no answer comes, or if it may have come in silence."""
         turn = self._turns
@@ -271,10 +267,8 @@ class Storm:
                     answer = self._ask(request, upstream)
                 case ["ask", "again"]:
                     self._ask(request, upstream)
-                case ["wait"]:
-                    self._pause(*self._slow)
-                case ["wait", "a", "little"]:
-                    self._pause(0.0, 0.05)
+                case ["wait", *little]:
+                    self._over.wait(self._between(*((0.0, 0.05) if little else self._slow)))
                 case ["copy"]:
                     self._deliver_copy(request, self._between(*self._late))
                 case ["refuse", status, code]:
@@ -289,8 +283,6 @@ class Storm:
                     self._pass_on(client, answer.whole[: int(self._between(1, len(answer.whole) - 1))])
                 case ["answer", "slowly"]:
                     self._drip(client, answer.whole)
-                case _:
-                    raise ValueError(f"there is no step {step!r}")
 
     def _damaged(self, answer: Message) -> Message:
         body = bytearray(answer.body)
@@ -304,8 +296,7 @@ class Storm:
         client.reply(status, body.encode(), headers)
 
     def _drip(self, client: Handler, text: bytes) -> None:
-        size = max(1, len(text) // 12)
-        pause = self._between(0.01, 0.3)
+        size, pause = max(1, len(text) // 12), self._between(0.01, 0.3)
         with client.unless_gone():
             for start in range(0, len(text), size):
                 client.connection.sendall(text[start : start + size])
@@ -317,14 +308,9 @@ class Storm:
             return
 
         def deliver() -> None:
-            upstream = Upstream(self._address)
-            try:
+            with contextlib.closing(Upstream(self._address)) as upstream, contextlib.suppress(OSError):
                 if not self._over.wait(seconds):
-                    upstream.ask(request)
-            except OSError:
-                pass  # the engine is gone
-            finally:
-                upstream.close()
-                self._copies.release()
+                    upstream.ask(request)  # unless the engine is gone
+            self._copies.release()
 
         self._server.spawn(deliver)

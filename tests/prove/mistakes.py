@@ -22,7 +22,7 @@ import inspect
 import pkgutil
 import re
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import CodeType, FunctionType
 from typing import Any, TypeAlias
@@ -279,19 +279,15 @@ def _parts(node: ast.AST, kind: str) -> Iterator[_Part]:
         return
     for types, fields in _PLACES[kind]:
         for field in fields if isinstance(node, types) else ():
-            yield from _all_of(node, field)
+            for index, each in _items(getattr(node, field, None)):
+                is_docstring = isinstance(each, ast.Expr) and isinstance(each.value, ast.Constant)
+                if each is not None and not is_docstring:
+                    yield node, field, index
 
 
-def _all_of(node: ast.AST, field: str) -> Iterator[_Part]:
-    value = getattr(node, field, None)
-    if isinstance(value, list):
-        yield from ((node, field, index) for index, each in enumerate(value) if not _is_docstring(each))
-    elif value is not None:
-        yield node, field, None
-
-
-def _is_docstring(node: ast.AST) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+def _items(value: Any) -> Iterable[tuple[int | None, Any]]:
+    """What a field has, with the index of each; None: the field is no list."""
+    return enumerate(value) if isinstance(value, list) else [(None, value)]
 
 
 def _values(node: ast.AST, subject: str) -> Iterator[_Part]:
@@ -308,7 +304,7 @@ def _values(node: ast.AST, subject: str) -> Iterator[_Part]:
 
 def _calls(node: ast.AST, subject: str) -> Iterator[_Part]:
     for field, value in ast.iter_fields(node):
-        for index, each in enumerate(value) if isinstance(value, list) else [(None, value)]:
+        for index, each in _items(value):
             if isinstance(each, ast.Call) and _name_of(each.func) == subject:
                 yield node, field, index
 

@@ -109,10 +109,7 @@ def _kill_group(group: int) -> None:
 def _descendants(roots: set[int]) -> dict[int, str]:
     """The descendants of these processes, with the time of each start. Some have sessions of their own."""
     found: dict[int, str] = {}
-    if not roots:
-        return found
-    processes = _processes()
-    parents = roots
+    processes, parents = _processes() if roots else {}, roots
     while parents:
         parents = {pid for pid, (parent, _) in processes.items() if parent in parents and pid not in found}
         found |= {pid: processes[pid][1] for pid in parents}

@@ -10,6 +10,7 @@ follow.
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 from lambda_lock.client.event_results import result_parts
@@ -104,17 +105,11 @@ def _fields(found: Any, *names: str) -> Json | None:
     return None if found is None else {name: getattr(found, name) for name in names}
 
 
-class _Seen:
-    version = "v"
-
-    def __init__(self, expiry_ms: int | None) -> None:
-        self.expiry_ms = expiry_ms
-
-
 def _allowed(look: Json) -> bool:
+    row: Any = SimpleNamespace(version="v", expiry_ms=look["expiry_ms"])
     seen = Observation("v", look["lease_ms"], look["first_seen"]["monotonic"], look["first_seen"]["date"])
     now = look["now"]["monotonic"]
-    return may_take_over(_Seen(look["expiry_ms"]), seen, ClockReading(now, now, 0.0), look["now"]["date"])
+    return may_take_over(row, seen, ClockReading(now, now, 0.0), look["now"]["date"])
 
 
 def files() -> dict[str, Json]:

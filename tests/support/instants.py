@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import lambda_lock
 
@@ -103,12 +103,11 @@ class Tracer:
         return self._beyond_it
 
 
-class Point:
+class Point(NamedTuple):
     """A point of a call: where, and at which of its occurrences."""
 
-    def __init__(self, key: Key, occurrence: int) -> None:
-        self.key = key
-        self.occurrence = occurrence
+    key: Key
+    occurrence: int
 
     def __str__(self) -> str:
         code, at = self.key

@@ -70,8 +70,7 @@ def test_capacity_can_be_provisioned(engine, name):
     create_table(name, read_capacity=3, write_capacity=4)
     table = described(engine, name)
     assert table["BillingModeSummary"]["BillingMode"] == "PROVISIONED"
-    throughput = table["ProvisionedThroughput"]
-    assert (throughput["ReadCapacityUnits"], throughput["WriteCapacityUnits"]) == (3, 4)
+    assert table["ProvisionedThroughput"].items() >= {"ReadCapacityUnits": 3, "WriteCapacityUnits": 4}.items()
 
 
 @pytest.mark.ministack_only("tags")
