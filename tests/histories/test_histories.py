@@ -15,7 +15,6 @@ from .__main__ import KINDS, main
 from .breaking import BREAKS, broken
 from .caller import Plan
 from .judge import CheckerMissingError, checker, judge
-from .record import History, op
 from .rounds import play
 from .test_record import busy_lock
 
@@ -49,13 +48,6 @@ def test_a_broken_history_is_rejected(name):
     found = broken(busy_lock(), name, random.Random(1))
     assert found is not None
     assert judge([found]).illegal == 1
-
-
-def test_an_illegal_history_is_explained(tmp_path):
-    grants = [op("acquire", "ok", at, at + 5, token=at, owner=f"c{at}#x") for at in (10, 20)]
-    (verdict,) = judge([History("a", calm=False, operations=grants)], drawings=tmp_path).listed
-    assert "acquire: token 20 as c20#x" in verdict["trace"][-1]
-    assert Path(verdict["drawing"]).read_text().lower().startswith("<!doctype html>")
 
 
 def check_round(plan: Plan) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import re
 import shlex
-import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from tests.prove.__main__ import alone, judge, main
 from tests.prove.parts import COUNTED, PARTS, Part, objection
 from tests.prove.report import BEGIN, END
 from tests.support.installed import finish
-from tests.support.signals import signals_restored
 from tests.support.waiting import wait_until
 
 COUNTS = ("simulated grants", "real kills and freezes")
@@ -141,24 +139,6 @@ def test_a_part_that_hangs_is_ended_at_its_limit_with_all_that_it_started(aside,
     assert "hangs: failed (it was ended after 0.05 minutes, its limit)" in capsys.readouterr().out
     assert json.loads((tmp_path / "prove.json").read_text())["parts"]["other"]["status"] == "passed"
     wait_for_the_end(tmp_path, "hangs")
-
-
-def test_an_interrupt_ends_all_parts_and_leaves_the_pages_as_they_were(tmp_path, capsys):
-    wait = "start()\nwhile not (folder / 'aside.child').exists(): time.sleep(0.01)\n"
-    interrupts = script("interrupts", f"{wait}os.kill(os.getppid(), signal.SIGINT)\ntime.sleep(600)")
-    aside = script("aside", "start(); time.sleep(600)", aside=True)
-    with signals_restored():
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-        assert prove(tmp_path, aside, grants("one", 1), interrupts, grants("last", 1)) == 130
-    wait_for_the_end(tmp_path, "aside")
-    wait_for_the_end(tmp_path, "interrupts")
-    output = capsys.readouterr().out
-    assert "double holders" not in output
-    assert "last" not in output
-    left = json.loads((tmp_path / "prove.json").read_text())
-    assert (list(left["parts"]), left["passed"]) == (["one"], False)
-    assert "of before" in (tmp_path / "safety-evidence.md").read_text()
-    assert not (tmp_path / "figures.md").exists()
 
 
 def test_a_second_proof_in_the_same_folder_is_refused(tmp_path):

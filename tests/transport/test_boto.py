@@ -59,17 +59,16 @@ def test_an_answer_that_is_not_dynamodbs_word_is_ambiguous(stub, own, failure):
     assert len(stub.requests) == 1
 
 
-def test_a_time_out_of_range_is_not_a_usable_answer(stub, own):
-    stub.script = [say(answer({"Table": {"TableName": "locks", "CreationDateTime": 1e300}}))]
+def test_a_time_out_of_range_and_a_refusal_that_is_nested_too_deep_are_no_usable_answers(stub, own):
+    deep = 100_000  # since Python 3.12 the parser's limit is not that of calls
+    message = b'{"a":' * deep + b"1" + b"}" * deep
+    stub.script = [
+        say(answer({"Table": {"TableName": "locks", "CreationDateTime": 1e300}})),
+        say(answer(b'{"__type": "x#ValidationException", "message": ' + message + b"}", 400)),
+    ]
     with pytest.raises(TransportError, match="botocore cannot read it") as caught:
         own.send("DescribeTable", {"TableName": "locks"}, timeout=3.0)
     assert caught.value.ambiguous
-
-
-def test_a_refusal_that_is_nested_too_deep_is_not_a_usable_answer(stub, own):
-    deep = 100_000  # since Python 3.12 the parser's limit is not that of calls
-    message = b'{"a":' * deep + b"1" + b"}" * deep
-    stub.script = [say(answer(b'{"__type": "x#ValidationException", "message": ' + message + b"}", 400))]
     fails(own, ambiguous=True)
 
 
