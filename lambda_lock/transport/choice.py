@@ -84,7 +84,7 @@ def choose(
         for name, value in others.items():
             if value is not None:
                 raise LockArgumentError(
-                    f"{name}={endpoints.without_password(repr(value))} cannot be passed together with boto3_client, "
+                    f"{name}={endpoints.without_user(repr(value))} cannot be passed together with boto3_client, "
                     "which has its own: make that client with it"
                 )
     transport: HttpsTransport | BotoTransport | None = None

@@ -37,6 +37,11 @@ def without_password(text: str) -> str:
     return re.sub("//.*@", "//…@", text, flags=re.DOTALL)
 
 
+def without_user(url: str) -> str:
+    """Return an endpoint for use in an error: without what is before an "@" in it, though it may not be a URL."""
+    return re.sub("^(https?://)?.*@", r"\1…@", url, flags=re.DOTALL)
+
+
 class Endpoint:
     """The parts of a URL. ``host`` has no port or brackets, ``authority`` is as in the Host header, and ``path`` is "/"
     by default."""
@@ -52,10 +57,8 @@ class Endpoint:
             raise TypeError(f"endpoint_url must be a str such as 'https://host:8000', not {type(url).__name__}")
         parts = _parts(url)
         if parts is None:
-            shown = without_password(url)
-            shown = shown if "//" in shown else shown.rpartition("@")[2]  # a password without a scheme before it
             raise LockConfigurationError(
-                f"the endpoint URL {shown!r} cannot be used: it must be http(s)://host or "
+                f"the endpoint URL {without_user(url)!r} cannot be used: it must be http(s)://host or "
                 "http(s)://host:port, without a user name. Correct endpoint_url, AWS_ENDPOINT_URL_DYNAMODB or "
                 "AWS_ENDPOINT_URL"
             )
@@ -152,7 +155,7 @@ def resolve(region_name: str, url: str | None, environ: Mapping[str, str]) -> st
     for name in (fips, dualstack):
         if _is_true(environ, name):
             raise LockConfigurationError(
-                f"{name} cannot be used together with the endpoint {without_password(url)}: unset one of them"
+                f"{name} cannot be used together with the endpoint {without_user(url)!r}: unset one of them"
             )
     return url
 
