@@ -129,3 +129,14 @@ def test_the_judge_counts_the_newest_attempt_of_a_hold():
     lines.ended(2, "resume", "gpus", token=11)
     lines.granted(3, "gpus", token=12, take=5, until=20)
     assert lines.judged().wrong == []
+
+
+def test_an_attempt_that_goes_on_with_a_shorter_lease_ends_what_the_one_before_was_promised():
+    lines = Lines()
+    lines.granted(1, "gpus", token=11, take=3, until=20)
+    lines.did(2, "acquire", "gpus", 18, "ok", {"token": 11, "take": 3, "attempt": 18, "is_resumed": True}, {})
+    lines.lines.append((0, ["held", 2 * SECOND, 2 * SECOND, "gpus", 18, 11, 4 * SECOND]))
+    lines.granted(5, "gpus", token=12, take=5, until=20)
+    found = lines.judged()
+    assert found.wrong == []
+    assert min(each["call"] for each in found.histories[0].operations if each["kind"] == "expire") == 4 * SECOND

@@ -155,7 +155,8 @@ class Caller:
 class Hold:
     """What was granted: from when to when each attempt counted, by its number. over: those that count no more.
 
-    promised: until when the last of its looks says that it is held. granted: when the last attempt was told of it.
+    promised: until when the last look of the newest attempt says that it is held: a resume may make the lease shorter.
+    granted: when that attempt was told of it.
     """
 
     take: int = 0
@@ -169,8 +170,7 @@ class Hold:
         """An attempt that was begun at one instant was granted at another. Those before it count no more."""
         self.end_all(begun)
         self.counted[attempt] = (at, at)
-        self.granted = at
-        self.promised = max(begun, self.promised)
+        self.promised, self.granted = begun, at
 
     def end(self, attempt: int, at: int) -> None:
         since, until = self.counted.get(attempt, (at, at))
@@ -182,10 +182,10 @@ class Hold:
             self.end(attempt, at)
 
     def extend(self, attempt: int, until: int) -> None:
-        self.promised = max(until, self.promised)
         if attempt in self.counted.keys() - self.over:
             since, before = self.counted[attempt]
             self.counted[attempt] = (since, max(before, until))
+            self.promised = max(until, self.promised)
 
 
 @dataclass
@@ -204,7 +204,7 @@ class Round:
 def judge(lines: Lines, found: Round, permits: Mapping[str, int] = PERMITS) -> None:
     """Add up what the lines of the processes, in the order of their times, say was held at the same time.
 
-    In the histories of the keys, all attempts of a hold are one hold. It is promised until the last of their looks
+    In the histories of the keys, all attempts of a hold are one hold. It is promised until the last look of the newest
     says. A loss that is told up to AHEAD before that counts as told at its end (record.py). What was asked for without
     an answer gives nobody a permit.
     """

@@ -16,7 +16,7 @@ type Share struct {
 // Permits is the state of a semaphore: its holds by token, and the highest token that was granted.
 //
 // There is one hold for each token, whatever attempts resume it. It has its permits from its grant to its release, or
-// to the last promise that any of its attempts was given. From then on it may be gone, so it counts no more. A release
+// to the last promise that its newest attempt was given. From then on it may be gone, so it counts no more. A release
 // of unknown outcome is taken as the end of the promise, because it may have been carried out at once. Hence no
 // operation stays open.
 type Permits struct {
