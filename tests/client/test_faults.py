@@ -16,7 +16,8 @@ from lambda_lock.errors import (
 )
 from rig.wire import Answer
 from tests.support.clocks import LeapingClock
-from tests.support.elsewhere import held_up, in_thread, land
+from tests.support.elsewhere import in_thread
+from tests.support.faults import held_up, land
 from tests.support.waiting import wait_until
 
 from .conftest import versions

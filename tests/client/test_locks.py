@@ -11,7 +11,7 @@ import pytest
 from lambda_lock import GO, PYTHON, LockClient
 from lambda_lock.errors import LockAlreadyReleasedError, LockNotGrantedError, LockTimeoutError
 from tests.support.clocks import LeapingClock
-from tests.support.elsewhere import held_up
+from tests.support.faults import held_up
 
 
 def test_an_uncontended_lock_costs_one_request_to_acquire_and_one_to_release(wire, wired):

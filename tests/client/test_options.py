@@ -16,7 +16,7 @@ from rig.wire import Wire
 from tests.support.clients import Make
 from tests.support.clocks import LeapingClock, StandingClock
 from tests.support.context import Context
-from tests.support.elsewhere import held_up
+from tests.support.faults import held_up
 from tests.support.waiting import wait_until
 
 # replace=True: the row is rewritten

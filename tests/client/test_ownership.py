@@ -20,7 +20,8 @@ from lambda_lock.errors import (
 )
 from rig.wire import Request
 from tests.support.clocks import LeapingClock, StandingClock
-from tests.support.elsewhere import held_up, in_thread
+from tests.support.elsewhere import in_thread
+from tests.support.faults import held_up
 from tests.support.waiting import wait_until
 
 # Re-entrancy

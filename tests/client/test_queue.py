@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from lambda_lock import LockTimeoutError
-from tests.support.elsewhere import held_up
+from tests.support.faults import held_up
 from tests.support.rows import Rows
 from tests.support.waiting import wait_until
 

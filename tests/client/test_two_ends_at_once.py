@@ -12,7 +12,7 @@ import pytest
 from lambda_lock import Lock, LockClient
 from lambda_lock.errors import LockAlreadyReleasedError
 from lambda_lock.testing import in_memory
-from tests.support.elsewhere import held_up
+from tests.support.faults import held_up
 
 from .test_heartbeat import Told
 

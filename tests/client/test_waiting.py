@@ -12,7 +12,8 @@ from lambda_lock.errors import ClientClosedError, LockNotGrantedError, LockTimeo
 from lambda_lock.runtime.timeline import SystemClock
 from tests.support.clocks import LeapingClock
 from tests.support.context import Context
-from tests.support.elsewhere import held_up, in_thread, land
+from tests.support.elsewhere import in_thread
+from tests.support.faults import held_up, land
 from tests.support.waiting import wait_until
 
 # The invocation's deadline

@@ -22,7 +22,8 @@ from lambda_lock import (
 )
 from lambda_lock.runtime.timeline import SYSTEM
 from tests.support.context import Context
-from tests.support.elsewhere import held_up, in_thread, ran
+from tests.support.elsewhere import in_thread, ran
+from tests.support.faults import held_up
 
 from .conftest import Calls, counting, is_done
 

@@ -21,7 +21,7 @@ from lambda_lock.errors import (
 )
 from tests.support.clocks import LeapingClock, SkewedClock
 from tests.support.context import Context
-from tests.support.elsewhere import land
+from tests.support.faults import land
 from tests.support.waiting import wait_until
 
 WORKER = Path(__file__).with_name("worker.py")

@@ -14,7 +14,7 @@ from lambda_lock import CommitRefusedError, LockClient, LockLostError
 from rig.engine import ROOT
 from rig.meter import Meter, size
 from rig.wire import Answer
-from tests.support.elsewhere import land
+from tests.support.faults import land
 from tests.support.rows import Rows
 
 YEAR = 366 * 86_400

@@ -29,7 +29,8 @@ from rig.wire import Request, Wire
 from tests.client.test_heartbeat_faults import WATCHER, fresh_heartbeat, no_threads
 from tests.support.clients import drop
 from tests.support.clocks import LeapingClock, StandingClock
-from tests.support.elsewhere import held_up, in_child, in_thread
+from tests.support.elsewhere import in_child, in_thread
+from tests.support.faults import held_up
 from tests.support.waiting import wait_until
 
 __all__ = ["fresh_heartbeat", "no_threads"]

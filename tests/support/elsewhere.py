@@ -8,13 +8,11 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import pytest
 
 from rig.engine import ROOT
-from rig.wire import Fault
 
 from .waiting import DEADLINE
 
@@ -47,24 +45,6 @@ def in_thread(function: Callable[[], Any]) -> Callable[[], Any]:
         return _opened(outcomes[0])
 
     return result
-
-
-@contextmanager
-def held_up(fault: Fault, act: Callable[[], Any]) -> Iterator[Callable[[], Any]]:
-    """Start ``act`` on a thread. The block runs while ``fault`` holds up a request of it.
-
-    Yields a function that waits for its result or raises its error.
-    """
-    result = in_thread(act)
-    assert fault.reached.wait(DEADLINE)
-    yield result
-    fault.release()
-
-
-def land(late: Fault) -> None:
-    """Let the late copies of a request arrive."""
-    late.release()
-    assert late.finished.wait(DEADLINE)
 
 
 class ChildDied(AssertionError):
@@ -118,9 +98,7 @@ def start() -> Iterator[Start]:
 
 def ran(code: str, *arguments: str, within: tuple[str, ...] = ()) -> str:
     """Run Python code in a process of its own. Returns what it printed. within: a command that runs it."""
-    done = subprocess.run(
-        [*within, sys.executable, "-c", code, *arguments],
-        env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=120, check=False,
-    )  # fmt: skip
+    command, environment = [*within, sys.executable, "-c", code, *arguments], os.environ | {"PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout

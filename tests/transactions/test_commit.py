@@ -18,7 +18,7 @@ from lambda_lock.errors import (
 )
 from rig.wire import Answer, Wire
 from tests.support.clocks import LeapingClock
-from tests.support.elsewhere import land
+from tests.support.faults import land
 from tests.support.rows import Rows
 
 FOREVER = float("inf")
