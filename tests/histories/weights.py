@@ -1,4 +1,4 @@
-"""Permits of more than one, and readers and a writer, over HTTP. Run with its orders, it is a process of callers.
+"""Permits of more than one, and readers and a writer, over HTTP: ``python -m tests.histories.weights --rounds 20``.
 
 Processes of callers take permits of a few keys while requests are lost, doubled and late, and while processes are
 killed (SIGKILL) and frozen (SIGSTOP). Each notes what it was granted, and for how long its handle said that it is held.
@@ -14,9 +14,11 @@ and looks for one order of all that callers were told (checker/permits.go).
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import itertools
 import json
+import os
 import random
 import sys
 import tempfile
@@ -33,10 +35,11 @@ from lambda_lock import Lock, LockClient
 from lambda_lock.core.lease import GRACE
 from lambda_lock.core.row import LONGEST_BELIEVED
 from lambda_lock.errors import LockLostError, LockNotGrantedError, TransportError
-from rig.engine import Engine
+from rig.engine import Engine, Ministack
 
 from . import caller
 from .caller import Orders
+from .judge import judge as porcupine
 from .record import AHEAD, History, Op, Recorder, now, op
 from .rounds import Crew, frozen
 from .storm import Storm
@@ -338,5 +341,23 @@ def _take_all(engine: Engine, table: str, found: Round) -> None:
                 found.wrong.append(f"left: {key}: {traceback.format_exc()}")
 
 
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.histories.weights", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=0, help="the first one")
+    options = parser.parse_args(arguments)
+    wrong = False
+    with Ministack() as engine:
+        os.environ.update(engine.environment())
+        for seed in range(options.seed, options.seed + options.rounds):
+            played = play(engine, engine.create_table(f"weights-{seed}"), Plan(seed))
+            listed = [f"{each['result']} to Porcupine: {each['lock']}" for each in porcupine(played.histories).listed]
+            print(f"seed {seed}: peaks {played.peaks}", *played.wrong, *listed, sep="\n  ", flush=True)
+            wrong = wrong or bool(played.wrong or listed)
+    return int(wrong)
+
+
 if __name__ == "__main__":
-    caller.main(sys.argv[1], Plan, Caller)
+    if sys.argv[1:] and sys.argv[1].startswith("{"):
+        caller.main(sys.argv[1], Plan, Caller)
+    sys.exit(main(sys.argv[1:]))
