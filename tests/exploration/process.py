@@ -23,7 +23,7 @@ from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.resume import name_of
 from lambda_lock.core.schema import JAVA
 from lambda_lock.errors import LockError
-from tests.simulation import application, clients
+from tests.simulation import application
 from tests.simulation.clocks import EPOCH
 from tests.simulation.world import GivenUp
 
@@ -197,7 +197,7 @@ class Process:
         act, setup, talk = move[0], self.setup, Conversation(self.memory, self.entropy, reading)
         if act == "acquire":
             self.acquires -= 1
-            owner = clients.owner_name(self)  # type: ignore[arg-type]  # it needs a name and an Entropy
+            owner = application.owner_name(self.name, self.entropy)
             if setup.holder and setup.permits:  # an attempt of the one hold that the holder has
                 owner = f"{setup.holder}#{name_of(setup.holder)}/{self.entropy.nonce()}"
             self._begin(owner)

@@ -1,10 +1,18 @@
-"""An application's own rows, one for each lock. Commits write them under a condition that comes and goes."""
+"""The owners that an application names, and its own rows, one for each lock. Commits write these under a condition that
+comes and goes."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from lambda_lock.core.protocol import Entropy
+
 from .world import World
+
+
+def owner_name(process: str, entropy: Entropy) -> str:
+    """Return an owner that is unique for each acquisition, as rule 10 of core/protocol.py requires."""
+    return f"{process}#{entropy.nonce()[:8]}"
 
 
 def change(world: World, key: str) -> None:

@@ -29,11 +29,6 @@ _LAST_ACTS = 3  # how often the end of a hold is tried again after an interrupt
 _PATIENCE = 40.0  # seconds of elapsed time that an acquire may take beyond its wait, for its sends and for giving up
 
 
-def owner_name(process: Process) -> str:
-    """Return an owner that is unique for each acquisition, as rule 10 of core/protocol.py requires."""
-    return f"{process.name}#{process.world.entropy.nonce()[:8]}"
-
-
 def may_hand_over(hold: protocol.Hold) -> bool:
     """As in Lock.hand_over: not for a lock that deletes its row."""
     return not hold.delete_on_release
@@ -214,7 +209,10 @@ class Client:
         seconds = draw_lease(rng, self.kind) if rng.random() < 0.3 else self.world.scale
         waits = rng.random() >= settings.fail_fast
         deadline = now + seconds * rng.uniform(0.3, 3) + 1 if rng.random() < settings.deadline else None
-        place, owner = place_of(rng.choice(self.keys)), owner_name(self.process)
+        place, owner = (
+            place_of(rng.choice(self.keys)),
+            application.owner_name(self.process.name, self.process.world.entropy),
+        )
         options: dict[str, Any] = {
             "lease_end": deadline,
             "wait_until": now + self.world.scale * rng.uniform(0.2, 3) if waits else 0.0,

@@ -7,7 +7,7 @@ all others.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lambda_lock.client import erase as erasing
 from lambda_lock.core import forget as forgetting
@@ -15,12 +15,14 @@ from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.protocol import Send
 from lambda_lock.errors import LockConfigurationError, LockFormatError, LockNotGrantedError, TransportError
 
-from . import clients
 from .errands import Errand
 from .forgets import Forget
 from .interrupts import THROWN
 from .items import place_of
 from .world import Steps
+
+if TYPE_CHECKING:
+    from .clients import Client
 
 
 class Erase(Errand):
@@ -32,7 +34,7 @@ class Erase(Errand):
             self.world.judge.erasures[id(action.request)] = action.request
 
 
-def erase(client: clients.Client) -> Steps[None]:
+def erase(client: Client) -> Steps[None]:
     """Erase the row of a key, without force."""
     process, world = client.process, client.world
     place = place_of(client.rng.choice(client.keys))
@@ -48,7 +50,7 @@ def erase(client: clients.Client) -> Steps[None]:
     world.trace(process.name, f"erased {place.key}: {done}")
 
 
-def forget(client: clients.Client) -> Steps[None]:
+def forget(client: Client) -> Steps[None]:
     """Forget an event, as an application does when the data changes that its result came from."""
     process, world = client.process, client.world
     wanted = client.draw_wish()

@@ -30,7 +30,7 @@ from lambda_lock.core import (
 )
 from tests.prove.mistakes import Change, alter, planted, put, together, wrap
 
-from . import clients, clocks, holds, network
+from . import application, clients, clocks, holds, network
 from .interrupts import THROWN
 from .schedule import Settings
 
@@ -478,7 +478,7 @@ MUTATIONS: dict[str, Mutation] = {
     "a claim given up at the second interrupt": Mutation(
         "interrupted-late interrupted", 400, alter("undone", "line undo None", ""), shows="left behind"),
     "an owner that is not unique for each acquisition": Mutation(
-        "stormy", 1300, put(clients, "owner_name", lambda process: "function")),
+        "stormy", 1300, put(application, "owner_name", lambda name, entropy: "function")),
     "a late copy of the claim that release leaves": Mutation(
         "stormy fast", 4000, alter("_end_late", "term copied", ""), shows="copy left"),
     "a late copy that lands where release freed what is not answered for": Mutation(

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from copy import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lambda_lock.core import keep, several
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.protocol import AcquireRequest, Conversation, Hold, Send, Wait
 from lambda_lock.errors import TransportError
 
-from . import clients
+from . import application
 from .errands import Release, Waiter
 from .holding import OurHolding
 from .interrupts import REFUSED, THROWN, driven
 from .items import place_of
 from .network import keys_of
 from .world import Process, Steps, World
+
+if TYPE_CHECKING:
+    from .clients import Client
 
 _PATIENCE = 40.0  # seconds of elapsed time beyond the wait, and as many for each key
 
@@ -65,7 +68,7 @@ class Watch:
 class Group:
     """Several locks that one client takes together. To the core it is their keeper, as client/multi_lock.py is."""
 
-    def __init__(self, client: clients.Client, keys: list[str], wanted: AcquireRequest, planned: bool) -> None:
+    def __init__(self, client: Client, keys: list[str], wanted: AcquireRequest, planned: bool) -> None:
         self.client = client
         self.world: World = client.world
         self.process: Process = client.process
@@ -84,7 +87,7 @@ class Group:
 
     def each_wanted(self) -> Iterator[AcquireRequest]:
         self.end_round()
-        owner = clients.owner_name(self.process)
+        owner = application.owner_name(self.process.name, self.process.world.entropy)
         self.owners.append(owner)
         self.world.judge.groups[owner] = self
         if len(self.owners) > 1:
@@ -204,7 +207,7 @@ class Group:
         return any(hold.owner == waiter.wanted.owner and hold.place.key == waiter.key for hold in self.holdings)
 
 
-def turn(client: clients.Client) -> Steps[None]:
+def turn(client: Client) -> Steps[None]:
     """One turn with several locks."""
     rng, world, process, task = client.rng, client.world, client.process, client.task
     keys = rng.sample(client.keys, rng.randint(min(2, len(client.keys)), len(client.keys)))
@@ -237,7 +240,7 @@ def turn(client: clients.Client) -> Steps[None]:
     yield from _hold(client, group, [group.holdings[hold] for hold in holds])
 
 
-def _hold(client: clients.Client, group: Group, holdings: list[OurHolding]) -> Steps[None]:
+def _hold(client: Client, group: Group, holdings: list[OurHolding]) -> Steps[None]:
     rng, settings = client.rng, client.world.settings
     work, end = client.draw_work(holdings[0].hold)
     while True:
