@@ -1,4 +1,7 @@
-"""The construct of docs/waiting-asleep.md. tests/step_functions runs what it defines, with the rights of the waker."""
+"""The construct of docs/waiting-asleep.md, which test_step_functions.py deploys.
+
+tests/step_functions runs what it defines, with the rights of the waker.
+"""
 
 from __future__ import annotations
 

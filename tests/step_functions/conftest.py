@@ -28,11 +28,14 @@ _numbers = itertools.count(1)
 
 
 class Shop:
-    """The functions of the page, their lock table, and what they note."""
+    """The functions of the page, their lock table, and what they note.
 
-    def __init__(self, cloud: Cloud, folder: Path) -> None:
+    locks: the name of a lock table that somebody else makes. None: a new one.
+    """
+
+    def __init__(self, cloud: Cloud, folder: Path, locks: str | None = None) -> None:
         self.cloud = cloud
-        self.locks = cloud.engine.create_table("order-locks")
+        self.locks = cloud.engine.create_table("order-locks") if locks is None else locks
         self.folder = folder
         self.table = cloud.engine.create_table("shop")  # of plans and notes
         for name, contains in page.MODULES.items():
