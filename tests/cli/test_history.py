@@ -219,6 +219,7 @@ def test_of_100_000_locks_a_page_is_answered_and_it_is_answered_while_they_are_r
 def test_locks_beyond_the_limit_are_counted_and_not_kept():
     watcher = Watcher(LockClient("locks", transport=ManyRows(10_000)), interval=1.0)
     watcher.most = 3000
-    watcher.read()
-    answer = watcher.answer({})
-    assert (answer["found"], answer["left_out"]) == (3000, 7000)
+    for _ in range(2):
+        watcher.read()
+        answer = watcher.answer({})
+        assert (answer["found"], answer["left_out"]) == (3000, 7000)

@@ -27,13 +27,16 @@ from lambda_lock import (
     set_default_client,
     with_lock,
 )
+from lambda_lock.batch import process_sqs, process_stream
 from lambda_lock.client.explain import explain
 from lambda_lock.core.outcome import ServiceError
 from lambda_lock.core.requests import Place
 from lambda_lock.core.schema import JAVA
 from lambda_lock.permissions import ACTIONS, IN_WORDS
+from rig import events
 from rig.cloud import ACCOUNT, SERVICES, Cloud
 from rig.engine import REGION, ROOT, Ministack, client_environment
+from tests.support.context import Context
 from tests.support.sampled import sampled
 from tests.support.waiting import wait_until
 
@@ -148,6 +151,15 @@ def _acquire_several(key: str) -> None:
         locks.heartbeat()
 
 
+def _wait_for_several(key: str) -> None:
+    client = default_client()
+    _let_wait(f"{key}-2", client.acquire(f"{key}-2"), lambda: client.acquire_all([key, f"{key}-2"], wait=30))
+
+
+def _commit_under_several(key: str) -> None:
+    default_client().acquire_all([key, f"{key}-2"]).commit([_ITEM])
+
+
 def _transact(key: str) -> None:
     client = default_client()
     with client.acquire(key) as lock:
@@ -214,6 +226,25 @@ def _erase(key: str) -> None:
     assert default_client().erase(key) is True
 
 
+def _erase_by_command(key: str) -> None:
+    default_client().acquire(key).release()
+    _command("erase", key)
+
+
+def _do_batches(key: str) -> None:
+    batch = events.sqs([{"customer": key}])
+    answer = process_sqs(batch, print, context=Context(30), lock_key="{body[customer]}")
+    answer |= process_stream(events.kinesis([(key, {"id": 1})]), print, context=Context(30))
+    assert answer == {"batchItemFailures": []}
+
+
+def _do_a_batch_at_a_rate(key: str) -> None:
+    batch, rate = events.sqs([{"customer": key}]), ("{body[customer]}", 100, 1.0)
+    with LockClient() as cold:
+        answer = process_sqs(batch, print, context=Context(30), dedup_key=None, rate=rate, client=cold)
+    assert answer == {"batchItemFailures": []}
+
+
 def _run_a_command(key: str) -> None:
     _command("run", key, "--", sys.executable, "-c", "")
 
@@ -222,6 +253,15 @@ def _start_at_a_rate(key: str) -> None:
     with LockClient() as cold:
         cold.rate_limit(key, 100, wait=20)
         cold.rate_limit(key, 100, wait=20)
+
+
+def _delete_a_rate_by_command(key: str) -> None:
+    _start_at_a_rate(key)
+    _command("release", key, "--force", "--yes")
+
+
+def _get_by_command(key: str) -> None:
+    _command("get", key, status=1)  # there is none
 
 
 def _release_by_command(key: str) -> None:
@@ -233,11 +273,11 @@ def _release_by_command(key: str) -> None:
         client.close(release=False)
 
 
-def _command(*arguments: str) -> None:
+def _command(*arguments: str, status: int = 0) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "lambda_lock.cli", *arguments], capture_output=True, text=True, cwd=ROOT, timeout=60
     )
-    if done.returncode != 0:
+    if done.returncode != status:
         raise LockConfigurationError(" ".join(done.stderr.replace("│", " ").split()))
 
 
@@ -245,17 +285,17 @@ def _command(*arguments: str) -> None:
 _NEEDS: dict[tuple[str, ...], list[Callable[[str], None]]] = {
     ("UpdateItem",): [
         *(_acquire, _take_permits, _renew, _hand_over, _resume, _commit, _close, _await, _decorate),
-        *(_acquire_several, _transact, _deduplicate, _deduplicate_in_a_transaction),
-        _run_a_command,
+        *(_acquire_several, _commit_under_several, _transact, _deduplicate, _deduplicate_in_a_transaction),
+        *(_do_batches, _run_a_command),
     ],
-    ("GetItem",): [_get, _prewarm, _forget_by_command],
+    ("GetItem",): [_get, _prewarm, _forget_by_command, _get_by_command],
     ("UpdateItem", "GetItem"): [
-        *(_wait, _wait_for_a_permit, _replace_a_dead_holder, _forget, _forget_a_dead_run),
-        *(_release_by_command, _start_at_a_rate),
+        *(_wait, _wait_for_a_permit, _replace_a_dead_holder, _wait_for_several, _forget, _forget_a_dead_run),
+        *(_release_by_command, _start_at_a_rate, _do_a_batch_at_a_rate),
     ],
     ("UpdateItem", "DeleteItem"): [_acquire_and_delete],
     ("GetItem", "PutItem", "UpdateItem"): [_acquire_in_place_of_what_is_there],
-    ("UpdateItem", "GetItem", "DeleteItem"): [_erase],
+    ("UpdateItem", "GetItem", "DeleteItem"): [_erase, _erase_by_command, _delete_a_rate_by_command],
 }
 _OPERATIONS = [(act, needs) for needs, acts in _NEEDS.items() for act in acts]
 named = pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The recipe for OAuth tokens: a token that many find revoked is refreshed once, by threads, by tasks and by both."""
+"""The recipe for OAuth tokens: a token that many find revoked is refreshed once, in threads, tasks and processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.elsewhere import in_thread
+from tests.support.elsewhere import in_thread, ran
 from tests.support.waiting import wait_until
 
 from .pages import program_of
@@ -95,3 +95,37 @@ def test_callers_that_find_one_token_revoked_refresh_it_once(headings, late):
     assert [end() for end in ends] == [[200] * count] * len(headings)
     assert provider.refreshes == 2
     assert provider.served == ["t2"] * _CALLERS
+
+
+_OF_A_PROCESS = """
+import os, sys
+from pathlib import Path
+from tests.recipes.pages import program_of
+from tests.support.waiting import wait_until
+
+folder = Path(sys.argv[1])
+
+def fetch_token(account):
+    with (folder / "refreshes").open("a") as refreshes:
+        refreshes.write("refreshed ")
+    return {"access_token": "t2", "expires_in": 3600}
+
+def request(token):
+    (folder / f"{token} {os.getpid()}").touch()
+    wait_until(lambda: len(list(folder.glob("t1 *"))) == 4)
+    return 200 if token == "t2" else 401
+
+app = program_of("compute-once.md", "## An OAuth token")
+app.fetch_token = fetch_token
+print(app.call("acme", request))
+"""
+
+
+@pytest.mark.usefixtures("table")
+def test_processes_that_find_one_token_revoked_refresh_it_once(tmp_path):
+    app = program_of("compute-once.md", _PLAIN)
+    app.fetch_token = lambda account: {"access_token": "t1", "expires_in": 3600}
+    assert app.token("acme")["access_token"] == "t1"
+    ends = [in_thread(lambda: ran(_OF_A_PROCESS, str(tmp_path))) for _ in range(4)]
+    assert [end() for end in ends] == ["200\n"] * 4
+    assert (tmp_path / "refreshes").read_text() == "refreshed "

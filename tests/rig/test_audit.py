@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from rig import audit
 from rig.audit import Audit, NotAudited
+from rig.engine import ROOT
 from rig.loopback import Handler, LoopbackServer
 
 ADVISORY = {"id": "PYSEC-0-1", "affected": [], "summary": "a hole", "aliases": []}
@@ -84,6 +86,22 @@ def test_pins_without_a_vulnerability_pass_and_a_service_that_fails_or_is_not_th
     for url in (service.url, "http://127.0.0.1:1"):
         with pytest.raises(NotAudited):
             of_python(url, pins)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("npm") is None, reason="npm is not installed")
+def test_npms_pins_are_asked_about_in_the_same_way(service):
+    def of_npm(*vulnerable: str) -> Audit:
+        hole = {"id": 1, "url": "https://example.com/GHSA-1", "title": "a hole"}
+        hole |= {"severity": "high", "vulnerable_versions": "*"}
+        service.know = lambda asked: {name: [hole] for name in asked if name in vulnerable} if vulnerable else 405
+        return audit.npm(ROOT, "--registry", service.url, "--fetch-retries", "0")
+
+    hole = "package-lock.json: aws-cdk has https://example.com/GHSA-1 (a hole)"
+    assert of_npm("lodash", "aws-cdk") == Audit(1, [hole])
+    for known, why in ((["aws-cdk"], "lodash"), ([], None)):
+        with pytest.raises(NotAudited, match=why):
+            of_npm(*known)
 
 
 def fails(*_: object) -> Audit:
