@@ -95,7 +95,7 @@ def test_what_people_search_for_is_among_the_first_results(query, wanted, found)
 
 def test_each_page_and_section_is_among_the_first_results_for_the_words_that_it_names(found):
     words = _words()
-    assert len(words) > 100
+    assert len(words) >= 759  # fewer: a page has lost words by which it was found
     for word, pages in words.items():
         first = dict(list(found[word].items())[:_FIRST])
         assert pages.keys() <= first.keys(), word
