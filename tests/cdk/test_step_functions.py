@@ -105,28 +105,26 @@ def _run_here(cloud: Cloud, folder: Path) -> None:
     The engine has no runtime of Amazon. It does not know the state machine of a task token, so the role may answer all.
     """
 
-    def archive(location: str) -> zipfile.ZipFile:
+    def downloaded(location: str) -> io.BytesIO:
         with urllib.request.urlopen(location, timeout=30) as reply:
-            return zipfile.ZipFile(io.BytesIO(reply.read()))
+            return io.BytesIO(reply.read())
 
     functions = cloud.client("lambda")
     (waker,) = (each for each in functions.list_functions()["Functions"] if each["Handler"] == "index.handler")
     layer = functions.get_layer_version_by_arn(Arn=waker["Layers"][0]["Arn"])
-    archive(layer["Content"]["Location"]).extractall(folder / "opt")
-    name, code = waker["FunctionName"], io.BytesIO()
-    with zipfile.ZipFile(code, "w") as package:
-        bootstrap = zipfile.ZipInfo("bootstrap")
-        bootstrap.external_attr = 0o755 << 16  # executable
+    zipfile.ZipFile(downloaded(layer["Content"]["Location"])).extractall(folder / "opt")
+    name, bootstrap = waker["FunctionName"], zipfile.ZipInfo("bootstrap")
+    bootstrap.external_attr = 0o755 << 16  # executable
+    code = downloaded(functions.get_function(FunctionName=name)["Code"]["Location"])
+    with zipfile.ZipFile(code, "a") as package:
         package.writestr(bootstrap, '#!/bin/sh\nexec "$PYBIN" -m awslambdaric "$_HANDLER"\n')
-        deployed = functions.get_function(FunctionName=name)["Code"]["Location"]
-        package.writestr("index.py", archive(deployed).read("index.py"))
-    document = json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **ANSWERS}]})
+    policy = json.dumps({"Version": "2012-10-17", "Statement": [{"Effect": "Allow", **ANSWERS}]})
     role = waker["Role"].rpartition("/")[2]
-    cloud.client("iam").put_role_policy(RoleName=role, PolicyName="answers", PolicyDocument=document)
+    cloud.client("iam").put_role_policy(RoleName=role, PolicyName="answers", PolicyDocument=policy)
     variables = waker["Environment"]["Variables"] | {"PYBIN": sys.executable, "AWS_EC2_METADATA_DISABLED": "true"}
     variables |= {"AWS_ENDPOINT_URL": cloud.engine.url, "PYTHONPATH": str(folder / "opt" / "python")}
-    runtime = {"Runtime": "provided.al2023", "Environment": {"Variables": variables}, "Layers": []}
-    functions.update_function_configuration(FunctionName=name, **runtime)
+    settings = {"Runtime": "provided.al2023", "Environment": {"Variables": variables}, "Layers": []}
+    functions.update_function_configuration(FunctionName=name, **settings)
     functions.update_function_code(FunctionName=name, ZipFile=code.getvalue(), Architectures=["x86_64"])
 
 
