@@ -87,6 +87,11 @@ def test_the_waker_is_one_line_and_the_library_as_a_layer_for_the_python_that_ru
     assert warnings(stack) == []
 
 
+def test_the_log_of_the_waker_goes_with_it(made):
+    (group,) = resources(made, "AWS::Logs::LogGroup").values()
+    assert (group["Properties"], group["DeletionPolicy"]) == ({"RetentionInDays": 30}, "Delete")
+
+
 def test_the_waker_may_run_on_another_python(stack):
     LockTable(stack, "Locks", wake=lambda_.Runtime.PYTHON_3_12)
     assert the_waker(stack)["Runtime"] == "python3.12"

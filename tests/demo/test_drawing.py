@@ -62,6 +62,7 @@ def test_a_terminal_of_any_width_shows_every_lane_and_every_note_and_is_not_over
     assert all(mark.note in drawn for mark in story.marks)
     assert max(map(len, drawn.splitlines())) <= width
     assert "\x1b" not in drawn
+    assert "\x1b[31m✕\x1b[0m" in terminal.draw(story, width, colour=True)
 
 
 def test_the_picture_can_be_read_aloud(picture):
@@ -71,6 +72,7 @@ def test_the_picture_can_be_read_aloud(picture):
     assert list(spoken) == names == ["title", "description"]
     assert "at 3.0 s invoices 1: killed at its timeout" in spoken["description"]
     assert "taken over 1.5 s after the kill" in spoken["description"]
+    assert "taken over 4.6 s after the freeze" in spoken["description"]
 
 
 def test_the_picture_has_lanes_seconds_notes_and_the_verdict(picture, story):
@@ -80,6 +82,12 @@ def test_the_picture_has_lanes_seconds_notes_and_the_verdict(picture, story):
     assert {mark.note for mark in story.marks if mark.note} <= set(said)
     assert {"waiting", "renewed", "duplicate", "killed", "skipped", *story.keys} <= set(said)
     assert "Verified from the engine's own data" in said
+
+
+def test_the_picture_stands_alone_and_follows_the_readers_light(picture):
+    text = ET.tostring(picture, encoding="unicode")
+    assert "prefers-color-scheme:dark" in text
+    assert not re.search(r"href|@import|url\(|<script|<image", text)
 
 
 def test_the_picture_keeps_within_its_bounds(picture):
@@ -93,3 +101,8 @@ def test_the_picture_keeps_within_its_bounds(picture):
 def test_text_in_the_picture_is_escaped(evidence):
     evidence.events["e-1"] = "<o&1>"
     assert any("<o&1>" in text for text in texts(ET.fromstring(svg.draw(tell(evidence), []))))
+
+
+def test_a_story_in_which_nothing_happened_can_be_drawn():
+    empty = tell(Evidence(("invoices 1",), {}))
+    assert "invoices 1" in terminal.draw(empty, 80, colour=False)

@@ -82,6 +82,7 @@ def test_an_effect_is_repeated_only_by_a_run_that_broke_off_behind_it(plan, comm
         ([*BEGAN, *run(OTHER, 1, None), *run(FIRST, 2, 3)], True),  # what its worker did before it shows nothing
         ([*BEGAN, *run(FIRST, 1, 2), *run(OTHER, 3, None, worker=2)], True),  # nor does what another worker did
         ([*BEGAN, *run(FIRST, 1, 2), *run(OTHER, 3, None, invocation="i-2")], True),  # or one in another invocation
+        ([*BEGAN, *run(FIRST, 1, 2, then="committed")], False),
         (run(FIRST, 1, 2), False),  # not of a batch, so that nothing says that it was killed
         ([*BEGAN, *run(FIRST, 1, 2), *ENDED], False),
         ([*BEGAN, *run(FIRST, 1, 2), *run(OTHER, 3, None)], False),  # its worker went on: the completion is there
@@ -95,3 +96,12 @@ def test_only_a_run_that_was_killed_at_its_end_may_be_repeated_and_once(notes, m
         broken_again = [note for note in AGAIN if note["what"] == "entered" or note["order"] == "o-3"]
         twice = {"o-1": {"effects": 2}, "o-3": ONCE}
         assert kinds([FIRST, OTHER], [*notes, *broken_again], twice) == {"miscounted"}
+
+
+def test_a_run_may_be_killed_before_it_breaks_off_as_planned():
+    order = FIRST | {"plan": ["raise between"]}
+    again = run(order, 3, 4, run="2")
+    for then, fewest in ((None, 1), ("breaks off", 2)):
+        notes = [*BEGAN, *run(order, 1, None, then=then), *again]
+        found = [kinds([order], notes, {"o-1": {"effects": effects}}) for effects in (1, 2)]
+        assert found == [set() if effects >= fewest else {"miscounted"} for effects in (1, 2)]

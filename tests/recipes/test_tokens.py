@@ -106,8 +106,7 @@ from tests.support.waiting import wait_until
 folder = Path(sys.argv[1])
 
 def fetch_token(account):
-    with (folder / "refreshes").open("a") as refreshes:
-        refreshes.write("refreshed ")
+    print("refreshed")
     return {"access_token": "t2", "expires_in": 3600}
 
 def request(token):
@@ -117,7 +116,7 @@ def request(token):
 
 app = program_of("compute-once.md", "## An OAuth token")
 app.fetch_token = fetch_token
-print(app.call("acme", request))
+assert app.call("acme", request) == 200
 """
 
 
@@ -127,5 +126,4 @@ def test_processes_that_find_one_token_revoked_refresh_it_once(tmp_path):
     app.fetch_token = lambda account: {"access_token": "t1", "expires_in": 3600}
     assert app.token("acme")["access_token"] == "t1"
     ends = [in_thread(lambda: ran(_OF_A_PROCESS, str(tmp_path))) for _ in range(4)]
-    assert [end() for end in ends] == ["200\n"] * 4
-    assert (tmp_path / "refreshes").read_text() == "refreshed "
+    assert "".join(end() for end in ends) == "refreshed\n"

@@ -266,6 +266,13 @@ def test_front_ends_that_differ_by_more_than_the_library_allows_are_found(ahead,
     assert report.findings()["dates.spread"].result == result
 
 
+@pytest.mark.parametrize(("ahead", "result"), [(0.01, HOLDS), (0.5, NOT_CHECKED), (-30.2, NOT_CHECKED)])
+def test_dates_that_change_at_another_moment_are_not_taken_for_truncated_ones(ahead, result):
+    report = Report(on_engine=False)
+    dates.note_truncation(report, [FrontEnd(ahead).offset()])
+    assert report.findings()["dates.truncated"].result == result
+
+
 def test_what_an_engine_cannot_show_is_never_said_to_hold_there():
     for result in (None, *RESULTS):
         report = Report(on_engine=True)
