@@ -15,6 +15,7 @@ from rig.events import Event
 from tests.support.context import Context
 from tests.support.decorated import Boom
 from tests.support.queues import CHANGE, changes
+from tests.support.waiting import wait_until
 
 from .conftest import NOTHING, Done, number_of, returned
 
@@ -85,6 +86,22 @@ def test_a_message_is_never_visible_at_once_because_of_a_fast_holder(queue, wire
             options: Event = {"lock_key": "order#{body[n]}", "retry_visibility": wanted}
             assert returned(process_sqs(event, Done().handler, context=Context(), **options), event) == [0]
     assert changes(wire) == [[1], [1]]
+
+
+@pytest.mark.long
+def test_a_message_that_a_rate_refused_is_seen_again_when_its_turn_is(queue, wire):
+    done, event, again = Done(), queue.deliver(0, 1), Event()
+    rate = ("api", 1, 3)
+    assert returned(process_sqs(event, done.handler, context=Context(2), rate=rate), event) == [1]
+    assert queue.numbers() == []
+
+    def is_back() -> bool:
+        again.update(queue.receive())
+        return bool(again["Records"])
+
+    wait_until(is_back)  # the queue alone would take an hour
+    assert process_sqs(again, done.handler, context=Context(), rate=rate) == NOTHING
+    assert done.started == [0, 1]
 
 
 def test_retry_visibility_may_be_a_function_of_the_record_and_its_error(queue, wire, other, hands):

@@ -246,6 +246,21 @@ def test_bad_input_is_refused_before_anything_is_sent(bad, error, match, wire):
     assert wire.operations == []
 
 
+def test_cancelling_a_wait_leaves_nothing_held(table, other, rows, wire):
+    async def run() -> None:
+        async with AsyncLockClient(table, refresh_period=0.05) as client:
+            task = asyncio.ensure_future(client.forget("k", wait=60))
+            while wire.operations.count("GetItem") < 3:
+                await asyncio.sleep(0.01)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+    with other.acquire("k"):
+        asyncio.run(run())
+    assert not rows.is_held("k")
+
+
 def test_who_does_not_forget_loads_nothing_of_it(monkeypatch):
     monkeypatch.setenv("AWS_LAMBDA_FUNCTION_NAME", "handler")  # outside Lambda, making a client loads it
     code = """

@@ -224,6 +224,25 @@ def test_a_branch_that_outlives_the_block_finds_its_lock_lost(deploy, client, ma
     assert deploy(handler).run() == 1
 
 
+def test_a_suspended_branch_that_nobody_waits_for_any_more_keeps_its_lock_until_the_lease_ends(
+    deploy, client, rows, make
+):
+    sleep = within(client, lambda context, _: context.create_callback(name="never").result(), lease_duration=3)
+    suspended: Any = functools.partial(sleep, None)
+
+    def quick(context: DurableContext) -> None:
+        context.step(lambda _: wait_until(lambda: rows.get("a") is not None and "/" in rows["a"]["ownerName"]["S"]))
+        context.wait(SECOND)
+
+    def handler(event: Any, context: DurableContext) -> bool:
+        context.parallel([suspended, quick], config=FIRST)
+        return context.step(lambda _: rows.is_held("a"))
+
+    assert deploy(handler).run() is True
+    with make().acquire("a", wait=DEADLINE) as lock:
+        assert lock.is_held
+
+
 # Outages
 
 

@@ -6,6 +6,8 @@ import signal
 
 import pytest
 
+from tests.support.waiting import wait_until
+
 KILLED = -signal.SIGKILL
 
 
@@ -45,3 +47,12 @@ def test_two_cold_processes_send_5_requests_and_one_that_is_killed_adds_2(servic
     service.end(service.start(event))
     assert len(service.exits) == processes
     assert wire.count() == requests
+
+
+def test_nobody_else_gets_the_lock_of_an_execution_that_is_stopped_before_its_lease_ends(service, client, rows):
+    arn = service.start({"for ever": True})
+    wait_until(lambda: len(service.exits) == 2, 60)
+    service.client.stop_durable_execution(DurableExecutionArn=arn)
+    assert service.status(arn) == "STOPPED"
+    assert rows.is_held("a")
+    assert client.try_acquire("a") is None

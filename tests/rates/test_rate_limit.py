@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from functools import partial
@@ -12,6 +13,7 @@ import pytest
 from lambda_lock import (
     GO,
     PYTHON,
+    AsyncLockClient,
     ClientClosedError,
     LockArgumentError,
     LockConfigurationError,
@@ -105,6 +107,24 @@ def test_closing_the_client_ends_a_wait_and_gives_the_start_back(make):
     with pytest.raises(ClientClosedError):
         waiting()
     assert other.get("api").next_at == before
+
+
+def test_a_cancelled_task_gives_its_start_back(make, table):
+    other = make()
+
+    async def main() -> None:
+        async with AsyncLockClient(table) as client:
+            await client.rate_limit("api", 1, per=60)
+            before = other.get("api").next_at
+            task = asyncio.create_task(client.rate_limit("api", 1, per=60, wait=600))
+            while other.get("api").next_at == before:
+                await asyncio.sleep(0.01)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert other.get("api").next_at == before
+
+    asyncio.run(main())
 
 
 def test_starts_and_refusals_are_told(make, caplog, monkeypatch, capsys):

@@ -65,7 +65,7 @@ class Account:
         keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
         return boto3.client(service, endpoint_url=self._engine.url, region_name="us-east-1", **keys)
 
-    def execution(self) -> str:
+    def execution(self, **weight: Any) -> str:
         """Start an execution, and let it sleep until the lock is free. Returns its ARN, which is its holder."""
         arn: str = self._states.start_execution(stateMachineArn=self._machine, input="{}")["executionArn"]
         messages: list[Any] = []
@@ -74,7 +74,7 @@ class Account:
             assert time.monotonic() < until
             messages = self._sqs.receive_message(QueueUrl=self._tokens, WaitTimeSeconds=1).get("Messages", [])
         self._sqs.delete_message(QueueUrl=self._tokens, ReceiptHandle=messages[0]["ReceiptHandle"])
-        self.client.sleep("k", holder=arn, task_token=json.loads(messages[0]["Body"])["token"])
+        self.client.sleep("k", holder=arn, task_token=json.loads(messages[0]["Body"])["token"], **weight)
         return arn
 
     def status(self, execution: str) -> str:
@@ -134,3 +134,16 @@ def test_state_machines_that_sleep_get_the_lock_in_order_and_resume_what_was_cla
             assert lock.owner.startswith(f"{execution}#")
     account.turn()
     assert account.client.acquire("k", wait=0).release()
+
+
+@pytest.mark.long
+def test_state_machines_that_sleep_for_several_permits_are_woken_with_what_they_take(account):
+    held = account.client.acquire("k", permits=5, take=4, wait=0)
+    heavy, light = account.execution(permits=5, take=3), account.execution(permits=5, take=2)
+    account.turn()
+    assert account.client.try_acquire("k", permits=5, take=1) is None
+    held.release()
+    for execution, take in ((heavy, 3), (light, 2)):
+        account.wake(execution)
+        with account.client.acquire("k", permits=5, take=take, holder=execution, wait=0) as lock:
+            assert lock.take == take
