@@ -142,7 +142,6 @@ OPERATIONS = operations.OPERATIONS | {
     "take over": Operation(operations.hold, lambda scene: scene.rows.put_held(scene.key, expires_at=0, owner=_DEAD)),
     "leave a block": Operation(lambda scene: scene.kept.__aexit__(None, None, None), operations.hold),
     "leave the block of all": Operation(lambda scene: scene.kept.__aexit__(None, None, None), operations.hold_all),
-    "commit under all": Operation(operations.commit, operations.hold_all),
     "commit what is refused": Operation(_commit_refused, operations.hold),
     "acquire as holder": Operation(operations.OPERATIONS["acquire as holder"].act, _holder_string),
     "release by string": Operation(lambda scene: scene.client.release(scene.kept), operations.string),
@@ -294,7 +293,7 @@ _TAKING = ("acquire", "acquire a permit", "acquire all")
 _ENDING = ("release", "release a permit", "release all", "leave a block", "leave the block of all")
 _COMMITS = ("commit", "commit under all", "commit what is refused")
 CANCELLED: dict[str, Callable[[Scene], None]] = {
-    **dict.fromkeys((*_TAKING, *_ENDING, *_COMMITS, "hand_over", "close"), _free),
+    **dict.fromkeys((*_TAKING, *_ENDING, *_COMMITS, "hand_over", "hand over what was adopted", "close"), _free),
     **dict.fromkeys(("renew", "renew a permit", "renew all"), _still_held),
     "wait": _theirs_or_free,
     "adopt": free_or_to_be_adopted,

@@ -300,7 +300,7 @@ def _free_all(scene: Scene) -> None:
 
 def _free_and_told(scene: Scene) -> None:
     """A commit that said that it was done has written its items."""
-    _free(scene)
+    _free_all(scene)
     written = scene.rows.get(scene.key + " written") is not None
     assert written or scene.error is not None, "the commit did not write, and raised nothing"
     if written and isinstance(scene.error, LockError):
@@ -405,6 +405,8 @@ OPERATIONS = {
         _swept("acquire all", _is_held, _free_all, takes=True),
         _swept("release all", _is_released, _free_all, ends=True),
         _swept("leave the block of all", _is_released, _free_all),
+        _swept("commit under all", _is_committed, _free_and_told, ends=True),
+        _swept("hand over what was adopted", _is_handed_over, _free_or_given, ends=True),
         _swept("acquire as holder", _is_held, _free_or_to_be_had, options=_HOLDER),
     )
 }

@@ -67,7 +67,13 @@ def test_an_interrupt_at_any_instant_leaves_nothing_held_and_the_client_of_use(o
     check_some(stage, operation, "interrupt", DRIVERS)
 
 
-@pytest.mark.parametrize("operation", sampled(2, zip(["release", "leave a block", "commit", "release all"])))
+@pytest.mark.parametrize(
+    "operation",
+    sampled(
+        2,
+        zip(["release", "leave a block", "commit", "release all", "commit under all", "hand over what was adopted"]),
+    ),
+)
 def test_a_release_that_an_interrupt_ends_is_completed_at_once(operation, stage):
     check_some(stage, operation, "interrupt", ENDING)
 
@@ -75,6 +81,12 @@ def test_a_release_that_an_interrupt_ends_is_completed_at_once(operation, stage)
 @pytest.mark.parametrize("operation", sampled(2, zip(["acquire", "acquire all", "commit", "adopt"])))
 def test_a_signal_handler_that_closes_the_client_amid_a_request_leaves_nothing_held(operation, stage):
     check_some(stage, operation, "handler closes", SENDING)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("operation", ["acquire", "renew", "release"])
+def test_a_signal_handler_may_take_release_and_look_whatever_it_interrupts(operation, stage):
+    check_some(stage, operation, "handler takes another", DRIVERS)
 
 
 @pytest.mark.long

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import signal
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -46,7 +47,20 @@ def parts(lock: Lock) -> dict[str, Any]:
     return {"key": lock.key, "owner": lock.owner, "fencing_token": lock.fencing_token}
 
 
-# Processes that are killed
+# Processes that are killed, or frozen
+
+
+@pytest.mark.parametrize("permits", [None, 2], ids=["lock", "permit"])
+def test_an_attempt_that_was_frozen_past_the_next_one_hands_nothing_over(permits, client, start):
+    string = client.acquire("a", permits=permits).hand_over(lease_duration=300)
+    frozen = start(WORKER, "resume", string)
+    _, token = began(frozen)
+    frozen.send_signal(signal.SIGSTOP)
+    newest = client.resume(string)
+    frozen.send_signal(signal.SIGCONT)
+    assert frozen.communicate("go on\n", timeout=60) == (f"LockLostError {newest.owner}\n", None)
+    assert newest.fencing_token == token
+    assert newest.release()
 
 
 def test_a_killed_attempt_is_tried_again_in_another_process_with_the_same_string(client, rows, start):

@@ -35,6 +35,11 @@ def string(scene: Any) -> Any:
     return scene.other.acquire(scene.key, wait=0).hand_over()
 
 
+def hold_adopted(scene: Any) -> Any:
+    """An attempt of the other client has handed the lock over, and the client has adopted it."""
+    return scene.client.adopt(scene.other.resume(string(scene)).hand_over())
+
+
 def renew(scene: Any) -> Any:
     return scene.kept.heartbeat()
 
@@ -105,6 +110,8 @@ OPERATIONS: dict[str, Operation] = {
     "renew all": Operation(renew, hold_all),
     "release all": Operation(release, hold_all),
     "leave the block of all": Operation(leave, hold_all),
+    "commit under all": Operation(commit, hold_all),
+    "hand over what was adopted": Operation(hand_over, hold_adopted),
     "acquire as holder": Operation(
         lambda scene: scene.client.acquire(scene.key, wait=0, holder=HOLDER),
         lambda scene: scene.other.acquire(scene.key, wait=0, holder=HOLDER),
