@@ -1,7 +1,5 @@
 """Fixtures for all tests: one engine for each process, a table of its own for each test that asks for one."""
 
-from __future__ import annotations
-
 import functools
 import gc
 import itertools

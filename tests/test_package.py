@@ -1,7 +1,5 @@
 """The package's public names, asked for in any order."""
 
-from __future__ import annotations
-
 import ast
 import difflib
 import graphlib

@@ -1,7 +1,5 @@
 """What is said in more than one file of the project is said alike, and what a file names exists."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

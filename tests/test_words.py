@@ -1,7 +1,5 @@
 """One word for one thing, and each room to itself: what CONTRIBUTING.md forbids does not come back."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Async tests, each in a loop of its own, on the real engine."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import threading

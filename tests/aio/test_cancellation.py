@@ -1,7 +1,5 @@
 """A cancelled task settles the request under way, and leaves nothing held."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc

@@ -1,7 +1,5 @@
 """What @with_lock on async def functions has of its own. What it shares with plain ones: tests/with_lock."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """async with client.acquire(...), without an await in between; and everything else that a coroutine can do."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Several locks at once, awaited."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Coroutine, Generator

@@ -1,7 +1,5 @@
 """What AsyncLockClient does otherwise than LockClient: tasks, loops, forks. What both do is tested in tests/client."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import os

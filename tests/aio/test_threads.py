@@ -1,7 +1,5 @@
 """Requests are sent on threads of the client's own: few, none without work, and no exit waits for them."""
 
-from __future__ import annotations
-
 import asyncio
 import contextvars
 import threading

@@ -4,8 +4,6 @@ The races do not switch these threads. So a guard stands in here that lets anoth
 moments at which it can: before it is taken, and after it is given back.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Waiting for a lock does not hold up the loop, and what holds up the loop does not keep a lock from being renewed."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

@@ -1,7 +1,5 @@
 """What the benchmark of contention says of its workers' reports."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What operations cost: the tables in the docs are compared with what an engine charges."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.costs.measure import HOLDERS, semaphore

@@ -1,7 +1,5 @@
 """`make bench-short` fails where a lock costs more than its limits allow."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -1,7 +1,5 @@
 """The comparison of idempotent APIs, on those contestants whose packages are here."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

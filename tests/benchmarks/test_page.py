@@ -1,7 +1,5 @@
 """How docs/performance*.md are put together."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

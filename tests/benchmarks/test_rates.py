@@ -1,7 +1,5 @@
 """The table and the picture of docs/rate-limits.md are of a run, which is the same on every machine."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.rates.__main__ import measure

@@ -1,7 +1,5 @@
 """The size of the library, as `make bench-short` counts it."""
 
-from __future__ import annotations
-
 from benchmarks.size.lines import by_package, lines_of_code
 
 _MODULE = '''"""A module.

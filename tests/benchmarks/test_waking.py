@@ -1,7 +1,5 @@
 """The measurement of executions that sleep: that its figures can be right."""
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ElementTree
 

@@ -1,7 +1,5 @@
 """The thinnest clients and this library take turns at one server that answers as DynamoDB does."""
 
-from __future__ import annotations
-
 import os
 
 from benchmarks.yardstick import count

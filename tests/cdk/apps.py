@@ -1,7 +1,5 @@
 """Small apps and the templates that they synthesize. Apps are cheap, as all share the process that runs the CDK."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import aws_cdk as cdk

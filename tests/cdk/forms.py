@@ -1,7 +1,5 @@
 """Each form that a LockTable can have in an app, with whom it grants."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import aws_cdk as cdk

@@ -1,7 +1,5 @@
 """The template that most users deploy. `python -m tests.cdk.snapshot` writes it again."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Statements of policies, as templates have them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lambda_lock.client.reads import PREWARM_KEY

@@ -3,8 +3,6 @@
 tests/step_functions runs what it defines, with the rights of the waker.
 """
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Look-ups with the CDK's own command line, which alone makes them, and an engine as the account."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """What `connect` tells a function about its table, and that the library understands it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import aws_cdk as cdk

@@ -1,7 +1,5 @@
 """The CDK snippets of the pages about deploying and packaging and of README.md run, each in a stack of its own."""
 
-from __future__ import annotations
-
 import re
 from importlib.metadata import version
 

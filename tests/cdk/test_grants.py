@@ -1,7 +1,5 @@
 """What a grant allows. Whole policies are compared, so that an added permission is noticed."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 

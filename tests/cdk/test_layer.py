@@ -1,7 +1,5 @@
 """The layer that LockLayer and `make layer` build, and that Python takes its ``.pyc`` files for what they are."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -3,8 +3,6 @@
 `make templates` turns the CDK's check on: it fails each synthesis of a template in which it finds one.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Look-ups: their dummies are let through, with an error annotation. test_command_line.py makes the look-ups."""
 
-from __future__ import annotations
-
 import aws_cdk as cdk
 import pytest
 from aws_cdk import assertions

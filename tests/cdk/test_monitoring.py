@@ -3,8 +3,6 @@
 What they are like in detail is compared with docs/templates/watched.yaml, by test_other_tools.py.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

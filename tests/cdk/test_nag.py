@@ -1,7 +1,5 @@
 """What cdk-nag's packs of rules find in what the construct creates, and what they do not look at."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from collections.abc import Callable

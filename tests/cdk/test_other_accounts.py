@@ -1,7 +1,5 @@
 """Grants across accounts: what the grantee gets, and what the table and its key say about it."""
 
-from __future__ import annotations
-
 from importlib.metadata import version
 from typing import Any
 

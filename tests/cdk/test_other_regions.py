@@ -1,7 +1,5 @@
 """A table that another Region refers to needs a name of its own: with one that the CDK chooses, it is replaced."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import aws_cdk as cdk

@@ -1,7 +1,5 @@
 """The templates and policies in docs/deploy/ create the same resources as the construct."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """What aspects write over with add_property_override counts, although no attribute of a resource shows it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import aws_cdk as cdk

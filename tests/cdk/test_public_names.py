@@ -1,7 +1,5 @@
 """The package's public names, once all of it is imported. It is here because that loads the CDK."""
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import pkgutil

@@ -3,8 +3,6 @@
 They are deployed once by the CDK's command line, together with that of docs/waiting-asleep.md and a waker.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import sys

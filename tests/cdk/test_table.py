@@ -1,7 +1,5 @@
 """The table that LockTable creates, and that it stays the same table."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The tests run on the versions that the extra `cdk` promises."""
 
-from __future__ import annotations
-
 import re
 import tomllib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """docs/deploy/wake-sam.yaml and wake-terraform.tf make what LockTable(wake=True) makes."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

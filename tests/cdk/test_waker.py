@@ -1,7 +1,5 @@
 """The waker that LockTable(wake=True) makes, what it may do, and for whom. test_wake_templates.py has its settings."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

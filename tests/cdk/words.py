@@ -1,7 +1,5 @@
 """Templates in plain words and forms, so that those of several tools can be compared."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any

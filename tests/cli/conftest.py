@@ -1,7 +1,5 @@
 """Runs the command: in this process for messages and exit codes, and as a process with pipes or on a terminal."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import functools

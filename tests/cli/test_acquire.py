@@ -1,7 +1,5 @@
 """`lambda-lock acquire` and `release STRING`: a lock that is taken by one command and released by another."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

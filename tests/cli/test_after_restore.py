@@ -1,7 +1,5 @@
 """`lambda-lock table after-restore`: what stays of a restored table, what goes, and what is set."""
 
-from __future__ import annotations
-
 import json
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """`lambda-lock get`, `ls`, `release` and `table`, and the messages if something is wrong."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

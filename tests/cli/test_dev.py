@@ -1,7 +1,5 @@
 """`lambda-lock dev`: a DynamoDB on loopback with a table, for as long as the command runs."""
 
-from __future__ import annotations
-
 import contextlib
 import http.client
 import json

@@ -1,7 +1,5 @@
 """`lambda-lock forget` and `erase`."""
 
-from __future__ import annotations
-
 import shlex
 
 from lambda_lock import LockClient, deduplicate

@@ -1,7 +1,5 @@
 """What `lambda-lock dashboard` says about the past: each reading of the table compared with the one before."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator

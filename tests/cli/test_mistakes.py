@@ -1,7 +1,5 @@
 """Mistakes on the command line, each with what the user reads."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

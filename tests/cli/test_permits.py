@@ -1,7 +1,5 @@
 """`lambda-lock run --permits`, and the release of a single permit by force."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """`lambda-lock run`: exit codes, streams, signals, and lost locks."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

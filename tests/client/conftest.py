@@ -1,7 +1,5 @@
 """Clients on the real engine, and its rows, read without a client."""
 
-from __future__ import annotations
-
 from rig.wire import Request, Wire
 from tests.support.clients import client, impatient, make, pytest_generate_tests, wired
 from tests.support.elsewhere import start

@@ -1,7 +1,5 @@
 """Dead holders, and clocks that are wrong."""
 
-from __future__ import annotations
-
 import math
 import time
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What close() of a client does with what is under way, was interrupted or has failed."""
 
-from __future__ import annotations
-
 import gc
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A table, a Region, credentials or permissions that are wrong, and what only a table shows: told with the remedy."""
 
-from __future__ import annotations
-
 import inspect
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Nobody starves: one who waits beside a crowd of processes, which ask for the same key in every other way."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -1,7 +1,5 @@
 """Rows that no client of ours wrote: an error that names row and remedy, and never a loop or a grant."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Real processes wait in order, and some of them are killed or frozen meanwhile."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import signal

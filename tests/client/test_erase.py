@@ -1,7 +1,5 @@
 """erase, by the client and by the command: what is deleted, what is refused, and that nothing newer ever goes."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import Any

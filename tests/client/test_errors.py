@@ -1,7 +1,5 @@
 """Errors carry their state, also to another process, and one base class catches them all."""
 
-from __future__ import annotations
-
 import copy
 import pickle
 from typing import Any

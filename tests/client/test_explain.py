@@ -1,7 +1,5 @@
 """What an error says when DynamoDB refuses credentials, the time or a request."""
 
-from __future__ import annotations
-
 import pytest
 
 from lambda_lock.client.explain import explain

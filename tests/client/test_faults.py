@@ -1,7 +1,5 @@
 """A network that loses, repeats and delays, and a DynamoDB that will not serve."""
 
-from __future__ import annotations
-
 import json
 import time
 from typing import Any

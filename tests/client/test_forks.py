@@ -1,7 +1,5 @@
 """A fork waits for what another thread loads: its child could not load that any more."""
 
-from __future__ import annotations
-
 import functools
 import logging
 import sys

@@ -1,7 +1,5 @@
 """Renewal in the background, and what the application is told."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import threading

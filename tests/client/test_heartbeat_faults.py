@@ -1,7 +1,5 @@
 """What may go wrong around the heartbeat: threads that do not start or die, and endpoints that stall."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import logging

@@ -1,7 +1,5 @@
 """An interrupt at any point of acquire, release and close: nothing stays held that no call can give back."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress

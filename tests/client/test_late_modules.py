@@ -1,7 +1,5 @@
 """A long-lived process loads nothing late: its files may have been replaced, or no file descriptor may be left."""
 
-from __future__ import annotations
-
 from tests.support.elsewhere import ran
 
 # After the client was made and has its connection, nothing more can be imported.

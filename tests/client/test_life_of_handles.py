@@ -1,7 +1,5 @@
 """Who is given which handle, and when it goes: one Lock for one grant, kept by nobody but the application."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import gc

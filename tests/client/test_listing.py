@@ -1,7 +1,5 @@
 """Looking at locks without taking them: all of a table, those of a partition, one's own; and the prewarming read."""
 
-from __future__ import annotations
-
 import gc
 import pickle
 import time

@@ -1,7 +1,5 @@
 """Taking locks, what is stored with them, and giving them back."""
 
-from __future__ import annotations
-
 import os
 import time
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """More locks than a client can renew in time: those that can be kept are kept, and a warning comes before a loss."""
 
-from __future__ import annotations
-
 import logging
 import re
 import threading

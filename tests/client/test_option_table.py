@@ -3,8 +3,6 @@
 The last tests add an option to a copy of the library, to count how many places that takes.
 """
 
-from __future__ import annotations
-
 import ast
 import asyncio
 import inspect

@@ -1,7 +1,5 @@
 """What acquire, heartbeat and ensure can be asked for beyond the plain lock."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """hold_on_unavailable: a lock that is held on through an outage of DynamoDB's, and what still loses it."""
 
-from __future__ import annotations
-
 import logging
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """Whose lock it is: by object, line of execution, token and time."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time

@@ -1,7 +1,5 @@
 """Semaphores on the real engine."""
 
-from __future__ import annotations
-
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Processes: forked, killed, and many at once."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

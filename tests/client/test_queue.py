@@ -1,7 +1,5 @@
 """Waiting first come, first served, on the real engine."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """What signal handlers, finalizers and forked children may do in the middle of anything else: nothing hangs."""
 
-from __future__ import annotations
-
 import os
 import threading
 from typing import Any

@@ -3,8 +3,6 @@
 docs/where-it-runs.md says what to do: release before the suspension, and verify after it what was still held.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Options are checked once: by an acquire before it sends anything, by a decorator when it decorates."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Two last acts of one handle at once: one wins, the other is told so, and nothing false is said."""
 
-from __future__ import annotations
-
 import gc
 import weakref
 from collections.abc import Callable

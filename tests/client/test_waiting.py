@@ -1,7 +1,5 @@
 """Cancelling a wait, and closing a client while others wait and renew."""
 
-from __future__ import annotations
-
 import threading
 import time
 from unittest.mock import Mock

@@ -1,7 +1,5 @@
 """Permits of more than one, and readers and a writer, on the real engine."""
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import re

@@ -1,7 +1,5 @@
 """Callers of one key that pass another N, or another k: what docs/semaphores.md says of them."""
 
-from __future__ import annotations
-
 import pytest
 
 from lambda_lock import LockNotGrantedError

@@ -1,7 +1,5 @@
 """A process that wants a lock. test_dead_waiters.py and test_crowds.py start it: ``python waiter.py '{"key": …}'``."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

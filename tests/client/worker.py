@@ -1,7 +1,5 @@
 """A process that holds a lock until somebody kills it: ``python worker.py key lease``. test_processes.py starts it."""
 
-from __future__ import annotations
-
 import sys
 import time
 

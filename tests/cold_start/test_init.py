@@ -1,7 +1,5 @@
 """What is loaded in Lambda's INIT, so that the first invocation finds it there."""
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable

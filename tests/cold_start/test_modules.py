@@ -1,7 +1,5 @@
 """What a function's first lock loads: modules are counted, not milliseconds, so that a slow machine changes nothing."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -1,7 +1,5 @@
 """Runs the core's generators by hand, with virtual clocks and a function that answers each request."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager

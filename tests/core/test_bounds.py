@@ -1,7 +1,5 @@
 """No matter what rows and answers say, a decision takes a handful of requests: the core has no endless loops."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

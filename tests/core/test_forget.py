@@ -1,7 +1,5 @@
 """Forgetting an event: what is asked and written for each row that may be there, and what late copies find."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Any DynamoDB JSON in any of our columns leads only to documented errors, within a handful of requests."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from typing import Any
 

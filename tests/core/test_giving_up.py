@@ -1,7 +1,5 @@
 """A claim that is given up is given back like any other decision: through throttling, lost replies and interrupts."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The states of a Hold: the table, and that no order of events, not even two at once, gives back what is over."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from itertools import product

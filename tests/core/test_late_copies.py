@@ -1,7 +1,5 @@
 """A release leaves no late copy of a claim of its own, and never releases what an adopter has."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

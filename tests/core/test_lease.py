@@ -1,7 +1,5 @@
 """The arithmetic of leases: expiry, validity, observations, elapsed time, and when heartbeats are planned."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

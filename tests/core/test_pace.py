@@ -1,7 +1,5 @@
 """When a waiter looks: what it has learnt of holds, and for how long the present one has lasted."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Permits that outlive an invocation, request by request: by string, by holder, and by whatever comes late."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

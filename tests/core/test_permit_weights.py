@@ -1,7 +1,5 @@
 """Permits of more than one, request by request: what a row that counts weights requires, and how one begins to."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

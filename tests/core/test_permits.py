@@ -1,7 +1,5 @@
 """The life of a permit, request by request, against a table in memory and virtual clocks."""
 
-from __future__ import annotations
-
 import random
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """The life of a waiter, request by request, against a table in memory and virtual clocks."""
 
-from __future__ import annotations
-
 import re
 from itertools import pairwise
 from math import ceil

@@ -1,7 +1,5 @@
 """What attacks on the queue found: several processes on one table, wrong clocks, rows that lie."""
 
-from __future__ import annotations
-
 import heapq
 from functools import partial
 from itertools import count

@@ -1,7 +1,5 @@
 """A rate limit: what is asked and written for each row that may be there, and when its starts are due."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Holds that outlive an invocation, request by request: resume, release by string, acquire by holder."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rows and schemas: what is read, refused and written."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Validity counts from before the first send of the request that was granted, however long its answer took."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator
 from typing import Any
 

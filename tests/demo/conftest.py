@@ -1,7 +1,5 @@
 """A small story with everything in it: a kill, a freeze, a skip, a return, a duplicate, renewals, take-overs."""
 
-from __future__ import annotations
-
 import pytest
 
 from demo.evidence import Change, Delivery, Entry, Evidence, Freeze

@@ -1,7 +1,5 @@
 """A fixed story as timeline, on a terminal and as an SVG: what must be there, not where to the pixel."""
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ET
 

@@ -1,7 +1,5 @@
 """The picture of a semaphore: what must be in it, and that a run gives one."""
 
-from __future__ import annotations
-
 import re
 import xml.etree.ElementTree as ET
 

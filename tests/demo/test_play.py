@@ -1,7 +1,5 @@
 """The demo played once, as `make demo` does; and what is said where it cannot be played."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

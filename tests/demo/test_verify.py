@@ -1,7 +1,5 @@
 """The demo's judgement: a good run passes, and each kind of violation in its input is found and named."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

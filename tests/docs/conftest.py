@@ -1,7 +1,5 @@
 """A shell as a reader's: this checkout's wheel is what pip finds, and the engine of a first terminal."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The settings and the routes of the Django site that snippets serve."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.http import JsonResponse  # type: ignore[import-untyped]

@@ -4,8 +4,6 @@ pip finds this checkout's wheel and nothing else. The packages that the extras n
 tests, because nothing is downloaded here.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 import tomllib

@@ -1,7 +1,5 @@
 """What docs/troubleshooting.md says to do in an emergency: what it names exists."""
 
-from __future__ import annotations
-
 import re
 import shlex
 

@@ -1,7 +1,5 @@
 """The README's first screen and its client example work for somebody who has just found the project."""
 
-from __future__ import annotations
-
 import gc
 import json
 import re

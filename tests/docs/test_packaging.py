@@ -1,7 +1,5 @@
 """docs/packaging.md: its commands build what runs, and its snippets are those of docs/deploy with a package."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

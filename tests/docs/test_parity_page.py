@@ -1,7 +1,5 @@
 """The comparison with the older clients: each of its rows has tests, on a page of their own."""
 
-from __future__ import annotations
-
 import re
 
 from rig.engine import ROOT

@@ -1,7 +1,5 @@
 """The pages about safety say what is true: what they name is there, and their figures are those of the latest run."""
 
-from __future__ import annotations
-
 import importlib
 import re
 import shlex

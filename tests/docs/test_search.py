@@ -3,8 +3,6 @@
 The site's own scripts search its own index, in Node.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

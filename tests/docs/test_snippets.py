@@ -4,8 +4,6 @@ The code in a comment ``<!-- then: code -->`` right after a block is run after t
 defines.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Iterator

@@ -13,8 +13,6 @@ Each line of the output is a sweep. The exit status is 0 if nothing hung, nothin
 was said.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import math

@@ -5,8 +5,6 @@ again at each later wait, or by a time-out. While a request is under way, it is 
 request, or after it was carried out. The network may lose the first two requests meanwhile, or the replies to them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import inspect

@@ -1,7 +1,5 @@
 """The faults: an interrupt, a time limit, a signal handler that uses locks, a fork."""
 
-from __future__ import annotations
-
 import os
 import select
 import signal

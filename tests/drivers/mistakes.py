@@ -4,8 +4,6 @@ None of these sweeps notices that closing a client does not end what a signal ha
 operation goes on, and gives back what it was granted. tests/stopping has workers that are gone then.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from tests.prove.mistakes import Change, alter, together

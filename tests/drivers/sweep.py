@@ -1,7 +1,5 @@
 """Sweeps: all points of an operation, one after the other, in another process, because that may hang or crash."""
 
-from __future__ import annotations
-
 import faulthandler
 import json
 import math

@@ -1,7 +1,5 @@
 """Faults at every point of the drivers: a part of the sweeps that `python -m tests.drivers` makes."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import os

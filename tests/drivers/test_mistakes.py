@@ -1,7 +1,5 @@
 """Each mistake is noticed by the sweep that is meant for it, so a sweep that finds nothing says something."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

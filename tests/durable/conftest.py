@@ -1,7 +1,5 @@
 """Tests on the real SDK of durable functions, in an environment of its own: make test-durable."""
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Iterator
 

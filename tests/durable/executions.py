@@ -3,8 +3,6 @@
 Waits of an execution are skipped; leases are not.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator, Mapping

@@ -3,8 +3,6 @@
 The event says where the process kills itself, once, and which file it waits for before it does.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Several executions, or branches of one, want the same lock."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

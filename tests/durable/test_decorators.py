@@ -1,7 +1,5 @@
 """@with_lock and @deduplicate in durable functions: refused around a block, right inside a step."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 from unittest.mock import MagicMock

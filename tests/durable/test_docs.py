@@ -1,7 +1,5 @@
 """The Python blocks in docs/durable.md run as they stand. tests/docs runs those of all other pages."""
 
-from __future__ import annotations
-
 import re
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One lock over the suspensions, replays and failures of a durable function."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """How a block is left: by suspension, errors, pauses, stops, time-outs and branches that nobody waits for."""
 
-from __future__ import annotations
-
 import contextvars
 import functools
 import threading

@@ -1,7 +1,5 @@
 """The hold of a durable lock and the attempts that invocations have on it, without a durable function around them."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Processes of a durable function are killed at the worst moments, and others go on."""
 
-from __future__ import annotations
-
 import signal
 
 import pytest

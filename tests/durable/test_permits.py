@@ -1,7 +1,5 @@
 """At most N executions at once: a permit over suspensions, replays and killed attempts."""
 
-from __future__ import annotations
-
 import re
 import signal
 from typing import Any

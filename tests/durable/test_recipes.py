@@ -1,7 +1,5 @@
 """The recipe of docs/recipes that is a durable function."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

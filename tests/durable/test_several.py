@@ -1,7 +1,5 @@
 """Several keys in one block of a durable function: all of them or none, in one order."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Executions sleep where the table has a waker. The shipped waker runs on the engine's stream, beside them."""
 
-from __future__ import annotations
-
 import json
 import re
 import threading

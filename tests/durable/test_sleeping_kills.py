@@ -1,7 +1,5 @@
 """Processes of executions that lie down, sleep or get up are killed, or their execution is stopped."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable
 from typing import Any

@@ -5,8 +5,6 @@ as JSON, counts what the service counts, and replays the execution once at its e
 that would take minutes. test_sleeping.py has the real ones.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import random

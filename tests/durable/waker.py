@@ -4,8 +4,6 @@ Its calls go to the service of durable executions that the test runs. Its queue 
 they are.
 """
 
-from __future__ import annotations
-
 import json
 import threading
 import time

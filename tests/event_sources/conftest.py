@@ -1,7 +1,5 @@
 """Orders that the engine's queues and rules deliver to real functions, and what the engine knows about them later."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import time

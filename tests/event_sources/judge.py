@@ -1,7 +1,5 @@
 """What must hold of orders that an event source has brought, judged from the engine's data alone."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ Messages that follow a failure in the same group and batch come back with it, an
 follow a poison message, they go to the dead-letter queue too, unless the batch size is one.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from . import judge

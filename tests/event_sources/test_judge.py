@@ -1,7 +1,5 @@
 """The judge finds everything that went wrong, and nothing else."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -4,8 +4,6 @@ The engine has no Kafka. So these tests deliver a batch, and then what the answe
 what the Lambda Developer Guide says. An invocation that fails, or is killed, gets the whole batch again.
 """
 
-from __future__ import annotations
-
 import contextlib
 
 import pytest

@@ -1,7 +1,5 @@
 """EventBridge: an event that is delivered again is neither done again nor done twice at the same time."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 

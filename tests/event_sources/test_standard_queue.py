@@ -7,8 +7,6 @@ because each of their runs counts as one more. If the visibility timeout is shor
 passes uses up a receive. So in tests with a visibility timeout of a second, for speed, maxReceiveCount is out of reach.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from . import judge

@@ -1,7 +1,5 @@
 """The examples of permits and of several keys, as their docstrings say to run them."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

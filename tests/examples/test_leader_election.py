@@ -1,7 +1,5 @@
 """The documented example: one leads, the others follow, and a leader that dies or freezes is replaced."""
 
-from __future__ import annotations
-
 import os
 import queue
 import re

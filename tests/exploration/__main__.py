@@ -12,8 +12,6 @@ Examples:
     python -m tests.exploration --json figures.json
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import signal

@@ -14,8 +14,6 @@ nothing is left out, except for what cannot decide anything: the text of an erro
 (`Watch`), and what never changes (classes, functions, schemas, the place of the lock).
 """
 
-from __future__ import annotations
-
 import gc
 import types
 from collections.abc import Iterable

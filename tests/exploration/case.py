@@ -1,7 +1,5 @@
 """A case: who takes part, what the table holds at the start, and the bounds of the exploration."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

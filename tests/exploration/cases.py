@@ -4,8 +4,6 @@ All leases are short, so that they end within a case. One process of a pair with
 as much fast: the extremes of what docs/safety-assumptions.md assumes: two rates differ by less than DRIFT.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from .case import Case

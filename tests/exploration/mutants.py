@@ -4,8 +4,6 @@ Most mutants are those of tests/simulation/mutations.py. The others are here: co
 proof, and rules whose breach the simulator hardly meets.
 """
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 

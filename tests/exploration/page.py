@@ -1,7 +1,5 @@
 """The results as text, and as the tables of README.md."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

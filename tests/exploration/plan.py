@@ -7,8 +7,6 @@ counts as one that needs less than that. So no case waits for another one to end
 the others.
 """
 
-from __future__ import annotations
-
 import time
 from collections import deque
 from typing import Any, NamedTuple

@@ -5,8 +5,6 @@ of its clocks. A generator cannot be copied, so a process is made again from tha
 exploration branches. canonical.py says when two processes are the same.
 """
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Generator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The table as it was at some point: each content gets a number, and each request on it is carried out once."""
 
-from __future__ import annotations
-
 import functools
 import re
 from typing import Any

@@ -1,7 +1,5 @@
 """The explorer itself, and small explorations. `python -m tests.exploration` runs the large ones."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Runs cases and mutants, each in a process of its own."""
 
-from __future__ import annotations
-
 import multiprocessing
 import signal
 import sys

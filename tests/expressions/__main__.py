@@ -8,8 +8,6 @@ The exit status is 0 if nothing differs but what known.py lists, or ministack al
 tables. With --mutants: if each mistake is found.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

@@ -1,7 +1,5 @@
 """Carries out cases on the library's tables and on engines, and says where they differ."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The databases that are compared: the library's own in memory, and engines over HTTP. Each carries out a case."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

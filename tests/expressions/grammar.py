@@ -1,7 +1,5 @@
 """Random requests: items of all types, and conditions and updates from DynamoDB's grammar."""
 
-from __future__ import annotations
-
 from base64 import b64encode
 from typing import Any
 

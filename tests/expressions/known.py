@@ -1,7 +1,5 @@
 """Where an engine is known to differ from the library's tables, and why. Each is one kind of difference."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Mistakes that are planted in the tables' evaluator, one at a time, to see that the comparison finds them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from decimal import Context

@@ -1,7 +1,5 @@
 """Searches for differences: draws cases, and shrinks what differs to the least."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 from collections.abc import Callable, Sequence

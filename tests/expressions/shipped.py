@@ -1,7 +1,5 @@
 """The requests that the shipped protocol builds, over rows that it wrote, and over rows that it did not write."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The tables that the simulator runs on do what the engine does, request by request (LAMBDA_LOCK_ENGINE says which)."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Requests that fit their rows. Each theme is about one rule, and draws from so few values that ties are frequent."""
 
-from __future__ import annotations
-
 from base64 import b64decode
 from collections.abc import Callable
 from decimal import Decimal

@@ -8,8 +8,6 @@ Ends with 1 if an undocumented error came out, or if an operation hung or broke 
 input that shows it.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import logging

@@ -1,7 +1,5 @@
 """The server that answers anything."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from contextlib import closing

@@ -3,8 +3,6 @@
 atheris has wheels for Linux on x86_64 alone, and for some versions of Python. Elsewhere hypothesis draws the inputs.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """One target in this process: ``python -m tests.fuzzing.guided ENGINE TARGET SECONDS SEED CORPUS``. See guide.py."""
 
-from __future__ import annotations
-
 import importlib
 import logging
 import sys

@@ -1,7 +1,5 @@
 """Mistakes that are planted, so that the fuzzing is known to see some. test_mistakes.py plants them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lambda_lock.batch import process, source

@@ -1,7 +1,5 @@
 """The public operations, each with its preparation on the honest server, and the bound that it must keep."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import json

@@ -1,7 +1,5 @@
 """One play: an operation against a server that follows a script, and the judgement of it."""
 
-from __future__ import annotations
-
 import random
 import traceback
 from dataclasses import dataclass, replace

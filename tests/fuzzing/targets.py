@@ -4,8 +4,6 @@ hypothesis draws the inputs in tests, and shrinks one that fails. In guide.py, a
 bytes that it changes to reach more of the library's code.
 """
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Whatever a server answers, each operation ends within its bound, with a result or a documented error."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

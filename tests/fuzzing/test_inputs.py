@@ -1,7 +1,5 @@
 """Whatever a target is fed, only documented errors come out, and it ends."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Each mistake that is planted fails in a few plays or inputs."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -3,8 +3,6 @@
 patching: what is called, before or after lambda_lock is imported.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 import time

@@ -1,7 +1,5 @@
 """gevent and eventlet: the real packages, in processes of their own."""
 
-from __future__ import annotations
-
 import os
 import sys
 from importlib.util import find_spec

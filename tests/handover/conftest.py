@@ -1,7 +1,5 @@
 """The clients and rows of tests/client, for locks that are handed over."""
 
-from __future__ import annotations
-
 from tests.support.clients import client, impatient, make, pytest_generate_tests, wired
 from tests.support.elsewhere import start
 from tests.support.fresh import fresh_process

@@ -1,7 +1,5 @@
 """The string: any change on its way is noticed before anything is sent."""
 
-from __future__ import annotations
-
 import string as characters
 from binascii import b2a_base64, crc32
 from typing import Any

@@ -1,7 +1,5 @@
 """A lock handed over: the first handle ends, the process that adopts it continues, and no other does."""
 
-from __future__ import annotations
-
 import copy
 import json
 import time

@@ -1,7 +1,5 @@
 """Another process that adopts what it is handed: ``python worker.py string``. Prints what it has, and releases."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -20,8 +20,6 @@ left held, no work is lost silently, and no process hangs.
     python -m tests.histories --only callers --seed 7 --engine ministack    # a round like the one that said "seed 7"
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import itertools

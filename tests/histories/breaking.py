@@ -3,8 +3,6 @@
 Each function returns the broken history. If there is no place for the fault, `_pick` raises NoPlaceError.
 """
 
-from __future__ import annotations
-
 import copy
 import itertools
 import random

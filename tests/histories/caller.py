@@ -3,8 +3,6 @@
 ``orders`` is a JSON object (`Orders`). The process ends by itself when the round is over.
 """
 
-from __future__ import annotations
-
 import contextlib
 import faulthandler
 import gc

@@ -1,7 +1,5 @@
 """Engines that can be stopped in the middle of work and continue with what they had stored."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

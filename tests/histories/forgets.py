@@ -12,8 +12,6 @@ it compares times.
 - **Two at once**: two made the result of one event at the same time, within their leases.
 """
 
-from __future__ import annotations
-
 import itertools
 import logging
 import random

@@ -1,7 +1,5 @@
 """Has histories judged by the checker, a Go program around Porcupine (checker/)."""
 
-from __future__ import annotations
-
 import functools
 import json
 import shutil

@@ -5,8 +5,6 @@ straight to the operating system, so that a kill of the process loses no line. T
 monotonic clock, which all its processes share.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

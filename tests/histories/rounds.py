@@ -1,7 +1,5 @@
 """A round: an engine, a network, and many processes of callers, which are killed and frozen while they work."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """An engine that is stopped in the middle of work continues with what it had stored, or says that it cannot."""
 
-from __future__ import annotations
-
 import os
 import signal
 

@@ -1,7 +1,5 @@
 """Events that are forgotten, on an engine over HTTP, while requests are lost, doubled and late."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The whole stack, judged by Porcupine. ``python -m tests.histories`` does the same for minutes or hours."""
 
-from __future__ import annotations
-
 import os
 import random
 import shutil

@@ -1,7 +1,5 @@
 """What callers write down becomes histories."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

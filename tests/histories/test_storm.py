@@ -1,7 +1,5 @@
 """Each fault of the storm does what its name says, seen from both ends."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import zlib

@@ -1,7 +1,5 @@
 """Permits of more than one, and readers and a writer, while the network fails and processes are killed and frozen."""
 
-from __future__ import annotations
-
 import dataclasses
 from typing import Any
 

@@ -12,8 +12,6 @@ Of a hold that is resumed, the newest attempt counts, from its grant on (docs/ho
 and looks for one order of all that callers were told (checker/permits.go).
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import itertools

@@ -1,7 +1,5 @@
 """The clients and rows of tests/client, for holds that go from one attempt to the next."""
 
-from __future__ import annotations
-
 from tests.support.clients import client, impatient, make, pytest_generate_tests, wired
 from tests.support.elsewhere import start
 from tests.support.rows import rows

@@ -1,7 +1,5 @@
 """A hold outlives its handles: attempts die, are tried again in other processes, and go on with the same token."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """Permits outlive their handles as locks do: by string, by parts and by holder, in other processes and on asyncio."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

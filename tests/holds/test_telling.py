@@ -1,7 +1,5 @@
 """What is told of holds: hooks, metrics and traces."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """Interrupts, forks and frozen environments: whatever ends an attempt, the next one goes on with its hold."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

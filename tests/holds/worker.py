@@ -3,8 +3,6 @@
 When it is told to go on, it hands over, prints the string, or whose the hold is now, and ends.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 

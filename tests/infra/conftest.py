@@ -1,7 +1,5 @@
 """The app of infra/, synthesized once: for an account, and for an engine."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What is uploaded is this checkout's library, and the functions."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

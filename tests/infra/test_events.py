@@ -1,7 +1,5 @@
 """The test event of each function: what it does once, and again, and that its role allows the keys that it uses."""
 
-from __future__ import annotations
-
 import importlib
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """What is different on an engine, and that nothing else is; and what the command says where something is missing."""
 
-from __future__ import annotations
-
 import copy
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """What infra/README.md says that the app costs is what the template has; the flags of cdk.json are the recommended."""
 
-from __future__ import annotations
-
 import json
 import re
 import tarfile

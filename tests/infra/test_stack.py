@@ -1,7 +1,5 @@
 """The app as it goes into an account: whole statements, whole settings."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """One engine and one table, shared by different lock clients."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import time

@@ -4,8 +4,6 @@ This is not the Go client itself, whose module is not available where these test
 can be observed in a table: rows, requests, how the client waits, and how it treats attributes that it does not know.
 """
 
-from __future__ import annotations
-
 import base64
 import os
 import re

@@ -1,7 +1,5 @@
 """lambda_lock, used as in an application, in a process that can be killed or stopped."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lambda_lock import GO, JAVA, PYTHON, Lock, LockClient

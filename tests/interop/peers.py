@@ -1,7 +1,5 @@
 """The other clients: their properties, what they need, and a handle for their processes."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import functools

@@ -1,7 +1,5 @@
 """python-dynamodb-lock, used as in an application. This runs in .venv-interop."""
 
-from __future__ import annotations
-
 import time
 from datetime import timedelta
 from typing import Any

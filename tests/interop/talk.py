@@ -4,8 +4,6 @@ A peer is a program that uses a lock client as an application would. Each peer r
 can be killed or stopped while it holds locks.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import sys

@@ -1,7 +1,5 @@
 """Other clients and ours contend for one lock, and some leave it unrenewed. No increment is lost."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

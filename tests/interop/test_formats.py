@@ -1,7 +1,5 @@
 """If clients cannot read each other's rows, each fails with an error and leaves the row alone."""
 
-from __future__ import annotations
-
 import pytest
 
 from lambda_lock import GO, JAVA, PYTHON, LockClient, LockConfigurationError, LockFormatError

@@ -1,7 +1,5 @@
 """Only the Go client (here its stand-in) carries every attribute along, and may set one back to an older value."""
 
-from __future__ import annotations
-
 import pytest
 
 from lambda_lock import GO

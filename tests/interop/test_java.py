@@ -1,7 +1,5 @@
 """Only the Java client updates rows in place, supports sort keys of the application, and lists a table."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,7 +1,5 @@
 """Only python-dynamodb-lock always has a sort key and an expiry time, and deletes the row on release."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

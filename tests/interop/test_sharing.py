@@ -1,7 +1,5 @@
 """Another client and ours share a table. Only one holds a lock at a time, and when it ends, the other can have it."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

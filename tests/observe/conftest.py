@@ -1,7 +1,5 @@
 """The metrics on stdout, which CloudWatch counts, and a hook that keeps what it is told."""
 
-from __future__ import annotations
-
 import json
 import threading
 from typing import Any

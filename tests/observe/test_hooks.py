@@ -1,7 +1,5 @@
 """Hooks hear what happens to a client's locks, in order, and can neither delay nor fail one."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import threading

@@ -1,7 +1,5 @@
 """The events in the log are those of docs/observing.md, with the same extras wherever they are told."""
 
-from __future__ import annotations
-
 import logging
 import re
 import time

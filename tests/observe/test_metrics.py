@@ -1,7 +1,5 @@
 """What is counted, once each, in lines that CloudWatch reads from stdout."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

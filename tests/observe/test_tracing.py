@@ -1,7 +1,5 @@
 """Traces: with the real SDKs of OpenTelemetry (an exporter in memory) and X-Ray (a daemon on loopback)."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import json

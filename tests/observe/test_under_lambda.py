@@ -1,7 +1,5 @@
 """The lines as they leave the unmodified awslambdaric."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The four permissions are enough for everything that locks, and each is needed: on an engine that enforces IAM."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

@@ -10,8 +10,6 @@ The figures are left in build/prove.json, and those of each part in build/prove/
 docs/safety-evidence.md the totals. The exit status is 0 if each part is there and passed.
 """
 
-from __future__ import annotations
-
 import argparse
 import fcntl
 import importlib

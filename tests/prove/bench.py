@@ -4,8 +4,6 @@ A proof is a function that takes its options and returns its figures: by name a 
 "good" says whether it passed. What `make prove` adds up (`COUNTED` in parts.py) has the same name everywhere.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

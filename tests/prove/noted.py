@@ -11,8 +11,6 @@ only (SCHEDULES=1500) is noted apart, for the short form. Without CI=true nothin
 are missing are skipped then.
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import hashlib

@@ -10,8 +10,6 @@ test notices is printed last: it needs a test, or it changes nothing that anybod
 survivors, too.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import random

@@ -5,8 +5,6 @@ many a semaphore has; patience, the seconds that an acquire waits; item, what a 
 `before` returned. If the client is asynchronous, the result is to be awaited.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any

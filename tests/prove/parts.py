@@ -1,7 +1,5 @@
 """The parts of the proof: which programs run, for how long, and what each figure of theirs counts as."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Programs that end: by themselves, at their limit, or with the proof."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

@@ -1,7 +1,5 @@
 """What the parts of the proof said: as lines, as docs/safety-figures.md, and quoted in docs/safety-evidence.md."""
 
-from __future__ import annotations
-
 import platform
 from collections import Counter
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Tests of minutes run again where what they depend on has changed, and what is noted is what has passed."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

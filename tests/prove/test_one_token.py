@@ -1,7 +1,5 @@
 """The generator of mutations changes one token each, the plugin plants them, and what no test notices is reported."""
 
-from __future__ import annotations
-
 import ast
 import os
 import sys

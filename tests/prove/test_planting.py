@@ -1,7 +1,5 @@
 """Mistakes are planted whole, are taken out again, and are refused where the code has moved."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

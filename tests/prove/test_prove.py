@@ -1,7 +1,5 @@
 """The proof runs its parts, adds up what they count, and fails where one of them does, or is missing."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

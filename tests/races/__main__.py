@@ -15,8 +15,6 @@ The exit status is 0 if nothing hung, at most one last act took effect, each cal
 ended with an exception.
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import os

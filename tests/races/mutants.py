@@ -1,7 +1,5 @@
 """Checks and turns of the shipped code that keep threads apart, each taken out on its own. A sweep must notice each."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any

@@ -4,8 +4,6 @@ A scenario prepares a world, names the acts, and judges their results. It never 
 is right in which each caller was told the truth.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import signal

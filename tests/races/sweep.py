@@ -1,7 +1,5 @@
 """Plays schedules of a scenario, and judges each."""
 
-from __future__ import annotations
-
 import functools
 import random
 from collections.abc import Iterator

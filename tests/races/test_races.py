@@ -1,7 +1,5 @@
 """Some forced switches of each pair. ``python -m tests.races`` plays them all."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

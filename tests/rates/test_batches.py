@@ -1,7 +1,5 @@
 """sqs_batch(rate=): records start at a rate, and what cannot start in the time left comes back when its turn is."""
 
-from __future__ import annotations
-
 import json
 import logging
 from typing import Any

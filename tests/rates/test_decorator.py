@@ -1,7 +1,5 @@
 """@rate_limit: keys, answers, errors when decorating, outages, and the switch that disables all locks."""
 
-from __future__ import annotations
-
 import functools
 import inspect
 from functools import partial

@@ -1,7 +1,5 @@
 """Rates whose interval is no whole number of microseconds, very large ones, and what one client remembers of many."""
 
-from __future__ import annotations
-
 import pytest
 
 from lambda_lock import LockArgumentError, LockClient, RateLimitedError

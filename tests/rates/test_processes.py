@@ -1,7 +1,5 @@
 """Processes that start things at a rate, on a real engine, of which some are killed and some are frozen."""
 
-from __future__ import annotations
-
 import signal
 from pathlib import Path
 

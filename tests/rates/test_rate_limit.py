@@ -1,7 +1,5 @@
 """client.rate_limit on a real engine: what it sends, what it refuses, and what others see of it."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import re

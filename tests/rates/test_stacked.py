@@ -1,7 +1,5 @@
 """@rate_limit written one above the other: the order, what is taken, and what an inner refusal gives back."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 from typing import Any

@@ -1,7 +1,5 @@
 """What type checkers know through @rate_limit. Not run: `make check` has mypy read it, which reports unused ignores."""
 
-from __future__ import annotations
-
 from typing import Any, assert_type
 
 from lambda_lock.client.async_client import AsyncLockClient

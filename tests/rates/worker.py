@@ -1,7 +1,5 @@
 """A process that starts things at a rate, and writes down when. Arguments: file, limit, burst."""
 
-from __future__ import annotations
-
 import os
 import sys
 import time

@@ -1,7 +1,5 @@
 """The programs on the pages of docs/recipes, as modules."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from types import ModuleType

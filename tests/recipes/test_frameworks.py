@@ -1,7 +1,5 @@
 """The recipes for web frameworks and their commands, on the real frameworks."""
 
-from __future__ import annotations
-
 import io
 import json
 from contextlib import suppress

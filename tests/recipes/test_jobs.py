@@ -1,7 +1,5 @@
 """The recipes for work that is started from outside: once, not too often, not beside itself."""
 
-from __future__ import annotations
-
 import threading
 from typing import Any
 

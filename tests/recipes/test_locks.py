@@ -1,7 +1,5 @@
 """The recipes with locks of one's own: two accounts, two states, a worker, caches, a warm start."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Each program on a page of docs/recipes has a test, and each page its place in the list."""
 
-from __future__ import annotations
-
 import re
 
 from rig.engine import ROOT

@@ -1,7 +1,5 @@
 """The programs with readers and a writer, and with limits inside limits."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The recipes for events that come from outside: webhooks, S3, streams."""
 
-from __future__ import annotations
-
 import base64
 import copy
 import hashlib

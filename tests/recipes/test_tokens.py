@@ -1,7 +1,5 @@
 """The recipe for OAuth tokens: a token that many find revoked is refreshed once, in threads, tasks and processes."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import threading

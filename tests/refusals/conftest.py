@@ -1,7 +1,5 @@
 """A table in memory, a client on it, and the texts of the errors that a mistake raises."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

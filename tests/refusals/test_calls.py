@@ -4,8 +4,6 @@ test_options.py has the options of acquire, of clients and of decorators. test_m
 found when programs were written from the documentation.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 from typing import Any

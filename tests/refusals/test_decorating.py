@@ -3,8 +3,6 @@
 A mistake in what is written is told when decorating. One that only the event can show is told before anything is sent.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import functools

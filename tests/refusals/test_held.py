@@ -1,7 +1,5 @@
 """Locks that are used in the wrong way, at the wrong time or in the wrong place: each is told with its remedy."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import multiprocessing

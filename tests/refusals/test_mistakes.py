@@ -3,8 +3,6 @@
 test_where.py has those about Regions and endpoints. test_options.py has values out of range.
 """
 
-from __future__ import annotations
-
 import asyncio
 import copy
 import dataclasses

@@ -1,7 +1,5 @@
 """Options that are out of range or of the wrong type: each is told with its remedy, before anything is sent."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime
 import enum

@@ -1,7 +1,5 @@
 """What an error tells the caller to do, in the caller's words."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A host that does not exist is a mistake, and is told as one. A name that cannot be looked up now is an outage."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable
 from typing import Any

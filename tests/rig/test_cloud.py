@@ -1,7 +1,5 @@
 """Queues, rules and functions as the tests of event sources use them: what they allow, say, count and leave behind."""
 
-from __future__ import annotations
-
 import importlib.metadata
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The engine is a real process that starts by itself, answers requests, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import os
 import socket
 import sys

@@ -1,7 +1,5 @@
 """The sample events look like the events that the services send."""
 
-from __future__ import annotations
-
 import hashlib
 from itertools import pairwise
 from typing import Any

@@ -1,7 +1,5 @@
 """The Lambda environment serves, times out, freezes and kills the unmodified awslambdaric as Lambda does."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 from collections.abc import Callable, Iterator

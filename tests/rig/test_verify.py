@@ -1,7 +1,5 @@
 """`make verify-aws` against a local engine: what it finds, what it leaves open, and that it leaves nothing behind."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import math

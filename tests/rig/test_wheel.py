@@ -1,7 +1,5 @@
 """The wheel contains the package, and nothing else from this repository."""
 
-from __future__ import annotations
-
 import json
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """The wire counts what was sent, and each fault does to the engine and the client what its name says."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import socket

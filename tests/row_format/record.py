@@ -7,8 +7,6 @@ Whoever runs this after a change of the protocol reads the difference: it is wha
 follow.
 """
 
-from __future__ import annotations
-
 import json
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """A client in JavaScript, written by docs/row-format.md alone, comes to the outcomes and the rows of the scenarios."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The specification of the row format: its vectors are what the shipped code does, and what a real engine answers."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

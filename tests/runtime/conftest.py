@@ -1,7 +1,5 @@
 """Lambda environments whose functions lock on the real engine, over the wire."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

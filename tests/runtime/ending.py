@@ -3,8 +3,6 @@
 It needs nothing but the library, so that every Python can run it.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

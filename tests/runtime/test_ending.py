@@ -1,7 +1,5 @@
 """A process ends, whatever the library's threads do when its interpreter ends: on each Python that is claimed."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -3,8 +3,6 @@
 It runs in its multi-process mode. Nothing is killed at a deadline there: the handler goes on, without its lock.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Locks in functions that the unmodified awslambdaric runs: served, timed out, frozen and killed as Lambda does it."""
 
-from __future__ import annotations
-
 import pytest
 
 from rig.lambda_runtime import FunctionError, LambdaEnvironment, TimedOut

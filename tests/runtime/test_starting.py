@@ -1,7 +1,5 @@
 """Threads are started, or what a signal handler raised meanwhile reaches the application."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

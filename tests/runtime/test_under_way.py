@@ -1,7 +1,5 @@
 """What a client notes of the operations that are under way."""
 
-from __future__ import annotations
-
 from lambda_lock import LockClient
 from lambda_lock.runtime import signalsafe
 from lambda_lock.runtime.signalsafe import HELD_HERE, UnderWay

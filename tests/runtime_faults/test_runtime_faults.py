@@ -1,7 +1,5 @@
 """A few rounds of each kind of fault, and what their judge sees. `tests.histories --only runtime` plays hundreds."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Recognisable secrets, and a search for them in everything that a process shows of itself."""
 
-from __future__ import annotations
-
 import json
 import logging
 import pickle

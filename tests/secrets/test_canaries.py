@@ -3,8 +3,6 @@
 What counts as a secret is in SECURITY.md. Keys and owners are no secrets: errors and logs name them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc

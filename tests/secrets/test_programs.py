@@ -1,7 +1,5 @@
 """What the command line, the dashboard and http.client's debug output show of credentials and of what rows contain."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import logging

@@ -1,7 +1,5 @@
 """What the threat model in SECURITY.md says that an attacker can do, done. Nothing in the library prevents these."""
 
-from __future__ import annotations
-
 import time
 from email.utils import formatdate
 

@@ -1,7 +1,5 @@
 """Several locks at once: all or none, in one order, one handle for all."""
 
-from __future__ import annotations
-
 import logging
 import pickle
 from functools import partial

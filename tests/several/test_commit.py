@@ -1,7 +1,5 @@
 """Commit under several locks: one transaction, carried out only while all are held."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """An interrupt at any point with several locks: nothing stays held that no call can give back."""
 
-from __future__ import annotations
-
 import signal
 
 import pytest

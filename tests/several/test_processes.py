@@ -1,7 +1,5 @@
 """Processes that take several locks: many at once, killed, and one inside another."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A process that works under several locks: ``python worker.py job arguments…``. test_processes.py starts it."""
 
-from __future__ import annotations
-
 import random
 import sys
 import time

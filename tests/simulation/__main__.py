@@ -7,8 +7,6 @@ python -m tests.simulation --mutants                # each mutation, until a run
 python -m tests.simulation --mutations lease        # what those with "lease" in their names do to how many runs
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

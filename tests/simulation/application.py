@@ -1,8 +1,6 @@
 """The owners that an application names, and its own rows, one for each lock. Commits write these under a condition that
 comes and goes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lambda_lock.core.protocol import Entropy

@@ -17,8 +17,6 @@ decides must hold all the same: tokens rise, a commit writes only while the row 
 once, a release says the truth, and nobody waits for ever.
 """
 
-from __future__ import annotations
-
 import random
 
 EPOCH = 1_800_000_000.0  # true time 0 as epoch seconds

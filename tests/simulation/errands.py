@@ -1,7 +1,5 @@
 """Watch single calls of the core: what each sends and is told, and whether what it tells its caller is true."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

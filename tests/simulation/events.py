@@ -4,8 +4,6 @@ A client's turn is a delivery. An event that was not answered "done" (its handle
 again. One that was may come again, too. Duplicates may come at the same time.
 """
 
-from __future__ import annotations
-
 from .world import World
 
 

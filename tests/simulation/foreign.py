@@ -9,8 +9,6 @@ its send. It trusts the monotonic clock alone, so its clocks neither stop nor st
 the clocks of one machine, because they make no allowance for drift among themselves, which is not judged here.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Rows whose waiters no waiter of the run wrote: the dead from before it, and lists that are forged."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lambda_lock.core.row import MOST_WAITERS, make_version

@@ -1,7 +1,5 @@
 """Judges forgets: an erasure removes the completion that was read, and no older one is served afterwards."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lambda_lock.core.protocol import AcquireRequest, Send

@@ -1,7 +1,5 @@
 """What a process believes it holds."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lambda_lock.core.protocol import AcquireRequest, Hold

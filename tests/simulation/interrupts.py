@@ -10,8 +10,6 @@ There are three kinds. The drivers treat them alike, but for this:
   thread of the heartbeat, this is the only kind.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

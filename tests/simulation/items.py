@@ -3,8 +3,6 @@
 What was read from the latest items is remembered. An item of the table never changes: each write makes a new one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar

@@ -4,8 +4,6 @@ A process *holds* at a true time if a look at its clocks at that time would show
 looks when it thaws, and that look counts for the whole freeze. Dead processes hold nothing.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any, TypeAlias
 

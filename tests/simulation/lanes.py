@@ -3,8 +3,6 @@
 The text of a step is in its column. If the columns do not fit, they show marks only, and the text follows the last.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

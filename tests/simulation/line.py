@@ -1,7 +1,5 @@
 """Who waits in which order, in true time: the judge's list of tickets, and what may be done to them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lambda_lock.core.permits import hold_of

@@ -1,7 +1,5 @@
 """What happens to a request: it is delivered, lost, late, or delivered twice. The same goes for its reply."""
 
-from __future__ import annotations
-
 from typing import Any, TypeAlias
 
 from lambda_lock.core.outcome import ConditionFailed, Reply, ServiceError, TransactionCanceled, TransportError

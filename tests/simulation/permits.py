@@ -5,8 +5,6 @@ one entry. An entry goes by a request that names its token, or the version of a 
 expired. A holder has one permit at most.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any

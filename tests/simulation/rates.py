@@ -4,8 +4,6 @@ The judge knows no clock but the true one. It counts the starts of each row: in 
 ``(W + E) / T + burst``, where E is by how much callers may be wrong about DynamoDB's time, and how late they may start.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from contextlib import suppress
 from typing import Any

@@ -4,8 +4,6 @@ DynamoDB says "within a few days" (Developer Guide, "Time to Live"). Tests see i
 row that was renewed or taken meanwhile has a later ttl, and stays.
 """
 
-from __future__ import annotations
-
 from lambda_lock.core.schema import JAVA
 
 from .clocks import EPOCH

@@ -1,7 +1,5 @@
 """How often things happen: the settings of a run, and the biases towards rare pairs of faults."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from typing import Any

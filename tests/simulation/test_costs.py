@@ -1,7 +1,5 @@
 """How many requests a lock and an event cost hours later, and beside another run of it."""
 
-from __future__ import annotations
-
 from typing import Any
 from uuid import uuid4
 

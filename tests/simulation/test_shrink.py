@@ -1,7 +1,5 @@
 """A failing run is shrunk to a trace that one can read, and drawn as lanes."""
 
-from __future__ import annotations
-
 import shlex
 
 import pytest

@@ -1,7 +1,5 @@
 """The shipped protocol under the simulator. A failure names its seed and the command that replays it."""
 
-from __future__ import annotations
-
 import gc
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """What docs/step-functions.md and docs/waiting-asleep.md show: code and definitions, as they stand there."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

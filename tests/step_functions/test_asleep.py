@@ -1,7 +1,5 @@
 """The state machine of docs/waiting-asleep.md: who is refused lies down, and is woken when the lock is free."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A claim that Step Functions makes without a function: it takes free locks only, and the functions go on with it."""
 
-from __future__ import annotations
-
 import re
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """The state machine of docs/step-functions.md holds one lock from its first state to its last, and frees it."""
 
-from __future__ import annotations
-
 import itertools
 import json
 

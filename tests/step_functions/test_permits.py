@@ -1,7 +1,5 @@
 """The state machine of docs/step-functions.md with permits: at most two executions at once, whatever comes."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

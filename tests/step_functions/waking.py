@@ -5,8 +5,6 @@ function answers, so a record that is named in ``batchItemFailures`` does not co
 state machine a task token is of.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Mistakes in how a process ends, each with the shape of a worker (worker.py) that must show it."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from lambda_lock import stopping

@@ -3,8 +3,6 @@
 The shapes of the workers are those of worker.py. Nothing of theirs may stay: no lock, and no place in a queue.
 """
 
-from __future__ import annotations
-
 import random
 import signal
 import subprocess

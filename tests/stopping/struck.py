@@ -4,8 +4,6 @@ Each line of its input names what is raised, the handler, what the worker does, 
 was raised there what the handler raised, and not something else.
 """
 
-from __future__ import annotations
-
 import ctypes
 import functools
 import json

@@ -1,7 +1,5 @@
 """Each mistake is shown by workers of one shape, so workers of which nothing stays say something."""
 
-from __future__ import annotations
-
 import pytest
 
 from . import rounds

@@ -1,7 +1,5 @@
 """release_on_sigterm: what it releases, whose handlers stay, and what it refuses."""
 
-from __future__ import annotations
-
 import os
 import signal
 

@@ -1,7 +1,5 @@
 """SIGTERM ends a worker, and nothing stays held. `python -m tests.histories --only stopping` plays more of the same."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What a signal handler raises is the application's, whatever its class is: it propagates, and nothing stays held."""
 
-from __future__ import annotations
-
 import functools
 import itertools
 import json

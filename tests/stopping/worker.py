@@ -3,8 +3,6 @@
 It writes down what it sees, in the file RECORD. A fourth argument names a mistake that is planted before (mistakes.py).
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """Clients on the real engine, which are closed at the end of the test."""
 
-from __future__ import annotations
-
 import gc
 import os
 import zlib

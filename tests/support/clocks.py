@@ -1,7 +1,5 @@
 """Clocks for clients under test: one that is wrong, one that leaps over pauses, and one that stands still."""
 
-from __future__ import annotations
-
 import time
 
 from lambda_lock.runtime.timeline import SystemClock

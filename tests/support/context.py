@@ -1,7 +1,5 @@
 """The Lambda context, which Lambda passes to a handler together with the event."""
 
-from __future__ import annotations
-
 
 class Context:
     """A Lambda context with the given number of seconds left."""

@@ -1,7 +1,5 @@
 """Shared by tests of decorated functions: a fresh process, another client, an error to raise, and async twins."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import inspect

@@ -1,7 +1,5 @@
 """Runs functions on another thread or in another process, and programs."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import subprocess

@@ -1,7 +1,5 @@
 """What tests do while a fault of the network (rig/wire.py) has a request."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

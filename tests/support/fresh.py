@@ -1,7 +1,5 @@
 """A fresh process: without settings from the environment, and without traces of earlier tests."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

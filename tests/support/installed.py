@@ -1,7 +1,5 @@
 """The package as users have it: its wheel alone in a new virtual environment."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import venv

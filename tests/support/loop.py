@@ -1,7 +1,5 @@
 """The current event loop of the main thread, for what asks for it instead of running one, as Mangum does."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 

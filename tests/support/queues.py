@@ -1,7 +1,5 @@
 """A real queue of SQS on the engine, and the SQS client that batches use."""
 
-from __future__ import annotations
-
 import json
 from base64 import b64decode
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 In a fresh clone that takes each process 7 s. What is rewritten is kept beside compiled modules, and later runs find it.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Reads and writes the rows of the table directly, without a client."""
 
-from __future__ import annotations
-
 import time
 import uuid
 from typing import Any

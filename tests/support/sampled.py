@@ -1,7 +1,5 @@
 """A part of many cases for `make test`, and all of them for `make test-slow`."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from typing import Any
 from zlib import crc32

@@ -1,7 +1,5 @@
 """A transport that says what it is told, whatever it is asked."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lambda_lock.transport import Reply

@@ -1,7 +1,5 @@
 """How much the slow tests play: all, or what CI has time for."""
 
-from __future__ import annotations
-
 import os
 
 ALL = 150_000

@@ -1,7 +1,5 @@
 """The blocked signals and the handlers of this process. Programs inherit what is blocked or ignored."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 from collections.abc import Iterator

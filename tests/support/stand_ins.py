@@ -1,7 +1,5 @@
 """Stand-ins for locks, as decorated functions find them while locks are disabled."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """The lock table itself, on the real engine: creating it, looking for it, checking it."""
 
-from __future__ import annotations
-
 import gc
 import itertools
 import json

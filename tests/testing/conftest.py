@@ -1,7 +1,5 @@
 """These tests run outside Lambda and without environment variables, so only the memory can answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """ManualClock, which is moved by hand, and lambda_context, which counts down."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

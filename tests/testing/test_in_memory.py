@@ -1,7 +1,5 @@
 """The promises of in_memory(): it answers every client, lets a test change the tables, and is undone at the end."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """Tests that use moto: locks are answered by it in all its forms, and nothing reaches AWS from a test."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

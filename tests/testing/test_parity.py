@@ -1,7 +1,5 @@
 """The behaviour is the same in memory and on a real engine, so the test double cannot drift from the real thing."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any

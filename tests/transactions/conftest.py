@@ -1,7 +1,5 @@
 """The clients and rows of tests/client, and tables for an application to write."""
 
-from __future__ import annotations
-
 from tests.support.clients import client, impatient, make, pytest_generate_tests, wired
 from tests.support.elsewhere import start
 from tests.support.fresh import fresh_process

@@ -1,7 +1,5 @@
 """Commit: an application's writes happen together with the lock's release, once, and only while the lock is held."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The example of a late writer runs, and shows what it says."""
 
-from __future__ import annotations
-
 import pytest
 
 from rig.engine import ROOT

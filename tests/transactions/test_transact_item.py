@@ -1,7 +1,5 @@
 """transact_item: the lock's part of a transaction that the user sends."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import Any

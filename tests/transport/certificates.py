@@ -1,7 +1,5 @@
 """Certificates that servers of tests show."""
 
-from __future__ import annotations
-
 import ssl
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

@@ -5,8 +5,6 @@ a value is the URL of its credential endpoint, "~" at its begin stays as it is. 
 [ours, boto3's], where each is [URL, Region, access key, proxy, certificates] or a text: "boto3", or the error.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import logging

@@ -1,7 +1,5 @@
 """How clients treat answers that did not come from DynamoDB, over both transports, down to the error of a call."""
 
-from __future__ import annotations
-
 import os
 import socket
 import time

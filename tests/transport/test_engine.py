@@ -1,7 +1,5 @@
 """Both transports against a real engine: the same requests give the same replies and the same errors."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import closing

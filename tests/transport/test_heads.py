@@ -1,7 +1,5 @@
 """A head is read as the expressions read it that say what RFC 9112 allows, on thousands of generated heads."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import socket

@@ -1,7 +1,5 @@
 """A lock is taken where boto3 would, and as whom boto3 would: botocore itself is asked, for many environments."""
 
-from __future__ import annotations
-
 import json
 import random
 import subprocess

@@ -1,7 +1,5 @@
 """Errors, reprs and the log do not show secrets, and show other people's text on one line."""
 
-from __future__ import annotations
-
 import logging
 import pickle
 import time

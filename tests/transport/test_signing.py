@@ -1,7 +1,5 @@
 """What boto3 raises before it has sent anything: refusals by the services that have the credentials, and the like."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import logging

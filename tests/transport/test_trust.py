@@ -1,7 +1,5 @@
 """Which certificates are loaded: first Amazon's, all of the system's only if those fail, or only AWS_CA_BUNDLE's."""
 
-from __future__ import annotations
-
 import contextlib
 from binascii import b2a_base64
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """A waker over a table in memory, with its calls and messages in lists."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lambda_lock import LockClient

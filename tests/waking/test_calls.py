@@ -1,7 +1,5 @@
 """What the answers to a call of a sleeper mean, with the errors that boto3 raises."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The waker under the unmodified awslambdaric, beside the engine's own streams, queues and state machines."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What others write between the reads and the writes of a look, and what a look leaves to those who are awake."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from typing import Any

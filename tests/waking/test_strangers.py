@@ -1,7 +1,5 @@
 """What others write into a sleepers' row, on an engine: how many requests it costs, and that it calls nobody."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import groupby
 from typing import Any

@@ -1,7 +1,5 @@
 """The waker's function, and what clients say of sleepers, on a table in memory."""
 
-from __future__ import annotations
-
 import json
 import logging
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Sleepers of a semaphore that counts weights, beside those who wait awake."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

@@ -6,8 +6,6 @@ python -m tests.simulation.waking --plan all --seed 7 --trace
 python -m tests.simulation.waking --mutants
 """
 
-from __future__ import annotations
-
 import argparse
 import itertools
 import sys

@@ -1,7 +1,5 @@
 """What Lambda's event filtering does with a record of the stream, as far as the waker's patterns need it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from lambda_lock.core.row import OF_SLEEPERS

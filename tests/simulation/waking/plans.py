@@ -1,7 +1,5 @@
 """What is simulated: a plan for each kind of trouble, and the rules, each broken on its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any

@@ -1,7 +1,5 @@
 """Waiting asleep under the simulator. A failure names its plan and seed: python -m tests.simulation.waking --trace."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.simulation.runs import Totals
