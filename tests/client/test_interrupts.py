@@ -189,3 +189,11 @@ def test_closing_in_an_outage_is_bounded_however_many_locks_are_held(make, rows,
     assert len(asked) == 2  # after two in a row without an answer the others are left to their lease
     assert len([record for record in caplog.records if "was not released" in record.getMessage()]) == 12
     assert not any(lock.is_held for lock in locks)
+
+
+def test_an_error_that_is_an_answer_does_not_end_the_releases_of_close(make, rows, wire):
+    client = make(heartbeat_period=0)
+    locks = [client.acquire(f"a{number}") for number in range(4)]
+    wire.answer(400, "AccessDeniedException", "UpdateItem", times=3)
+    client.close()
+    assert sum(rows.is_held(lock.key) for lock in locks) == 3

@@ -9,7 +9,7 @@ import pytest
 
 from lambda_lock import transport
 from lambda_lock.errors import ClientClosedError
-from lambda_lock.runtime.signalsafe import Caller, Turn
+from lambda_lock.runtime.signalsafe import Caller, Flag, Turn
 from lambda_lock.runtime.timeline import SystemClock
 from tests.support.elsewhere import in_child, in_thread
 
@@ -108,6 +108,15 @@ def test_the_transport_that_a_signal_handler_chose_meanwhile_is_the_one(client, 
     monkeypatch.setattr(transport, "choose", choose_within)
     assert in_thread(lambda: client.transport)() is nested[1]
     assert client.transport is nested[1]
+
+
+def test_a_flag_wakes_all_who_wait_and_those_who_come_later_do_not_wait():
+    flag = Flag()
+    assert not flag.wait(0)
+    waiting = [in_thread(lambda: flag.wait(PATIENCE)) for _ in range(5)]
+    flag.set()
+    assert all(result() for result in waiting)
+    assert flag.wait(PATIENCE)
 
 
 def test_a_turn_is_one_holders_until_that_one_gives_it_back_or_is_gone():

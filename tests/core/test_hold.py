@@ -11,7 +11,7 @@ import pytest
 from lambda_lock.core import protocol
 from lambda_lock.core.other_schemas import PYTHON
 from lambda_lock.core.outcome import ServiceError
-from lambda_lock.core.protocol import AFTER, AcquireRequest, Hold
+from lambda_lock.core.protocol import AFTER, UNAVAILABLE, AcquireRequest, Hold
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.row import Row, make_version
 from lambda_lock.errors import TransportError
@@ -60,6 +60,17 @@ def test_what_comes_between_any_two_instructions_of_an_event_is_never_taken_back
         assert all(getattr(hold, mark) for mark in between), f"{hold.state} after instruction {step}"
         assert hold.ended or "ending" not in (first, second)
         assert hold.lost or "lost" not in (first, second)
+        step += 1
+    assert step
+
+
+@pytest.mark.parametrize(("first", "second"), [("granted", "expired"), ("expired", "granted")])
+def test_a_look_at_any_instant_of_the_end_of_an_outage_does_not_lose_the_hold(first, second, monkeypatch):
+    monkeypatch.setitem(EVENTS, "granted", lambda hold: hold.extend(END, -60))
+    _interrupted(hold_in(UNAVAILABLE), first, second, sys.maxsize)
+    step = 0
+    while _interrupted(hold := hold_in(UNAVAILABLE), first, second, step) is not None:
+        assert hold.is_held(END), f"{hold.state} after instruction {step}"
         step += 1
     assert step
 
