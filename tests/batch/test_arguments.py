@@ -203,6 +203,13 @@ def test_what_is_no_plain_function_is_refused(handler, match):
             attempt()
 
 
+@pytest.mark.parametrize("made", [coroutine_function, lambda record: map(print, [record])])
+def test_a_record_whose_handler_returned_what_has_not_run_yet_comes_back_without_a_dedup_too(made, table):
+    event = events.sqs([{"n": 0}])
+    answer = process_sqs(event, lambda record: made(record), context=Context(), dedup_key=None)
+    assert returned(answer, event) == [0]
+
+
 @pytest.mark.parametrize(
     "handler",
     [

@@ -263,9 +263,16 @@ def test_a_stored_result_is_given_to_duplicates_whoever_holds_a_lock_on_the_row(
     calls = Calls(result=result, by=deduplicate("{id}", scope="", result="json"))
     assert calls(EVENT) == calls(EVENT) == result
     assert rows["e-1"].get("result", {"S": "null"}) == {"S": json.dumps(result, separators=(",", ":"))}
-    with other.acquire("e-1"):
+
+    def is_kept() -> bool:  # as long as without that lock
+        return int(rows["e-1"]["ttl"]["N"]) >= int(rows["e-1"]["completedUntil"]["N"]) + 86_400
+
+    with other.acquire("e-1") as lock:
+        lock.heartbeat()
         assert calls(EVENT) == result
+        assert is_kept()
     assert calls(EVENT) == result
+    assert is_kept()
     assert calls.count == 1
 
 

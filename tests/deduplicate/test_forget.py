@@ -11,6 +11,7 @@ import pytest
 
 from lambda_lock import (
     AsyncLockClient,
+    ClientClosedError,
     KeyTemplateError,
     LockArgumentError,
     LockClient,
@@ -24,6 +25,7 @@ from lambda_lock.runtime.timeline import SYSTEM
 from tests.support.context import Context
 from tests.support.elsewhere import in_thread, ran
 from tests.support.faults import held_up
+from tests.support.waiting import wait_until
 
 from .conftest import Calls, counting, is_done
 
@@ -244,6 +246,17 @@ def test_bad_input_is_refused_before_anything_is_sent(bad, error, match, wire):
     with LockClient() as client, pytest.raises(error, match=match):
         client.forget(**bad)
     assert wire.operations == []
+
+
+def test_closing_the_client_ends_a_wait(table, other, wire):
+    client = LockClient(table, refresh_period=0.05)
+    with other.acquire("k"):
+        waiting = in_thread(lambda: client.forget("k", wait=60))
+        wait_until(lambda: wire.operations.count("GetItem") > 2)
+        client.close()
+        for late in (waiting, lambda: client.forget("k")):
+            with pytest.raises(ClientClosedError):
+                late()
 
 
 def test_cancelling_a_wait_leaves_nothing_held(table, other, rows, wire):

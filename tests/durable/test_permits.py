@@ -34,6 +34,7 @@ def test_a_block_keeps_its_permits_over_its_suspensions_and_others_have_the_rest
         with client.acquire("a", **rest, wait=0):
             assert client.try_acquire("a", **rest) is None
         lock.step(look)
+        lock.wait(SECOND)  # nothing resumes it after this: what is released is what was checkpointed
         return lock.fencing_token
 
     token = deploy(within(client, act, **weight)).run()
