@@ -35,9 +35,9 @@ RINGS: dict[str, tuple[str, ...]] = {
     "core/": ("core", "handover", "transactions", "several", "simulation"),
     "core/rate": ("rates", "core"),
     "core/sleepers": ("core", "waking"),
-    "decorators/": ("with_lock", "deduplicate", "changes", "rates", "batch"),
+    "decorators/": ("with_lock", "deduplicate", "refusals", "changes", "rates", "batch"),
     "durable/": ("durable",),
-    "keys/": ("with_lock", "deduplicate"),
+    "keys/": ("with_lock", "deduplicate", "refusals"),
     "observe/": ("observe", "with_lock"),
     "runtime/": ("with_lock", "observe", "transactions", "runtime", "races", "client"),
     "runtime/drive_async": ("aio", "drivers", "client"),
@@ -45,7 +45,7 @@ RINGS: dict[str, tuple[str, ...]] = {
     "testing/": ("testing", "expressions"),
     "transport/": ("transport",),
     "waker/": ("waking", "simulation"),
-    "web/": ("web",),
+    "web/": ("web", "refusals"),
     "stopping.py": ("stopping", "refusals"),
 }
 _MINUTES = 4  # for one folder
