@@ -17,6 +17,7 @@ from lambda_lock import (
     PYTHON,
     AsyncLock,
     DuplicateEventError,
+    KeyTemplateError,
     Lock,
     LockClient,
     LockConfigurationError,
@@ -58,6 +59,13 @@ def dates(wire: Wire) -> list[int]:
 
 
 # Done once
+
+
+def test_a_key_whose_scope_leaves_no_room_for_it_is_refused_before_anything_is_sent(once, wire):
+    for scope, key in (("s" * 2000, "k" * 48), ("#" * 1024, "k"), (None, "k" * 2040)):
+        with pytest.raises(KeyTemplateError, match="DynamoDB allows 2048"):
+            once("{id}", scope=scope)(lambda event: pytest.fail("must not run"))({"id": key})
+    assert wire.operations == []
 
 
 def test_a_new_event_takes_two_requests_and_its_duplicate_one(once, wire):

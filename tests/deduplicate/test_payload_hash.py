@@ -124,7 +124,7 @@ def test_decimals_hash_alike_only_if_they_are_equal(one, two):
         (0.1, Decimal("0.1"), Decimal("0.100")),
         (10**30, 1e30 if int(1e30) == 10**30 else 10**30, Decimal(10**30), Decimal("1E30")), (3, Level.HIGH, 3.0),
         ("red", Color.RED), (0.5, Ratio.HALF), (uuid.UUID(int=5), str(uuid.UUID(int=5))), ([1, 2], (1.0, 2)),
-        (b"x", bytearray(b"x"), memoryview(b"x")), ({1, "a"}, frozenset({"a", 1.0})),
+        (b"x", bytearray(b"x"), memoryview(b"x")), ({1, "a"}, frozenset({"a", 1.0})), ({0, 8}, {8, 0}),
         (AT, AT.astimezone(timezone(timedelta(hours=2))), "2026-11-21T00:00:00+00:00"), (AT.date(), "2026-11-21"),
         (timedelta(hours=1), timedelta(minutes=60)),
         ({1: "a", 2: "b"}, {2: "b", 1.0: "a"}, {Level.HIGH - 2: "a", Decimal(2): "b"}),
