@@ -82,12 +82,6 @@ def test_the_picture_has_lanes_seconds_notes_and_the_verdict(picture, story):
     assert "Verified from the engine's own data" in said
 
 
-def test_the_picture_stands_alone_and_follows_the_readers_light(picture):
-    text = ET.tostring(picture, encoding="unicode")
-    assert "prefers-color-scheme:dark" in text
-    assert not re.search(r"href|@import|url\(|<script|<image", text)
-
-
 def test_the_picture_keeps_within_its_bounds(picture):
     _, _, width, height = map(float, (picture.get("viewBox") or "").split())
     for box in picture.iter(f"{SVG}rect"):
@@ -99,8 +93,3 @@ def test_the_picture_keeps_within_its_bounds(picture):
 def test_text_in_the_picture_is_escaped(evidence):
     evidence.events["e-1"] = "<o&1>"
     assert any("<o&1>" in text for text in texts(ET.fromstring(svg.draw(tell(evidence), []))))
-
-
-def test_a_story_in_which_nothing_happened_can_be_drawn():
-    empty = tell(Evidence(("invoices 1",), {}))
-    assert "invoices 1" in terminal.draw(empty, 80, colour=False)

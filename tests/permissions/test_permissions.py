@@ -154,10 +154,6 @@ def _wait_for_several(key: str) -> None:
     _let_wait(f"{key}-2", client.acquire(f"{key}-2"), lambda: client.acquire_all([key, f"{key}-2"], wait=30))
 
 
-def _commit_under_several(key: str) -> None:
-    default_client().acquire_all([key, f"{key}-2"]).commit([_ITEM])
-
-
 def _transact(key: str) -> None:
     client = default_client()
     with client.acquire(key) as lock:
@@ -283,7 +279,7 @@ def _command(*arguments: str, status: int = 0) -> None:
 _NEEDS: dict[tuple[str, ...], list[Callable[[str], None]]] = {
     ("UpdateItem",): [
         *(_acquire, _take_permits, _renew, _hand_over, _resume, _commit, _close, _await, _decorate),
-        *(_acquire_several, _commit_under_several, _transact, _deduplicate, _deduplicate_in_a_transaction),
+        *(_acquire_several, _transact, _deduplicate, _deduplicate_in_a_transaction),
         *(_do_batches, _run_a_command),
     ],
     ("GetItem",): [_get, _prewarm, _forget_by_command, _get_by_command],

@@ -99,8 +99,8 @@ def test_npms_pins_are_asked_about_in_the_same_way(service):
 
     hole = "package-lock.json: aws-cdk has https://example.com/GHSA-1 (a hole)"
     assert of_npm("lodash", "aws-cdk") == Audit(1, [hole])
-    for known, why in ((["aws-cdk"], "lodash"), ([], None)):
-        with pytest.raises(NotAudited, match=why):
+    for known in (["aws-cdk"], []):  # the first is not believed, and the second is an error
+        with pytest.raises(NotAudited):
             of_npm(*known)
 
 

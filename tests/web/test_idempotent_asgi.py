@@ -371,4 +371,6 @@ def test_a_client_of_wsgi_that_leaves_while_it_sends_its_body_has_asked_nothing_
     assert client.post("/file", headers=HEADERS, **cut).status_code == 413  # which nobody reads
     assert client.post("/file", headers=HEADERS, data=b"x" * (10 * 1024 * 1024 + 1)).status_code == 413
     assert notes == []
+    followed = {"input_stream": io.BytesIO(b"{        POST /the/next"), "environ_overrides": {"CONTENT_LENGTH": "9"}}
+    assert client.post("/file", headers=HEADERS, **followed).status_code == 200
     assert client.post("/file", headers=HEADERS, data=b"{        ").status_code == 200
