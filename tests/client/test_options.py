@@ -20,16 +20,19 @@ from tests.support.waiting import wait_until
 # replace=True: the row is rewritten
 
 
-def test_a_replacement_reads_and_puts_and_leaves_no_foreign_column(wire, wired, rows):
+def test_a_replacement_reads_and_puts_and_leaves_no_foreign_column_but_what_belongs_to_an_event(wire, wired, rows):
     first = wired.acquire("a", data=b"kept", attributes={"colour": "red"})
     first.release()
+    rows.change("a", completedUntil={"N": "4000000000"}, result={"S": "1"})
     wire.clear()
     lock = wired.acquire("a", replace=True, attributes={"size": 1})
     assert wire.operations == ["GetItem", "PutItem"]
     row = rows["a"]
     assert set(row) == {
         "key", "ownerName", "leaseDuration", "recordVersionNumber", "data", "fencingToken", "ttl", "size",
+        "completedUntil", "result",
     }  # fmt: skip
+    assert int(row["ttl"]["N"]) >= 4_000_000_000 + 86_400
     assert row["ownerName"] == {"S": lock.owner}
     assert row["recordVersionNumber"] == {"S": lock.version}
     assert (lock.data, lock.attributes) == (b"kept", {"size": Decimal(1)})
