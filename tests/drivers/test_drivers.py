@@ -76,7 +76,9 @@ def test_a_release_that_an_interrupt_ends_is_completed_at_once(operation, stage)
     check_some(stage, operation, "interrupt", ENDING)
 
 
-@pytest.mark.parametrize("operation", sampled(2, zip(["acquire", "acquire all", "commit", "adopt"])))
+@pytest.mark.parametrize(
+    "operation", sampled(2, zip(["acquire", "acquire all", "commit", "adopt", "commit under all"]))
+)
 def test_a_signal_handler_that_closes_the_client_amid_a_request_leaves_nothing_held(operation, stage):
     check_some(stage, operation, "handler closes", SENDING)
 
