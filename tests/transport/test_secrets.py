@@ -82,10 +82,11 @@ def test_no_error_shows_the_password_of_an_endpoint(keys, url, environ):
 
 
 @pytest.mark.parametrize("port", ["1", "the stub's"])
-def test_no_error_of_boto3_shows_the_password_of_an_endpoint_or_carries_the_request(keys, stub, port):
+@pytest.mark.parametrize("user", ["", f"user:{SECRET}@"])
+def test_no_error_of_boto3_shows_the_password_of_an_endpoint_or_carries_the_request(keys, stub, user, port):
     keys.setenv("AWS_SESSION_TOKEN", SECRET)
     stub.otherwise = cut
-    with closing(over_boto3(f"http://user:{SECRET}@127.0.0.1:{port if port == '1' else stub.port}")) as transport:
+    with closing(over_boto3(f"http://{user}127.0.0.1:{port if port == '1' else stub.port}")) as transport:
         caught = raised(lambda: get(transport, 3))
     assert SECRET not in shows(caught) + carried(caught)
 
