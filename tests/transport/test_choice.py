@@ -149,7 +149,11 @@ def test_other_settings_of_the_files_and_files_that_cannot_be_opened_leave_boto3
 
 @pytest.mark.parametrize("variable", ["AWS_CONFIG_FILE", "AWS_SHARED_CREDENTIALS_FILE"])
 @pytest.mark.parametrize(
-    "text", ["\xff\x00 no text", "[default]\n[default]\n", "[other]\ns3 =\n  what\n", "region = x\n"]
+    "text",
+    [
+        *("\xff\x00 no text", "[default]\n[default]\n", "[other]\ns3 =\n  what\n", "region = x\n"),
+        "\xef\xbb\xbf[default]\nregion = x\n",
+    ],
 )
 def test_a_file_that_cannot_be_read_as_settings_is_refused_as_by_boto3(bare_environment, home, variable, text):
     set_all(bare_environment, **LAMBDA, **{variable: str(home("settings", text))})

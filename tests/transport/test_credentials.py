@@ -236,10 +236,12 @@ def test_only_one_of_many_threads_asks_for_new_credentials(stub):
 def test_a_thread_without_time_left_does_not_wait_for_the_one_that_asks(stub):
     source = container(stub)
     source._asking.acquire()  # another thread has it
+    begin = time.monotonic()
     for late in (0.0, 0.5, 60.0):
         with pytest.raises(TransportError, match="another thread was still fetching") as caught:
             source.get(EPOCH, time.monotonic() - late)
         assert not caught.value.ambiguous
+    assert time.monotonic() < begin + 1
 
 
 def test_a_thread_does_not_wait_for_a_refresh_while_there_are_good_credentials(stub):

@@ -67,7 +67,10 @@ def test_a_transport_opens_nothing_before_the_first_send(stub, https):
 
 @pytest.mark.parametrize(
     ("region", "endpoint", "says"),
-    [("", "http://h", "Region"), ("eu-west-1", "h", "endpoint"), ("eu-west-1", "https://host/dynamodb", "boto3")],
+    [
+        *(("", "http://h", "Region"), ("eu west", "http://h", "Region")),
+        *(("eu-west-1", "h", "endpoint"), ("eu-west-1", "https://host/dynamodb", "boto3")),
+    ],
 )
 def test_a_transport_is_not_made_with_a_bad_region_or_endpoint(region, endpoint, says):
     with pytest.raises(LockConfigurationError, match=says):
