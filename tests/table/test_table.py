@@ -218,6 +218,7 @@ def test_an_engine_that_never_starts_is_an_error_after_some_seconds(name):
         ({"name": "a"}, LockArgumentError, "table='a'"),
         ({"name": "not a table"}, LockArgumentError, "3 to 255"),
         ({"name": 5}, TypeError, "table must be a str"),
+        ({"read_capacity": 5}, LockArgumentError, "write_capacity=None: pass both"),
         ({"write_capacity": 5}, LockArgumentError, "read_capacity=None and write_capacity=5: pass both"),
         ({"read_capacity": 0, "write_capacity": 1}, LockArgumentError, "read_capacity=0"),
         ({"read_capacity": 1, "write_capacity": -1}, LockArgumentError, "write_capacity=-1"),
