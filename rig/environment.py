@@ -5,6 +5,9 @@
 uv installs them, in a tenth of the processor time that pip takes. `make` has pip install uv before, into ``.venv-uv``.
 uv reads no settings of pip's, as of certificates. So where uv cannot install, pip does.
 
+uv installs packages side by side. Where two of them have the same file, pip keeps that of the one which needs the
+other, and uv that of the slower one. So what has such a file is installed once more, when the others are there.
+
 Nothing is compiled: Python compiles what is imported, which is little of what the CDK alone has, 3 million lines.
 """
 
@@ -19,6 +22,7 @@ from pathlib import Path
 from .engine import ROOT
 
 _UV = ROOT / ".venv-uv" / "bin"
+_LAST = "aws-cdk-lib"  # with aws-cdk.cloud-assembly-schema it has a module of one name, of which it needs its own
 _INDEX = re.compile(r"^[\w:]+\.index-url='(.*)'$", re.MULTILINE)
 
 
@@ -32,7 +36,10 @@ def install(folder: Path, pins: Path, program: str = sys.executable) -> Path:
     subprocess.run([program, "-m", "venv", "--clear", "--without-pip", folder], check=True)
     python = folder / "bin" / "python"
     options = ["install", "--quiet", "--require-hashes", "-r", str(pins)]
-    done = subprocess.run([_UV / "uv", "pip", *options, "--python", python], env=os.environ | _index(), check=False)
+    uv, environment = [str(_UV / "uv"), "pip", *options, "--python", str(python)], os.environ | _index()
+    done = subprocess.run(uv, env=environment, check=False)
+    if not done.returncode and f"\n{_LAST}==" in pins.read_text():
+        done = subprocess.run([*uv, "--reinstall-package", _LAST], env=environment, check=False)
     if done.returncode:
         sys.stdout.write("pip installs them instead, which takes longer.\n")
         sys.stdout.flush()
