@@ -83,8 +83,10 @@ def choose(
         others = {"boto3_session": boto3_session, "region_name": region_name, "endpoint_url": endpoint_url}
         for name, value in others.items():
             if value is not None:
+                is_text = isinstance(value, str)
+                shown = repr(endpoints.without_user(value)) if is_text else endpoints.without_password(repr(value))
                 raise LockArgumentError(
-                    f"{name}={endpoints.without_user(repr(value))} cannot be passed together with boto3_client, "
+                    f"{name}={shown} cannot be passed together with boto3_client, "
                     "which has its own: make that client with it"
                 )
     transport: HttpsTransport | BotoTransport | None = None

@@ -151,7 +151,10 @@ def test_other_settings_of_the_files_and_files_that_cannot_be_opened_leave_boto3
 @pytest.mark.parametrize(
     "text",
     [
-        *("\xff\x00 no text", "[default]\n[default]\n", "[other]\ns3 =\n  what\n", "region = x\n"),
+        "\xff\x00 no text",
+        "[default]\n[default]\n",
+        "[other]\ns3 =\n  what\n",
+        "region = x\n",
         "\xef\xbb\xbf[default]\nregion = x\n",
     ],
 )
@@ -221,11 +224,9 @@ def test_a_client_excludes_what_it_has_itself(bare_environment, other):
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        *(
-            (lambda: object(), r"boto3\.client"),
-            (lambda: "dynamodb", r"boto3\.client"),
-            (lambda: boto3, r"boto3\.client"),
-        ),
+        (lambda: object(), r"boto3\.client"),
+        (lambda: "dynamodb", r"boto3\.client"),
+        (lambda: boto3, r"boto3\.client"),
         (lambda: boto3.client("sqs", region_name="eu-west-1"), "sqs"),
         (lambda: boto3.resource("dynamodb", region_name="eu-west-1"), "resource"),
         (lambda: boto3.resource("dynamodb", region_name="eu-west-1").Table("locks"), "resource"),
