@@ -16,7 +16,7 @@ from lambda_lock.core.queue import Queue
 from lambda_lock.core.requests import Content, Place
 from lambda_lock.core.row import RESULT_MADE, is_attempt
 
-from . import application, erasing, several
+from . import application, erasing, forgetting, several
 from .errands import Adopter, Commit, Errand, Release, Waiter
 from .forger import forge
 from .holding import OurHolding
@@ -74,7 +74,7 @@ class Client:
     def life(self) -> Life:
         settings = self.world.settings
         shares = settings.several, settings.forgets, settings.erases
-        others = list(zip(shares, (several.turn, erasing.forget, erasing.erase), strict=True))
+        others = list(zip(shares, (several.turn, forgetting.turn, erasing.turn), strict=True))
         yield Wait(self.rng.uniform(0, 0.5) * self.rng.choice((0.1, self.world.scale)))
         while self.world.counts["grants"] < settings.grants and self.world.counts["turns"] < 4 * settings.grants:
             self.world.counts["turns"] += 1
