@@ -29,9 +29,8 @@ def test_get_shows_who_holds_the_lock_and_until_when_and_as_json_it_has_everythi
     assert re.search(r"^state +held, \d+ s left$", said, re.MULTILINE)
     for name, value in (("owner", lock.owner), ("fencing token", lock.fencing_token), ("data", "half way")):
         assert re.search(rf"^{name} +{re.escape(str(value))}$", said, re.MULTILINE)
-    assert [found[name] for name in ("state", "owner", "fencing_token", "version")] == [
-        *("held", lock.owner, lock.fencing_token, lock.version)
-    ]
+    told = tuple(found[name] for name in ("state", "owner", "fencing_token", "version"))
+    assert told == ("held", lock.owner, lock.fencing_token, lock.version)
     assert 0 < found["seconds_left"] <= 23
     assert found["data"] == "aGFsZiB3YXk="
     assert found["attributes"] == {"n": 1, "half": 0.5, "tags": ["x", "y"], "raw": "AA==", "deep": {"a": [None, True]}}

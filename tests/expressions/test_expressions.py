@@ -110,7 +110,8 @@ def test_the_size_of_a_text_counts_its_utf16_units_as_engines_do(real, text, siz
 @pytest.mark.parametrize("kind", [{":v": {"S": "X"}}, {":v": {"N": "1"}}, {}])
 def test_what_is_no_type_is_refused_whatever_the_item_is(real, kind):
     request = {**KEY, "ConditionExpression": f"attribute_exists(absent) AND attribute_type(x, {':v' if kind else 'y'})"}
-    request |= {"ExpressionAttributeValues": kind} if kind else {}
+    if kind:
+        request["ExpressionAttributeValues"] = kind
     assert compared(real, ("DeleteItem", request)).counts["ValidationException"] == 1
 
 

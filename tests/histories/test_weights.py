@@ -33,9 +33,12 @@ def test_porcupine_finds_one_order_of_all_that_was_told_and_none_with_one_permit
 
 
 RULES = [
-    *("a claim that asks for one permit, whatever it takes", "a claim that does not count what it takes"),
-    *("a release that takes off one permit, whatever it had", "what the dead had not given back"),
-    *("a sum that does not count at all", "one who takes more let into a row that does not count weights"),
+    "a claim that asks for one permit, whatever it takes",
+    "a claim that does not count what it takes",
+    "a release that takes off one permit, whatever it had",
+    "what the dead had not given back",
+    "a sum that does not count at all",
+    "one who takes more let into a row that does not count weights",
 ]
 
 

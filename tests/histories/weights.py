@@ -183,7 +183,7 @@ class Hold:
             self.end(attempt, at)
 
     def extend(self, attempt: int, until: int) -> None:
-        if attempt in self.counted.keys() - self.over:
+        if attempt in self.counted and attempt not in self.over:
             since, before = self.counted[attempt]
             self.counted[attempt] = (since, max(before, until))
             self.promised = max(until, self.promised)

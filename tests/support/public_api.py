@@ -29,9 +29,8 @@ _MADE_BY_US = frozenset(
 )
 _SHOWN_DECORATORS = frozenset({"overload", "property", "classmethod", "staticmethod", "contextmanager"})
 _ONLY_RAISES = "Entered"  # a base class whose methods only raise
-_MADE = {
-    "init_of": ("lambda_lock.client.settings", "Settings")
-}  # what makes an __init__, and the class whose __init__ it copies
+# What makes an __init__, and the class whose __init__ it copies.
+_MADE = {"init_of": ("lambda_lock.client.settings", "Settings")}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -223,7 +222,9 @@ class _Writer:
         annotation = argument.annotation if argument else None
         if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == "Unpack":
             name = ast.unparse(annotation.slice)
-            self._options |= {name: options} if (options := _find(module, name)) else {}
+            options = _find(module, name)
+            assert options is not None
+            self._options[name] = options
 
     def _note_returned(self, annotation: ast.expr | None, module: str) -> None:
         for node in ast.walk(annotation) if annotation else ():

@@ -70,8 +70,13 @@ def test_all_that_runs_for_a_request_finds_its_context_but_a_middleware_that_was
     assert seen.pop("a middleware that was added after") is None
     assert seen == dict.fromkeys(
         [
-            *("a middleware that was added before", "a dependency", "a dependency's end", "a thread of the pool"),
-            *("the first part", "the second part", "a background task"),
+            "a middleware that was added before",
+            "a dependency",
+            "a dependency's end",
+            "a thread of the pool",
+            "the first part",
+            "the second part",
+            "a background task",
         ],
         context,
     )
